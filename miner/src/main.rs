@@ -1,0 +1,2 @@
+//! The miner daemon and its commands.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The CPU backend: virtual devices over host memory and threads.

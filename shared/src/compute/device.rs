@@ -1,0 +1,173 @@
+//! One compute device, as everything above the backends sees it.
+//!
+//! A device is driven by one thread, which calls it one call at a time. Its memory is not the host's:
+//! slots stay on the device between calls, and only digests, probe states and the ranges asked for come
+//! back. Calls block until their result is there; inside, a backend enqueues as it likes, within the
+//! bounds of prompt cancellation (200 ms). After an error other than [`DeviceError::Cancelled`] or
+//! [`DeviceError::Busy`] a device may be gone: its caller releases it and asks its backend again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::work::{DeviceId, Digest, PassKey, RoundKey};
+
+/// What a device is, and the memory it has now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// Stable over restarts, distinct on one host.
+    pub id: DeviceId,
+    /// The model, as a person reads it.
+    pub name: String,
+    /// The backend's name: `cpu`, `cuda`, `wgpu`.
+    pub backend: &'static str,
+    /// What the backend chose for this device (kernel, threads), as a person reads it.
+    pub detail: String,
+    /// All the device's memory, in bytes.
+    pub total_bytes: u64,
+    /// What a challenge could take now, in bytes; memory that this device object holds for slots counts as free.
+    pub free_bytes: u64,
+}
+
+/// Why a device did not do what it was asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DeviceError {
+    /// Its memory is in use.
+    #[error("{needed_bytes} bytes are needed, {free_bytes} are free: wait for the other tenant, or ask for less")]
+    Busy {
+        /// What the call needs.
+        needed_bytes: u64,
+        /// What is free.
+        free_bytes: u64,
+    },
+    /// It gave wrong bits, was lost, or its driver failed: look at the device.
+    #[error("the device failed: {0}")]
+    Sick(String),
+    /// The caller asked to stop.
+    #[error("cancelled")]
+    Cancelled,
+    /// This device cannot do it, ever.
+    #[error("not supported: {0}")]
+    Unsupported(String),
+}
+
+/// Progress out, cancellation in. Clones share both.
+#[derive(Debug, Clone, Default)]
+pub struct Handle {
+    cancelled: Arc<AtomicBool>,
+    done_steps: Arc<AtomicU64>,
+}
+
+impl Handle {
+    /// Asks the work to stop; it does within 200 ms and gives [`DeviceError::Cancelled`].
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether someone asked the work to stop.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Stops here when someone asked to.
+    ///
+    /// # Errors
+    /// [`DeviceError::Cancelled`] when [`Handle::cancel`] was called.
+    pub fn check(&self) -> Result<(), DeviceError> {
+        if self.is_cancelled() { Err(DeviceError::Cancelled) } else { Ok(()) }
+    }
+
+    /// A backend reports finished steps: one for each slot filled, one for each round of a probe.
+    pub fn advance(&self, steps: u64) {
+        self.done_steps.fetch_add(steps, Ordering::Relaxed);
+    }
+
+    /// Steps finished so far, over all calls that share this handle.
+    #[must_use]
+    pub fn done_steps(&self) -> u64 {
+        self.done_steps.load(Ordering::Relaxed)
+    }
+}
+
+/// One pass for one device (WORK.md, A pass): everything that its bits depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pass {
+    /// The key of this pass.
+    pub key: PassKey,
+    /// The matrix size: a power of two, 256 … 32768.
+    pub n: u32,
+    /// The stream of leaf 0.
+    pub offset: u32,
+    /// How many slots, at least 3.
+    pub count: u32,
+}
+
+impl Pass {
+    /// Bytes that the slots of this pass take: `count · n²`.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.count as u64 * self.slot_bytes()
+    }
+
+    /// Bytes of one slot: `n²`.
+    #[must_use]
+    pub const fn slot_bytes(&self) -> u64 {
+        self.n as u64 * self.n as u64
+    }
+}
+
+/// One round of the residency probe over the resident slots (WORK.md, Residency probe).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProbeRound {
+    /// The key of this round.
+    pub key: RoundKey,
+    /// How many walks W, a power of two from 64.
+    pub walks: u32,
+    /// How many steps T each walk makes.
+    pub steps: u32,
+}
+
+/// A device that holds slots and works on them.
+pub trait Device: Send {
+    /// What the device is, with its memory as it is now.
+    fn info(&self) -> DeviceInfo;
+
+    /// How many n-by-n slots fit now, what the backend needs besides them already taken off.
+    fn slots_that_fit(&self, n: u32) -> u32;
+
+    /// Fills slots `0 … count-1` of a pass and gives their digests in order. The slots stay on the
+    /// device until the next `fill` or `release`. Advances the handle by one for each slot.
+    ///
+    /// # Errors
+    /// Any [`DeviceError`]; after one, no slot counts as resident.
+    fn fill(&mut self, pass: &Pass, handle: &Handle) -> Result<Vec<Digest>, DeviceError>;
+
+    /// Walks one round of the probe over the resident slots and gives `probe_digest`, BLAKE3 over the W
+    /// states, which stay on the device until the next round. Advances the handle by one.
+    ///
+    /// # Errors
+    /// Any [`DeviceError`]; [`DeviceError::Unsupported`] when no pass is resident.
+    fn probe_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError>;
+
+    /// The states after the last `probe_round`: `64 · W` bytes, in the order of the walks.
+    ///
+    /// # Errors
+    /// Any [`DeviceError`]; [`DeviceError::Unsupported`] when no round was walked.
+    fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError>;
+
+    /// Reads `out.len()` bytes of a resident slot from `first_byte` on.
+    ///
+    /// # Errors
+    /// Any [`DeviceError`]; [`DeviceError::Unsupported`] when the range is not resident.
+    fn read(&mut self, slot: u32, first_byte: u64, out: &mut [u8]) -> Result<(), DeviceError>;
+
+    /// Chaining values of the BLAKE3 subtrees of `subtree_bytes` each (a power of two from 1024, at most
+    /// half a slot) that a resident slot consists of, in order. Openings are built from them.
+    ///
+    /// # Errors
+    /// Any [`DeviceError`]; [`DeviceError::Unsupported`] when the slot is not resident.
+    fn chaining_values(&mut self, slot: u32, subtree_bytes: u64) -> Result<Vec<[u8; 32]>, DeviceError>;
+
+    /// Gives all memory back; nothing is resident after it.
+    fn release(&mut self);
+}

@@ -1,0 +1,4 @@
+//! Compute devices: what one is, and the backends that give them.
+
+pub mod cpu;
+pub mod device;

@@ -1,0 +1,252 @@
+//! A challenge: as it arrives ([`UncheckedChallenge`]), and as it is once every rule holds ([`Challenge`]).
+
+use serde::{Deserialize, Serialize};
+
+use super::bytes::{ChallengeId, DeviceId, Nonce, PublicKey};
+
+/// The only version of the work.
+pub const WORK_VERSION: u32 = 1;
+/// The smallest matrix size.
+pub const MIN_N: u32 = 256;
+/// The largest matrix size: above it a sum of products could leave 32 bits.
+pub const MAX_N: u32 = 32_768;
+/// The most iterations of a challenge.
+pub const MAX_ITERATIONS: u32 = 65_536;
+/// The fewest slots of a share: two leaves and one product.
+pub const MIN_COUNT: u32 = 3;
+/// The most slots of all shares together.
+pub const MAX_TOTAL: u64 = 1 << 20;
+
+/// What the elements are and how they multiply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Precision {
+    /// Signed bytes, exact 32-bit sums.
+    Int8,
+}
+
+impl Precision {
+    /// The number that stands for it in a challenge.
+    #[must_use]
+    pub const fn code(self) -> u32 {
+        match self {
+            Self::Int8 => 1,
+        }
+    }
+}
+
+/// What one device computes: slots `0 … count-1`, whose leaves are streams `offset` and `offset + 1`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Share {
+    /// The device.
+    pub device_id: DeviceId,
+    /// The global index of the device's slot 0.
+    pub offset: u32,
+    /// How many slots the device fills.
+    pub count: u32,
+}
+
+/// A challenge as it arrives, of which nothing is known yet. Its serde form is the interchange form.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UncheckedChallenge {
+    /// The version of the work.
+    pub version: u32,
+    /// Random, never used twice.
+    pub challenge_id: ChallengeId,
+    /// From the operating system's random source, never used twice.
+    pub nonce: Nonce,
+    /// Who asks.
+    pub validator_key: PublicKey,
+    /// Who answers.
+    pub miner_key: PublicKey,
+    /// The code of a [`Precision`].
+    pub precision: u32,
+    /// The matrix size.
+    pub n: u32,
+    /// How many passes follow one another.
+    pub iterations: u32,
+    /// One for each device, in order of `device_id`.
+    pub shares: Vec<Share>,
+}
+
+/// The first rule that a challenge breaks. [`ChallengeError::code`] is the name in WORK.md.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChallengeError {
+    /// Another version than [`WORK_VERSION`].
+    #[error("version {0} is not known here; this build knows version {WORK_VERSION}")]
+    Version(u32),
+    /// A precision that is reserved or unknown.
+    #[error("precision {0} is not valid; 1 (INT8) is")]
+    Precision(u32),
+    /// Not a power of two in the range.
+    #[error("n = {0} is not a power of two from {MIN_N} to {MAX_N}")]
+    N(u32),
+    /// None, or too many.
+    #[error("iterations = {0} is not from 1 to {MAX_ITERATIONS}")]
+    Iterations(u32),
+    /// There is no share.
+    #[error("there is no share")]
+    NoShares,
+    /// A share has a lower id than the one before.
+    #[error("share {0} has a lower device_id than the share before it")]
+    ShareOrder(usize),
+    /// Two shares have the same id.
+    #[error("share {0} has the same device_id as the share before it")]
+    ShareDuplicate(usize),
+    /// A share does not start where the one before ends.
+    #[error("share {index} has offset {found}, expected {expected}")]
+    ShareOffset {
+        /// Which share.
+        index: usize,
+        /// Where the shares before it end.
+        expected: u64,
+        /// Its offset.
+        found: u32,
+    },
+    /// A share has fewer than [`MIN_COUNT`] slots.
+    #[error("share {index} has {count} slots; at least {MIN_COUNT} are needed")]
+    ShareCount {
+        /// Which share.
+        index: usize,
+        /// Its count.
+        count: u32,
+    },
+    /// More than [`MAX_TOTAL`] slots.
+    #[error("the shares add up to {0} slots; at most {MAX_TOTAL} are allowed")]
+    Total(u64),
+}
+
+impl ChallengeError {
+    /// The rule's stable name, as in WORK.md.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Version(_) => "version",
+            Self::Precision(_) => "precision",
+            Self::N(_) => "n",
+            Self::Iterations(_) => "iterations",
+            Self::NoShares => "no_shares",
+            Self::ShareOrder(_) => "share_order",
+            Self::ShareDuplicate(_) => "share_duplicate",
+            Self::ShareOffset { .. } => "share_offset",
+            Self::ShareCount { .. } => "share_count",
+            Self::Total(_) => "total",
+        }
+    }
+}
+
+/// A challenge that keeps every rule of WORK.md: nothing downstream checks again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Challenge(UncheckedChallenge);
+
+impl Challenge {
+    /// The fields, all valid.
+    #[must_use]
+    pub const fn fields(&self) -> &UncheckedChallenge {
+        &self.0
+    }
+
+    /// Random, never used twice.
+    #[must_use]
+    pub const fn id(&self) -> ChallengeId {
+        self.0.challenge_id
+    }
+
+    /// The challenge's nonce.
+    #[must_use]
+    pub const fn nonce(&self) -> &Nonce {
+        &self.0.nonce
+    }
+
+    /// The matrix size: rows and columns of every slot.
+    #[must_use]
+    pub const fn n(&self) -> u32 {
+        self.0.n
+    }
+
+    /// How many passes follow one another.
+    #[must_use]
+    pub const fn iterations(&self) -> u32 {
+        self.0.iterations
+    }
+
+    /// One for each device, in order of `device_id`, never empty.
+    #[must_use]
+    pub fn shares(&self) -> &[Share] {
+        &self.0.shares
+    }
+
+    /// The share of a device.
+    #[must_use]
+    pub fn share(&self, device_id: DeviceId) -> Option<&Share> {
+        self.0.shares.binary_search_by_key(&device_id, |s| s.device_id).ok().map(|i| &self.0.shares[i])
+    }
+
+    /// What the elements are.
+    #[must_use]
+    pub const fn precision(&self) -> Precision {
+        Precision::Int8
+    }
+
+    /// Bytes of one slot: `n²`.
+    #[must_use]
+    pub const fn slot_bytes(&self) -> u64 {
+        self.0.n as u64 * self.0.n as u64
+    }
+
+    /// Multiply-accumulates of one share over all iterations: `(count - 2) · n³ · iterations`.
+    #[must_use]
+    pub fn multiply_accumulates(&self, share: &Share) -> u128 {
+        u128::from(share.count - 2) * u128::from(self.0.n).pow(3) * u128::from(self.0.iterations)
+    }
+}
+
+impl TryFrom<UncheckedChallenge> for Challenge {
+    type Error = ChallengeError;
+
+    /// Checks the rules in WORK.md's order, each over all shares before the next.
+    fn try_from(c: UncheckedChallenge) -> Result<Self, ChallengeError> {
+        if c.version != WORK_VERSION {
+            return Err(ChallengeError::Version(c.version));
+        }
+        if c.precision != Precision::Int8.code() {
+            return Err(ChallengeError::Precision(c.precision));
+        }
+        if !c.n.is_power_of_two() || !(MIN_N..=MAX_N).contains(&c.n) {
+            return Err(ChallengeError::N(c.n));
+        }
+        if !(1..=MAX_ITERATIONS).contains(&c.iterations) {
+            return Err(ChallengeError::Iterations(c.iterations));
+        }
+        check_shares(&c.shares)?;
+        Ok(Self(c))
+    }
+}
+
+fn check_shares(shares: &[Share]) -> Result<(), ChallengeError> {
+    if shares.is_empty() {
+        return Err(ChallengeError::NoShares);
+    }
+    if let Some(i) = shares.windows(2).position(|w| w[1].device_id < w[0].device_id) {
+        return Err(ChallengeError::ShareOrder(i + 1));
+    }
+    if let Some(i) = shares.windows(2).position(|w| w[1].device_id == w[0].device_id) {
+        return Err(ChallengeError::ShareDuplicate(i + 1));
+    }
+    let mut end = 0_u64;
+    for (index, share) in shares.iter().enumerate() {
+        if u64::from(share.offset) != end {
+            return Err(ChallengeError::ShareOffset { index, expected: end, found: share.offset });
+        }
+        end += u64::from(share.count);
+    }
+    if let Some(index) = shares.iter().position(|s| s.count < MIN_COUNT) {
+        return Err(ChallengeError::ShareCount { index, count: shares[index].count });
+    }
+    if end > MAX_TOTAL {
+        return Err(ChallengeError::Total(end));
+    }
+    Ok(())
+}

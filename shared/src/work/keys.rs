@@ -1,0 +1,55 @@
+//! The keys that bind work to a challenge (WORK.md, Keys), and what is drawn from them.
+
+use super::bytes::{DeviceId, PassKey, Root, WorkKey};
+use super::challenge::Challenge;
+
+/// The key of a challenge's work.
+#[must_use]
+pub fn work_key(challenge: &Challenge) -> WorkKey {
+    let c = challenge.fields();
+    let mut hasher = blake3::Hasher::new_derive_key("assay v1 work key");
+    hasher.update(&c.version.to_le_bytes());
+    hasher.update(c.challenge_id.as_ref());
+    hasher.update(c.nonce.as_ref());
+    hasher.update(c.validator_key.as_ref());
+    hasher.update(c.miner_key.as_ref());
+    hasher.update(&c.precision.to_le_bytes());
+    hasher.update(&c.n.to_le_bytes());
+    hasher.update(&c.iterations.to_le_bytes());
+    // A checked challenge has fewer than 2^20 shares.
+    hasher.update(&(c.shares.len() as u32).to_le_bytes());
+    for share in &c.shares {
+        hasher.update(share.device_id.as_ref());
+        hasher.update(&share.offset.to_le_bytes());
+        hasher.update(&share.count.to_le_bytes());
+    }
+    WorkKey(*hasher.finalize().as_bytes())
+}
+
+/// The key of iteration `iteration` on a device, after a pass that ended in `previous_root`
+/// ([`Root::BEFORE_FIRST`] for the first).
+#[must_use]
+pub fn pass_key(work_key: &WorkKey, device_id: DeviceId, iteration: u32, previous_root: &Root) -> PassKey {
+    let mut hasher = blake3::Hasher::new_derive_key("assay v1 pass key");
+    hasher.update(work_key.as_ref());
+    hasher.update(device_id.as_ref());
+    hasher.update(&iteration.to_le_bytes());
+    hasher.update(previous_root.as_ref());
+    PassKey(*hasher.finalize().as_bytes())
+}
+
+/// The slots that slot `u ≥ 2` is the product of: `(earlier, previous)`.
+///
+/// # Panics
+/// When `u < 2`: leaves have no parents.
+#[must_use]
+pub fn parents(key: &PassKey, u: u32) -> (u32, u32) {
+    assert!(u >= 2, "leaves have no parents");
+    let mut hasher = blake3::Hasher::new_keyed(key.as_bytes());
+    hasher.update(b"parent");
+    hasher.update(&u.to_le_bytes());
+    let mut draw = [0; 8];
+    draw.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
+    // The remainder is below u - 1, which is a u32.
+    ((u64::from_le_bytes(draw) % u64::from(u - 1)) as u32, u - 1)
+}

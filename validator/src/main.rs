@@ -1,0 +1,2 @@
+//! The validator daemon and its commands.
+fn main() {}
