@@ -2,4 +2,8 @@
 //! wire, identities, and the words of a verdict.
 
 pub mod compute;
+pub mod identity;
+pub mod message;
+pub mod verdict;
+pub mod wire;
 pub mod work;
