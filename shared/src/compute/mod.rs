@@ -2,3 +2,5 @@
 
 pub mod cpu;
 pub mod device;
+pub mod host;
+pub mod run;
