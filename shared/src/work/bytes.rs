@@ -182,6 +182,10 @@ byte_string!(
     /// The key of one round of one device's probe (WORK.md, Residency probe).
     RoundKey, 32
 );
+byte_string!(
+    /// What a subtree of a BLAKE3 tree hashes to, below the root. It is not a [`Digest`].
+    ChainingValue, 32
+);
 
 impl Root {
     /// `root[-1]`: what the first pass starts from.

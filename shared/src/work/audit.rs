@@ -1,0 +1,266 @@
+//! Checking the rows behind drawn samples of one pass of one device (WORK.md, Audit).
+
+use super::bytes::{DeviceId, Digest, PassKey, Root};
+use super::challenge::{Challenge, Share};
+use super::digest::pass_root;
+use super::fault::{FaultKind, FaultPlace, OpeningFault};
+use super::keys::{parents, pass_key, work_key};
+use super::leaf::leaf;
+use super::opening::{Expected, OpenedRange, PassOpenings, Sample, SampleOpenings};
+use super::product::element;
+use super::tree::row_range_bytes;
+
+/// One row that a sample asks for, and the aligned range that it is opened as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RangeRequest {
+    /// The slot.
+    pub slot: u32,
+    /// The row.
+    pub row: u32,
+    /// Where in the slot the range starts.
+    pub first_byte: u64,
+    /// How long it is: `max(n, 1024)`.
+    pub len: u64,
+}
+
+impl RangeRequest {
+    /// The range that holds a row of an n-by-n slot.
+    #[must_use]
+    pub const fn of_row(n: u32, slot: u32, row: u32) -> Self {
+        let len = row_range_bytes(n);
+        Self { slot, row, first_byte: row as u64 * n as u64 / len * len, len }
+    }
+
+    /// The row itself, out of the bytes of the range.
+    fn row_of<'a>(&self, bytes: &'a [u8], n: u32) -> &'a [u8] {
+        let start = (u64::from(self.row) * u64::from(n) - self.first_byte) as usize;
+        &bytes[start..start + n as usize]
+    }
+}
+
+/// The rows that a sample asks for, in the order of WORK.md's list.
+#[must_use]
+pub fn sample_ranges(key: &PassKey, n: u32, sample: &Sample) -> Vec<RangeRequest> {
+    let of_row = |slot, row| RangeRequest::of_row(n, slot, row);
+    match *sample {
+        Sample::Leaf { slot, row } => vec![of_row(slot, row)],
+        Sample::Product { slot, row, column, inner } => {
+            let (earlier, previous) = parents(key, slot);
+            let mut ranges = vec![of_row(slot, row), of_row(earlier, row), of_row(previous, column)];
+            for (factor, factor_row) in [(earlier, row), (previous, column)] {
+                if factor >= 2 {
+                    let (factor_earlier, factor_previous) = parents(key, factor);
+                    ranges.extend([of_row(factor_earlier, factor_row), of_row(factor_previous, inner)]);
+                }
+            }
+            ranges
+        }
+    }
+}
+
+/// What a validator knows about a pass that it audits, none of it from the answer.
+#[derive(Debug, Clone)]
+pub struct Audit<'a> {
+    pub(super) challenge: &'a Challenge,
+    pub(super) share: Share,
+    pub(super) iteration: u32,
+    pub(super) previous_root: Root,
+    pub(super) root: Root,
+    pub(super) samples: &'a [Sample],
+}
+
+impl<'a> Audit<'a> {
+    /// An audit of iteration `iteration` of a device that committed to `roots`.
+    ///
+    /// # Panics
+    /// When the challenge has no share for the device or not this many iterations, or the pass has no such sample:
+    /// the commitment was checked and the samples were drawn before.
+    #[must_use]
+    pub fn new(
+        challenge: &'a Challenge,
+        device_id: DeviceId,
+        iteration: u32,
+        roots: &[Root],
+        samples: &'a [Sample],
+    ) -> Self {
+        let Some(&share) = challenge.share(device_id) else { panic!("device {device_id} has no share") };
+        assert_eq!(roots.len(), challenge.iterations() as usize, "a root for every iteration");
+        assert!(samples.iter().all(|s| s.fits(challenge.n(), share.count)), "samples of the pass");
+        let (previous_root, root) = roots_at(roots, iteration);
+        Self { challenge, share, iteration, previous_root, root, samples }
+    }
+
+    /// The key of the pass, from the roots committed.
+    #[must_use]
+    pub fn pass_key(&self) -> PassKey {
+        pass_key(&work_key(self.challenge), self.share.device_id, self.iteration, &self.previous_root)
+    }
+
+    const fn fault(&self, kind: FaultKind, place: FaultPlace) -> OpeningFault {
+        OpeningFault { kind, device_id: self.share.device_id, place }
+    }
+
+    fn check_binding(&self, given: &PassOpenings) -> bool {
+        given.challenge == *self.challenge.fields()
+            && given.device_id == self.share.device_id
+            && given.iteration == self.iteration
+            && given.previous_root == self.previous_root
+            && given.root == self.root
+    }
+}
+
+/// Checks a whole answer to an audit.
+///
+/// # Errors
+/// The first [`OpeningFault`] in WORK.md's order, over all samples before the next kind.
+pub fn check_pass_openings(audit: &Audit<'_>, given: &PassOpenings) -> Result<(), OpeningFault> {
+    let mut check = PassCheck::begin(audit, given)?;
+    for sample in &given.samples {
+        check.sample(sample);
+    }
+    check.finish()
+}
+
+/// A check that takes the samples one by one, in the order drawn, so that no more than one need be in memory.
+#[derive(Debug)]
+pub struct PassCheck<'a> {
+    audit: &'a Audit<'a>,
+    key: PassKey,
+    digests: Vec<Digest>,
+    seen: usize,
+    first_fault: Option<OpeningFault>,
+}
+
+impl<'a> PassCheck<'a> {
+    /// Checks everything of an answer but its samples, which are not looked at.
+    ///
+    /// # Errors
+    /// `binding` or `digests`.
+    pub fn begin(audit: &'a Audit<'a>, given: &PassOpenings) -> Result<Self, OpeningFault> {
+        if !audit.check_binding(given) {
+            return Err(audit.fault(FaultKind::Binding, FaultPlace::Answer));
+        }
+        let digests = given.slot_digests.clone();
+        if digests.len() != audit.share.count as usize || pass_root(&digests) != audit.root {
+            return Err(audit.fault(FaultKind::Digests, FaultPlace::Answer));
+        }
+        Ok(Self { audit, key: audit.pass_key(), digests, seen: 0, first_fault: None })
+    }
+
+    /// Checks the next sample.
+    pub fn sample(&mut self, given: &SampleOpenings) {
+        let sample = self.seen;
+        self.seen += 1;
+        let Err((kind, opening)) = self.check_sample(sample, given) else { return };
+        // Samples come in order, so that among faults of one kind the first stays.
+        if self.first_fault.is_none_or(|first| kind < first.kind) {
+            let place = match opening {
+                Some(opening) => FaultPlace::Opening { sample, opening },
+                None => FaultPlace::Sample { sample },
+            };
+            self.first_fault = Some(self.audit.fault(kind, place));
+        }
+    }
+
+    /// What was found, once every sample was given.
+    ///
+    /// # Errors
+    /// The first [`OpeningFault`] in WORK.md's order; `rows` when a sample was left out.
+    pub fn finish(mut self) -> Result<(), OpeningFault> {
+        let left_out = self.seen < self.audit.samples.len();
+        if left_out && self.first_fault.is_none_or(|first| first.kind > FaultKind::Rows) {
+            self.first_fault = Some(self.audit.fault(FaultKind::Rows, FaultPlace::Sample { sample: self.seen }));
+        }
+        self.first_fault.map_or(Ok(()), Err)
+    }
+
+    /// The first fault of one sample, and the opening where it is.
+    fn check_sample(&self, index: usize, given: &SampleOpenings) -> Result<(), (FaultKind, Option<usize>)> {
+        let rows = (FaultKind::Rows, None);
+        let sample = self.audit.samples.get(index).ok_or(rows)?;
+        if given.sample != *sample || !sample.fits(self.audit.challenge.n(), self.audit.share.count) {
+            return Err(rows);
+        }
+        self.check_parents(given).map_err(|kind| (kind, None))?;
+        let requests = sample_ranges(&self.key, self.audit.challenge.n(), sample);
+        if given.openings.len() != requests.len() {
+            return Err(rows);
+        }
+        let each = |check: &dyn Fn(&RangeRequest, &OpenedRange) -> Result<(), FaultKind>| {
+            let mut pairs = requests.iter().zip(&given.openings).enumerate();
+            pairs.try_for_each(|(i, (request, opening))| check(request, opening).map_err(|kind| (kind, Some(i))))
+        };
+        each(&|request, opening| if opening.slot == request.slot { Ok(()) } else { Err(FaultKind::Rows) })?;
+        each(&|request, opening| self.expected(request).check_range(opening.first_byte, &opening.bytes))?;
+        each(&|request, opening| self.expected(request).check_siblings(&opening.siblings))?;
+        each(&|request, opening| self.expected(request).check_path(&opening.bytes, &opening.siblings))?;
+        each(&|request, opening| self.check_leaf(request, &opening.bytes))?;
+        self.check_elements(sample, &requests, &given.openings)
+    }
+
+    /// The parents that an answer names, where it names them.
+    fn check_parents(&self, given: &SampleOpenings) -> Result<(), FaultKind> {
+        let same = match (given.sample, given.parents) {
+            (_, None) => true,
+            (Sample::Leaf { .. }, Some(_)) => false,
+            (Sample::Product { slot, .. }, Some(p)) => parents(&self.key, slot) == (p.earlier, p.previous),
+        };
+        if same { Ok(()) } else { Err(FaultKind::Rows) }
+    }
+
+    fn expected(&self, request: &RangeRequest) -> Expected<'_> {
+        Expected {
+            first_byte: request.first_byte,
+            range_bytes: request.len,
+            total_bytes: self.audit.challenge.slot_bytes(),
+            digest: &self.digests[request.slot as usize],
+        }
+    }
+
+    /// The row asked for, when it is one of a leaf, is the keystream.
+    fn check_leaf(&self, request: &RangeRequest, bytes: &[u8]) -> Result<(), FaultKind> {
+        if request.slot >= 2 {
+            return Ok(());
+        }
+        let n = self.audit.challenge.n();
+        let mut row = vec![0; n as usize];
+        let stream = self.audit.share.offset + request.slot;
+        leaf(&self.key, stream, u64::from(request.row) * u64::from(n), &mut row);
+        if request.row_of(bytes, n) == row { Ok(()) } else { Err(FaultKind::Leaf) }
+    }
+
+    /// The sampled element, and the two factors of its multiply-accumulate where they are no leaf's.
+    fn check_elements(
+        &self,
+        sample: &Sample,
+        requests: &[RangeRequest],
+        openings: &[OpenedRange],
+    ) -> Result<(), (FaultKind, Option<usize>)> {
+        let Sample::Product { slot, row, column, inner } = *sample else { return Ok(()) };
+        let n = self.audit.challenge.n();
+        let row_at = |i: usize| requests[i].row_of(&openings[i].bytes, n);
+        let (earlier, previous) = (requests[1].slot, requests[2].slot);
+        let mut below = 3;
+        // Element (v, a, b), the opening that holds it, and those of the rows that it follows from.
+        let mut elements = vec![((slot, row, column), 0, (1, 2))];
+        for (factor, holder) in [((earlier, row, inner), 1), ((previous, column, inner), 2)] {
+            if factor.0 >= 2 {
+                elements.push((factor, holder, (below, below + 1)));
+                below += 2;
+            }
+        }
+        for ((v, a, b), holder, (x, y)) in elements {
+            if row_at(holder)[b as usize] != element(row_at(x), row_at(y), n, a, b, v) {
+                return Err((FaultKind::Element, Some(holder)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The roots before and after an iteration.
+pub(super) fn roots_at(roots: &[Root], iteration: u32) -> (Root, Root) {
+    let index = iteration as usize;
+    let previous = if index == 0 { Root::BEFORE_FIRST } else { roots[index - 1] };
+    (previous, roots[index])
+}

@@ -1,0 +1,145 @@
+//! What a miner answers to a probe: the digests of every round of every device, bound by a checksum.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::super::bytes::{Checksum, DeviceId, Digest, Signature, WorkKey};
+use super::super::challenge::Challenge;
+use super::super::json;
+use super::Probe;
+
+/// What one device answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceAnswer {
+    /// The device.
+    pub device_id: DeviceId,
+    /// `probe_digest[0 … R-1]`.
+    pub digests: Vec<Digest>,
+}
+
+/// What a miner answers to a probe. Its serde form is the interchange form.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Answer {
+    /// One for each share of the challenge, in the same order.
+    pub devices: Vec<DeviceAnswer>,
+    /// The [`probe_checksum`] of the devices.
+    pub checksum: Checksum,
+    /// The miner's, over the [`probe_message`]; not there before it signs.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "json::present")]
+    pub signature: Option<Signature>,
+}
+
+/// Why an answer does not answer a probe. [`AnswerError::code`] is its stable name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerError {
+    /// The devices are not those of the challenge.
+    #[error("device {index} of the answer does not match the challenge's share")]
+    OtherDevices {
+        /// The first that differs; the number of shares when one is missing or left over.
+        index: usize,
+    },
+    /// Not one digest for each round.
+    #[error("device {device_id} has {found} digests; the probe asks for {expected}")]
+    DigestCount {
+        /// The device.
+        device_id: DeviceId,
+        /// The probe's rounds.
+        expected: u32,
+        /// How many digests there are.
+        found: usize,
+    },
+    /// The checksum is not that of the digests.
+    #[error("the probe checksum is not that of the digests")]
+    Checksum,
+}
+
+impl AnswerError {
+    /// The stable name of what is wrong.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::OtherDevices { .. } => "devices",
+            Self::DigestCount { .. } => "digests",
+            Self::Checksum => "checksum",
+        }
+    }
+}
+
+/// The checksum of an answer.
+#[must_use]
+pub fn probe_checksum(challenge: &Challenge, probe: &Probe, devices: &[DeviceAnswer]) -> Checksum {
+    let mut hasher = Sha256::new();
+    hasher.update(b"assay v1 probe checksum");
+    hasher.update(challenge.id());
+    hasher.update(probe.seed());
+    for device in devices {
+        hasher.update(device.device_id);
+        for digest in &device.digests {
+            hasher.update(digest);
+        }
+    }
+    Checksum(hasher.finalize().into())
+}
+
+/// What a miner signs when it answers: `commitment` is the checksum of its evidence, `answer` that of the answer.
+#[must_use]
+pub fn probe_message(work_key: &WorkKey, commitment: &Checksum, probe: &Probe, answer: &Checksum) -> Vec<u8> {
+    [
+        b"assay v1 probe".as_slice(),
+        work_key.as_ref(),
+        commitment.as_ref(),
+        probe.seed().as_ref(),
+        &probe.walks().to_le_bytes(),
+        &probe.steps().to_le_bytes(),
+        &probe.rounds().to_le_bytes(),
+        answer.as_ref(),
+    ]
+    .concat()
+}
+
+impl Answer {
+    /// Puts the digests of every device, in the order of the challenge's shares, together; not signed yet.
+    ///
+    /// # Panics
+    /// When there are not as many lists as shares, each of as many digests as rounds.
+    #[must_use]
+    pub fn assemble(challenge: &Challenge, probe: &Probe, digests: Vec<Vec<Digest>>) -> Self {
+        assert_eq!(digests.len(), challenge.shares().len(), "digests of every device");
+        assert!(digests.iter().all(|d| d.len() == probe.rounds() as usize), "a digest of every round");
+        let ids = challenge.shares().iter().map(|s| s.device_id);
+        let devices: Vec<_> =
+            ids.zip(digests).map(|(device_id, digests)| DeviceAnswer { device_id, digests }).collect();
+        let checksum = probe_checksum(challenge, probe, &devices);
+        Self { devices, checksum, signature: None }
+    }
+
+    /// Checks that this answers the probe, the checksum computed again. The signature is checked elsewhere.
+    ///
+    /// # Errors
+    /// The first [`AnswerError`] in the order of its variants, each over all devices before the next.
+    pub fn check(&self, challenge: &Challenge, probe: &Probe) -> Result<(), AnswerError> {
+        let shares = challenge.shares();
+        if let Some(index) = self.devices.iter().zip(shares).position(|(d, s)| d.device_id != s.device_id) {
+            return Err(AnswerError::OtherDevices { index });
+        }
+        if self.devices.len() != shares.len() {
+            return Err(AnswerError::OtherDevices { index: shares.len() });
+        }
+        let expected = probe.rounds();
+        if let Some(d) = self.devices.iter().find(|d| d.digests.len() != expected as usize) {
+            return Err(AnswerError::DigestCount { device_id: d.device_id, expected, found: d.digests.len() });
+        }
+        if self.checksum != probe_checksum(challenge, probe, &self.devices) {
+            return Err(AnswerError::Checksum);
+        }
+        Ok(())
+    }
+
+    /// What a device answered.
+    #[must_use]
+    pub fn device(&self, device_id: DeviceId) -> Option<&DeviceAnswer> {
+        self.devices.iter().find(|d| d.device_id == device_id)
+    }
+}

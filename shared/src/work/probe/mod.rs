@@ -1,0 +1,192 @@
+//! The residency probe (WORK.md, Residency probe): what is asked, the keys of its rounds; [`walk`] has the
+//! walks themselves and [`answer`] what a miner answers.
+
+pub mod answer;
+pub mod walk;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::answer::{Answer, AnswerError, DeviceAnswer, probe_checksum, probe_message};
+pub use self::walk::{LINE_BYTES, State, position, start_state, state_bytes, state_from_bytes, step};
+use super::bytes::{DeviceId, Digest, ProbeKey, ProbeSeed, Root, RoundKey, WorkKey};
+
+/// The fewest walks.
+pub const MIN_WALKS: u32 = 64;
+/// The most walks: their states take 256 MiB.
+pub const MAX_WALKS: u32 = 1 << 22;
+/// The most steps of a round.
+pub const MAX_STEPS: u32 = 1024;
+/// The most rounds.
+pub const MAX_ROUNDS: u32 = 65_536;
+
+/// A probe as it arrives, of which nothing is known yet. Its serde form is the interchange form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UncheckedProbe {
+    /// From the operating system's random source, never used twice.
+    pub seed: ProbeSeed,
+    /// How many walks W.
+    pub walks: u32,
+    /// How many steps T of every walk a round has.
+    pub steps: u32,
+    /// How many rounds R follow one another.
+    pub rounds: u32,
+}
+
+/// The first field of a probe that is out of its range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ProbeError {
+    /// Not a power of two in the range.
+    #[error("walks = {0} is not a power of two from {MIN_WALKS} to {MAX_WALKS}")]
+    Walks(u32),
+    /// None, or too many.
+    #[error("steps = {0} is not from 1 to {MAX_STEPS}")]
+    Steps(u32),
+    /// None, or too many.
+    #[error("rounds = {0} is not from 1 to {MAX_ROUNDS}")]
+    Rounds(u32),
+}
+
+impl ProbeError {
+    /// The name of the field.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Walks(_) => "walks",
+            Self::Steps(_) => "steps",
+            Self::Rounds(_) => "rounds",
+        }
+    }
+}
+
+/// A probe whose fields are in their ranges: nothing downstream checks again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Probe(UncheckedProbe);
+
+impl Probe {
+    /// The fields, all valid.
+    #[must_use]
+    pub const fn fields(&self) -> &UncheckedProbe {
+        &self.0
+    }
+
+    /// From the operating system's random source, never used twice.
+    #[must_use]
+    pub const fn seed(&self) -> &ProbeSeed {
+        &self.0.seed
+    }
+
+    /// How many walks W: a power of two, 64 … 2²².
+    #[must_use]
+    pub const fn walks(&self) -> u32 {
+        self.0.walks
+    }
+
+    /// How many steps T of every walk a round has: 1 … 1024.
+    #[must_use]
+    pub const fn steps(&self) -> u32 {
+        self.0.steps
+    }
+
+    /// How many rounds R follow one another: 1 … 65536.
+    #[must_use]
+    pub const fn rounds(&self) -> u32 {
+        self.0.rounds
+    }
+
+    /// Bytes of `out[r]`, the states after a round: `64 · W`.
+    #[must_use]
+    pub const fn out_bytes(&self) -> u64 {
+        self.0.walks as u64 * LINE_BYTES as u64
+    }
+
+    /// Bytes that a device reads in all rounds: `W · T · R · 64`.
+    #[must_use]
+    pub const fn read_bytes(&self) -> u64 {
+        self.out_bytes() * self.0.steps as u64 * self.0.rounds as u64
+    }
+}
+
+impl TryFrom<UncheckedProbe> for Probe {
+    type Error = ProbeError;
+
+    /// Checks the fields in the order of WORK.md's table.
+    fn try_from(probe: UncheckedProbe) -> Result<Self, ProbeError> {
+        let UncheckedProbe { seed: _, walks, steps, rounds } = probe;
+        if !walks.is_power_of_two() || !(MIN_WALKS..=MAX_WALKS).contains(&walks) {
+            return Err(ProbeError::Walks(walks));
+        }
+        if !(1..=MAX_STEPS).contains(&steps) {
+            return Err(ProbeError::Steps(steps));
+        }
+        if !(1..=MAX_ROUNDS).contains(&rounds) {
+            return Err(ProbeError::Rounds(rounds));
+        }
+        Ok(Self(probe))
+    }
+}
+
+/// The key of one device's probe; `last_root` is `root[iterations-1]`.
+#[must_use]
+pub fn probe_key(probe: &Probe, work_key: &WorkKey, device_id: DeviceId, last_root: &Root) -> ProbeKey {
+    let mut hasher = blake3::Hasher::new_derive_key("assay v1 probe key");
+    hasher.update(probe.seed().as_ref());
+    hasher.update(work_key.as_ref());
+    hasher.update(device_id.as_ref());
+    hasher.update(last_root.as_ref());
+    hasher.update(&probe.walks().to_le_bytes());
+    hasher.update(&probe.steps().to_le_bytes());
+    hasher.update(&probe.rounds().to_le_bytes());
+    ProbeKey(*hasher.finalize().as_bytes())
+}
+
+/// The key of round `round`, after a round that ended in `previous` ([`Digest::BEFORE_FIRST`] for the first).
+#[must_use]
+pub fn round_key(probe_key: &ProbeKey, round: u32, previous: &Digest) -> RoundKey {
+    let mut hasher = blake3::Hasher::new_derive_key("assay v1 probe round");
+    hasher.update(probe_key.as_ref());
+    hasher.update(&round.to_le_bytes());
+    hasher.update(previous.as_ref());
+    RoundKey(*hasher.finalize().as_bytes())
+}
+
+/// The key of round `round` of a probe whose digests are known up to the one before.
+///
+/// # Panics
+/// When `digests` has no digest of the round before.
+#[must_use]
+pub fn round_key_after(probe_key: &ProbeKey, round: u32, digests: &[Digest]) -> RoundKey {
+    let previous = if round == 0 { Digest::BEFORE_FIRST } else { digests[round as usize - 1] };
+    round_key(probe_key, round, &previous)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(walks: u32, steps: u32, rounds: u32) -> Result<(), &'static str> {
+        let probe = UncheckedProbe { seed: ProbeSeed([1; 32]), walks, steps, rounds };
+        Probe::try_from(probe).map(|_| ()).map_err(|e| e.code())
+    }
+
+    #[test]
+    fn ranges_end_where_they_say() {
+        for (walks, steps, rounds) in [(64, 1, 1), (1 << 22, 1024, 65_536), (1 << 18, 64, 8)] {
+            assert_eq!(code(walks, steps, rounds), Ok(()));
+        }
+    }
+
+    #[test]
+    fn the_first_wrong_field_is_named() {
+        for walks in [0, 1, 32, 63, 65, 96, 1 << 23, 1 << 31, u32::MAX] {
+            assert_eq!(code(walks, 0, 0), Err("walks"), "{walks}");
+        }
+        for steps in [0, 1025, u32::MAX] {
+            assert_eq!(code(64, steps, 0), Err("steps"), "{steps}");
+        }
+        for rounds in [0, 65_537, u32::MAX] {
+            assert_eq!(code(64, 1, rounds), Err("rounds"), "{rounds}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Products: how an element of slot `u ≥ 2` follows from two rows of its parents (WORK.md, A pass).
+
+/// What the slot's index is multiplied by before it enters every element.
+pub const SLOT_FACTOR: u32 = 0xC2B2_AE35;
+/// The multiplier before the shift.
+pub const FIRST_FACTOR: u32 = 0x9E37_79B1;
+/// How far the sum is shifted onto itself.
+pub const SHIFT: u32 = 16;
+/// The multiplier after the shift.
+pub const SECOND_FACTOR: u32 = 0x85EB_CA6B;
+/// How far down the byte that is kept lies.
+pub const KEPT_SHIFT: u32 = 24;
+
+/// The element that an exact sum of products becomes at `position = r · n + c` of slot `slot`.
+#[must_use]
+pub const fn mix(sum: i32, position: u32, slot: u32) -> i8 {
+    let x = (sum as u32).wrapping_add(position).wrapping_add(slot.wrapping_mul(SLOT_FACTOR));
+    let x = x.wrapping_mul(FIRST_FACTOR);
+    let x = (x ^ (x >> SHIFT)).wrapping_mul(SECOND_FACTOR);
+    (x >> KEPT_SHIFT) as i8
+}
+
+/// The exact sum of products of two rows of INT8 elements: at most 2²⁹ for rows of up to 32768.
+///
+/// # Panics
+/// When the rows differ in length.
+#[must_use]
+pub fn dot(x: &[u8], y: &[u8]) -> i32 {
+    assert_eq!(x.len(), y.len(), "rows of one matrix size");
+    x.iter().zip(y).map(|(&a, &b)| i32::from(a as i8) * i32::from(b as i8)).sum()
+}
+
+/// Element `(r, c)` of slot `u`, as its byte, from row `r` of the earlier parent and row `c` of the
+/// previous slot, each of `n` bytes.
+///
+/// # Panics
+/// When a row is not `n` bytes long.
+#[must_use]
+pub fn element(row_x: &[u8], row_y: &[u8], n: u32, r: u32, c: u32, u: u32) -> u8 {
+    assert_eq!(row_x.len(), n as usize, "a row of the matrix");
+    mix(dot(row_x, row_y), r * n + c, u) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The formula of WORK.md in 64 bits with an explicit modulus.
+    fn mix_in_wide(sum: i64, position: u64, slot: u64) -> i8 {
+        let m = 1_u64 << 32;
+        let x = (sum.rem_euclid(m as i64) as u64 + position + slot * 0xC2B2_AE35 % m) % m;
+        let x = x * 0x9E37_79B1 % m;
+        let x = x ^ (x / 65_536);
+        let x = (u128::from(x) * 0x85EB_CA6B % u128::from(m)) as u64;
+        (x / (1 << 24)) as u8 as i8
+    }
+
+    #[test]
+    fn mix_follows_the_formula_over_its_whole_range() {
+        for sum in [-(1 << 29), -65_537, -1, 0, 1, 65_535, 1 << 29] {
+            for position in [0, 1, 65_535, (1 << 30) - 1] {
+                for slot in [2, 3, 4095, (1 << 20) - 1] {
+                    let expected = mix_in_wide(i64::from(sum), u64::from(position), u64::from(slot));
+                    assert_eq!(mix(sum, position, slot), expected, "{sum} {position} {slot}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_largest_sum_is_exact() {
+        let lowest = vec![0x80; 32_768];
+        assert_eq!(dot(&lowest, &lowest), 1 << 29);
+        let highest = vec![0x7f; 32_768];
+        assert_eq!(dot(&lowest, &highest), -32_768 * 128 * 127);
+    }
+
+    #[test]
+    fn the_last_element_of_the_largest_matrix_has_a_position() {
+        let zeros = vec![0; 32_768];
+        assert_eq!(element(&zeros, &zeros, 32_768, 32_767, 32_767, 2), mix(0, (1 << 30) - 1, 2) as u8);
+    }
+}
