@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use assay_shared::identity::{self, Identity, SessionTranscript};
 use assay_shared::message::{
-    Hello, Inventory, MinerMessage, OpeningsChunk, PROTOCOL_VERSIONS, RefusedCode, Stop, StopCode, ValidatorMessage,
+    Hello, Inventory, MinerMessage, OpeningsChunk, PROTOCOL_VERSIONS, RefusedCode, StopCode, ValidatorMessage,
     Welcome,
 };
-use assay_shared::verdict::{Mode, Outcome, Reason, ReasonCode, Verdict};
+use assay_shared::verdict::{Mode, Reason, ReasonCode, Verdict};
 use assay_shared::work::{Challenge, ChallengeId, Nonce, PublicKey, Signature};
 
 use crate::entropy::Entropy;
@@ -397,19 +397,12 @@ impl Session {
         settled
     }
 
-    /// The miner learns the verdict; one that could not be judged also stops what the miner still does.
+    /// The miner learns the verdict, which also ends what it still does for the challenge.
     fn finished(&mut self, verdict: Box<Verdict>) -> Vec<Action> {
         let committed = self.run.take().is_some_and(|run| run.is_committed());
         self.recent.push_front((verdict.challenge_id, committed));
         self.recent.truncate(RECENT);
-        let mut actions = vec![send(ValidatorMessage::Verdict(verdict.clone()))];
-        if verdict.outcome == Outcome::Inconclusive {
-            let detail = verdict.reasons.first().map_or_else(String::new, |r| r.detail.clone());
-            let stop = Stop { challenge_id: verdict.challenge_id, code: StopCode::Internal, detail };
-            actions.push(send(ValidatorMessage::Abort(stop)));
-        }
-        actions.push(Action::Verdict(verdict));
-        actions
+        vec![send(ValidatorMessage::Verdict(verdict.clone())), Action::Verdict(verdict)]
     }
 }
 
