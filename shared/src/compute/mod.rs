@@ -3,4 +3,6 @@
 pub mod cpu;
 pub mod device;
 pub mod host;
+pub mod open;
+pub mod reference;
 pub mod run;

@@ -13,6 +13,7 @@ pub mod leaf;
 pub mod opening;
 pub mod probe;
 pub mod product;
+pub mod reference;
 pub mod segment;
 pub mod split;
 pub mod standalone;

@@ -1,0 +1,236 @@
+//! Openings for the segments of a residency probe.
+
+use super::super::device::ProbeRound;
+use super::{Device, DeviceError, Handle, RowRange, siblings_of};
+use crate::work::probe::{LINE_BYTES, position, round_key_after, start_state, state_bytes, step};
+use crate::work::segment::chunk_of;
+use crate::work::tree::{CHUNK_BYTES, Tree, chaining_value, chaining_values, row_range_bytes};
+use crate::work::{
+    ChainingValue, Challenge, DeviceId, Digest, OpenedRange, Opening, Probe, ProbeKey, ProbeOpenings, RoundKey,
+    Segment, SegmentOpenings,
+};
+
+/// The probe that is opened; the last pass must be resident on the device as the probe found it.
+#[derive(Debug, Clone, Copy)]
+pub struct ProbedDevice<'a> {
+    /// The challenge.
+    pub challenge: &'a Challenge,
+    /// The probe.
+    pub probe: &'a Probe,
+    /// The device, by its name in the challenge.
+    pub device_id: DeviceId,
+    /// The key of the device's probe.
+    pub probe_key: &'a ProbeKey,
+    /// What the device answered: a digest for each round.
+    pub digests: &'a [Digest],
+    /// The digests of the last pass: one for each slot.
+    pub slot_digests: &'a [Digest],
+}
+
+impl ProbedDevice<'_> {
+    /// Openings of the probe with everything but its segments.
+    #[must_use]
+    pub fn header(&self) -> ProbeOpenings {
+        ProbeOpenings { device_id: self.device_id, slot_digests: self.slot_digests.to_vec(), segments: Vec::new() }
+    }
+}
+
+/// The states and the lines behind segments with the siblings that go with them; the lines are read segment by
+/// segment.
+#[derive(Debug, Clone)]
+pub struct SegmentPlan {
+    n: u32,
+    segments: Vec<PlannedSegment>,
+}
+
+#[derive(Debug, Clone)]
+struct PlannedSegment {
+    segment: Segment,
+    state: Opening,
+    lines: Vec<PlannedLine>,
+}
+
+/// A line that a walk read, and the siblings of the row range that holds it.
+#[derive(Debug, Clone)]
+struct PlannedLine {
+    slot: u32,
+    line: u32,
+    siblings: Vec<ChainingValue>,
+}
+
+impl SegmentPlan {
+    /// Plans the openings of segments: walks each round that was drawn once more on the device, and each walk that
+    /// was drawn on the host.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] when the probe has no such segment, [`DeviceError::Sick`] when a round, a walk or
+    /// a slot does not come out as before, and what the device gives.
+    pub fn new(
+        device: &mut dyn Device,
+        probed: &ProbedDevice<'_>,
+        segments: &[Segment],
+        handle: &Handle,
+    ) -> Result<Self, DeviceError> {
+        if let Some(segment) = segments.iter().find(|s| !s.fits(probed.probe)) {
+            return Err(DeviceError::Unsupported(format!("the probe has no segment {segment:?}")));
+        }
+        let n = probed.challenge.n();
+        let mut planned: Vec<Option<PlannedSegment>> = vec![None; segments.len()];
+        let mut by_round: Vec<usize> = (0..segments.len()).collect();
+        by_round.sort_by_key(|&i| segments[i].round);
+        for of_round in by_round.chunk_by(|&a, &b| segments[a].round == segments[b].round) {
+            let round = segments[of_round[0]].round;
+            let key = round_key_after(probed.probe_key, round, probed.digests);
+            let states = walk_again(device, probed, round, &key, handle)?;
+            let tree = Tree::new(chaining_values(&states, CHUNK_BYTES));
+            for &i in of_round {
+                handle.check()?;
+                let state = open_state(&states, &tree, &segments[i]);
+                let lines = lines_of(device, probed, &key, &segments[i], &states)?;
+                planned[i] = Some(PlannedSegment { segment: segments[i], state, lines });
+            }
+        }
+        let mut segments: Vec<_> = planned.into_iter().flatten().collect();
+        add_siblings(device, probed, &mut segments, handle)?;
+        Ok(Self { n, segments })
+    }
+
+    /// How many segments there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    /// Reads the lines of segment `index`.
+    ///
+    /// # Errors
+    /// What the device gives.
+    ///
+    /// # Panics
+    /// When there is no such segment.
+    pub fn open(&self, device: &mut dyn Device, index: usize) -> Result<SegmentOpenings, DeviceError> {
+        let PlannedSegment { segment, state, lines } = &self.segments[index];
+        let lines = lines.iter().map(|line| open_line(device, self.n, line)).collect::<Result<_, _>>()?;
+        Ok(SegmentOpenings { round: segment.round, walk: segment.walk, state: state.clone(), lines })
+    }
+}
+
+/// Everything that was drawn of a device's probe: for openings that fit in memory at once.
+///
+/// # Errors
+/// As [`SegmentPlan::new`], and [`DeviceError::Cancelled`].
+pub fn open_segments(
+    device: &mut dyn Device,
+    probed: &ProbedDevice<'_>,
+    segments: &[Segment],
+    handle: &Handle,
+) -> Result<ProbeOpenings, DeviceError> {
+    let plan = SegmentPlan::new(device, probed, segments, handle)?;
+    let mut openings = probed.header();
+    for index in 0..plan.len() {
+        handle.check()?;
+        openings.segments.push(plan.open(device, index)?);
+    }
+    Ok(openings)
+}
+
+/// `out[round]`, which must hash to what was answered.
+fn walk_again(
+    device: &mut dyn Device,
+    probed: &ProbedDevice<'_>,
+    round: u32,
+    key: &RoundKey,
+    handle: &Handle,
+) -> Result<Vec<u8>, DeviceError> {
+    let request = ProbeRound { key: *key, walks: probed.probe.walks(), steps: probed.probe.steps() };
+    if device.probe_round(&request, handle)? != probed.digests[round as usize] {
+        return Err(DeviceError::Sick(format!("round {round} of the probe gave another digest than before")));
+    }
+    let states = device.probe_states()?;
+    if states.len() as u64 != probed.probe.out_bytes() {
+        return Err(DeviceError::Sick(format!("round {round} of the probe gave {} bytes of states", states.len())));
+    }
+    Ok(states)
+}
+
+fn open_state(states: &[u8], tree: &Tree, segment: &Segment) -> Opening {
+    let first_byte = chunk_of(segment.state_byte());
+    let start = first_byte as usize;
+    let bytes = states[start..start + CHUNK_BYTES as usize].to_vec();
+    Opening { first_byte, bytes, siblings: tree.siblings((first_byte / CHUNK_BYTES) as usize) }
+}
+
+/// The lines that a walk reads, found by walking it on the host; it must end as it did on the device.
+fn lines_of(
+    device: &mut dyn Device,
+    probed: &ProbedDevice<'_>,
+    key: &RoundKey,
+    segment: &Segment,
+    states: &[u8],
+) -> Result<Vec<PlannedLine>, DeviceError> {
+    let count = probed.slot_digests.len() as u32;
+    let mut state = start_state(key, segment.walk);
+    let mut lines = Vec::with_capacity(probed.probe.steps() as usize);
+    for _ in 0..probed.probe.steps() {
+        let (slot, line) = position(&state, count, probed.challenge.n());
+        let mut bytes = [0; LINE_BYTES];
+        device.read(slot, line_byte(line), &mut bytes)?;
+        step(&mut state, &bytes);
+        lines.push(PlannedLine { slot, line, siblings: Vec::new() });
+    }
+    let end = segment.state_byte() as usize;
+    if states[end..end + LINE_BYTES] != state_bytes(&state) {
+        let Segment { round, walk } = segment;
+        return Err(DeviceError::Sick(format!("walk {walk} of round {round} ends elsewhere than its lines lead")));
+    }
+    Ok(lines)
+}
+
+/// Fills in the siblings of all lines, slot by slot over all segments.
+fn add_siblings(
+    device: &mut dyn Device,
+    probed: &ProbedDevice<'_>,
+    segments: &mut [PlannedSegment],
+    handle: &Handle,
+) -> Result<(), DeviceError> {
+    let n = probed.challenge.n();
+    let range_of =
+        |line: &PlannedLine| RowRange { slot: line.slot, index: (line_byte(line.line) / row_range_bytes(n)) as usize };
+    let ranges: Vec<_> = segments.iter().flat_map(|s| &s.lines).map(range_of).collect();
+    let siblings = siblings_of(device, n, probed.slot_digests, &ranges, handle)?;
+    for (line, siblings) in segments.iter_mut().flat_map(|s| &mut s.lines).zip(siblings) {
+        line.siblings = siblings;
+    }
+    Ok(())
+}
+
+/// Reads the row range that holds a line, and opens the line's 1024 bytes in it. The siblings below the row range
+/// are hashed here, so that a slot's tree need not be held down to its chunks.
+fn open_line(device: &mut dyn Device, n: u32, line: &PlannedLine) -> Result<OpenedRange, DeviceError> {
+    let range_bytes = row_range_bytes(n);
+    let first_byte = chunk_of(line_byte(line.line));
+    let range_start = first_byte / range_bytes * range_bytes;
+    let mut range = vec![0; range_bytes as usize];
+    device.read(line.slot, range_start, &mut range)?;
+    let start = (first_byte - range_start) as usize;
+    let mut siblings = Vec::new();
+    if range_bytes > CHUNK_BYTES {
+        let starts = (range_start..).step_by(CHUNK_BYTES as usize);
+        let chunks = range.chunks_exact(CHUNK_BYTES as usize).zip(starts);
+        let values = chunks.map(|(chunk, first)| chaining_value(chunk, first)).collect();
+        siblings = Tree::new(values).siblings(start / CHUNK_BYTES as usize);
+    }
+    siblings.extend(&line.siblings);
+    let bytes = range[start..start + CHUNK_BYTES as usize].to_vec();
+    Ok(OpenedRange { slot: line.slot, first_byte, bytes, siblings })
+}
+
+fn line_byte(line: u32) -> u64 {
+    u64::from(line) * LINE_BYTES as u64
+}

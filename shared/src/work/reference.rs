@@ -1,0 +1,223 @@
+//! The slow, obvious whole, which reads like WORK.md: what every backend and every check is tested against.
+//! It holds all slots of a device in host memory and uses one thread.
+
+use super::bytes::{DeviceId, Digest, PassKey, Root, RoundKey};
+use super::challenge::{Challenge, Share};
+use super::commitment::Evidence;
+use super::digest::{pass_root, slot_digest};
+use super::keys::{parents, pass_key, work_key};
+use super::leaf::leaf;
+use super::opening::{OpenedRange, Parents, PassOpenings, Sample, SampleOpenings};
+use super::probe::{Answer, LINE_BYTES, Probe, position, probe_key, round_key_after, start_state, state_bytes, step};
+use super::product::{dot, mix};
+use super::segment::{Opening, ProbeOpenings, Segment, SegmentOpenings, chunk_of};
+use super::tree::{CHUNK_BYTES, chaining_values, siblings};
+
+/// Row `r` of slot `u`, from its parents.
+///
+/// # Panics
+/// When a parent is not `n²` bytes, or the row not `n`.
+pub fn product_row(earlier: &[u8], previous: &[u8], n: u32, u: u32, r: u32, row: &mut [u8]) {
+    let width = n as usize;
+    assert!(earlier.len() == width * width && previous.len() == width * width && row.len() == width, "n-by-n slots");
+    let x = &earlier[r as usize * width..][..width];
+    for ((c, y), out) in (0..).zip(previous.chunks_exact(width)).zip(row) {
+        *out = mix(dot(x, y), r * n + c, u) as u8;
+    }
+}
+
+/// The slots of a pass.
+#[must_use]
+pub fn pass(key: &PassKey, n: u32, offset: u32, count: u32) -> Vec<Vec<u8>> {
+    let mut slots: Vec<Vec<u8>> = Vec::new();
+    for u in 0..count {
+        let mut slot = vec![0; n as usize * n as usize];
+        if u < 2 {
+            leaf(key, offset + u, 0, &mut slot);
+        } else {
+            let (earlier, previous) = parents(key, u);
+            for (r, row) in (0..).zip(slot.chunks_exact_mut(n as usize)) {
+                product_row(&slots[earlier as usize], &slots[previous as usize], n, u, r, row);
+            }
+        }
+        slots.push(slot);
+    }
+    slots
+}
+
+/// The digests of slots.
+#[must_use]
+pub fn digests(slots: &[Vec<u8>]) -> Vec<Digest> {
+    slots.iter().map(|slot| slot_digest(slot)).collect()
+}
+
+/// The slots of one iteration of a share, after an iteration that ended in `previous_root`.
+#[must_use]
+pub fn iteration(challenge: &Challenge, share: &Share, iteration: u32, previous_root: &Root) -> Vec<Vec<u8>> {
+    let key = pass_key(&work_key(challenge), share.device_id, iteration, previous_root);
+    pass(&key, challenge.n(), share.offset, share.count)
+}
+
+/// The roots of every iteration of a share, and the slots of the last.
+#[must_use]
+pub fn share(challenge: &Challenge, share: &Share) -> (Vec<Root>, Vec<Vec<u8>>) {
+    let (mut roots, mut slots) = (Vec::new(), Vec::new());
+    let mut previous_root = Root::BEFORE_FIRST;
+    for p in 0..challenge.iterations() {
+        slots = iteration(challenge, share, p, &previous_root);
+        previous_root = pass_root(&digests(&slots));
+        roots.push(previous_root);
+    }
+    (roots, slots)
+}
+
+/// What an honest miner commits to, not signed.
+#[must_use]
+pub fn evidence(challenge: &Challenge) -> Evidence {
+    Evidence::assemble(challenge, challenge.shares().iter().map(|s| share(challenge, s).0).collect())
+}
+
+/// The state of one walk after one round, as it stands in `out[r]`.
+///
+/// # Panics
+/// When `slots` are not n-by-n.
+#[must_use]
+pub fn walk(slots: &[Vec<u8>], n: u32, key: &RoundKey, walk: u32, steps: u32) -> [u8; LINE_BYTES] {
+    let mut state = start_state(key, walk);
+    for _ in 0..steps {
+        let (slot, line) = position(&state, slots.len() as u32, n);
+        step(&mut state, &line_of(&slots[slot as usize], line));
+    }
+    state_bytes(&state)
+}
+
+/// `out[r]` of a round over slots.
+#[must_use]
+pub fn probe_round(slots: &[Vec<u8>], n: u32, key: &RoundKey, probe: &Probe) -> Vec<u8> {
+    (0..probe.walks()).flat_map(|j| walk(slots, n, key, j, probe.steps())).collect()
+}
+
+/// `out[0 … R-1]` of a probe over the slots of a device's last iteration, and their digests.
+#[must_use]
+pub fn probe(
+    challenge: &Challenge,
+    probe: &Probe,
+    device_id: DeviceId,
+    slots: &[Vec<u8>],
+) -> (Vec<Vec<u8>>, Vec<Digest>) {
+    let key = probe_key(probe, &work_key(challenge), device_id, &pass_root(&digests(slots)));
+    let (mut outs, mut digests) = (Vec::new(), Vec::new());
+    for round in 0..probe.rounds() {
+        let out = probe_round(slots, challenge.n(), &round_key_after(&key, round, &digests), probe);
+        digests.push(slot_digest(&out));
+        outs.push(out);
+    }
+    (outs, digests)
+}
+
+/// What an honest miner answers to a probe, not signed; computes every share again.
+#[must_use]
+pub fn answer(challenge: &Challenge, asked: &Probe) -> Answer {
+    let of_share = |s: &Share| probe(challenge, asked, s.device_id, &share(challenge, s).1).1;
+    Answer::assemble(challenge, asked, challenge.shares().iter().map(of_share).collect())
+}
+
+/// Opens an aligned range of a string.
+#[must_use]
+pub fn open(data: &[u8], first_byte: u64, len: u64) -> Opening {
+    let bytes = data[first_byte as usize..][..len as usize].to_vec();
+    Opening { first_byte, bytes, siblings: siblings(&chaining_values(data, len), (first_byte / len) as usize) }
+}
+
+/// Opens one sample of a pass, from WORK.md's list.
+#[must_use]
+pub fn open_sample(slots: &[Vec<u8>], key: &PassKey, n: u32, sample: &Sample) -> SampleOpenings {
+    let row = |slot: u32, row: u32| {
+        let len = u64::from(n.max(1024));
+        let first_byte = u64::from(row) * u64::from(n) / len * len;
+        opened(slot, open(&slots[slot as usize], first_byte, len))
+    };
+    let (u, r, c, k) = match *sample {
+        Sample::Leaf { slot, row: r } => {
+            return SampleOpenings { sample: *sample, parents: None, openings: vec![row(slot, r)] };
+        }
+        Sample::Product { slot, row, column, inner } => (slot, row, column, inner),
+    };
+    let (earlier, previous) = parents(key, u);
+    let mut openings = vec![row(u, r), row(earlier, r), row(previous, c)];
+    if earlier >= 2 {
+        let (its_earlier, its_previous) = parents(key, earlier);
+        openings.extend([row(its_earlier, r), row(its_previous, k)]);
+    }
+    if previous >= 2 {
+        let (its_earlier, its_previous) = parents(key, previous);
+        openings.extend([row(its_earlier, c), row(its_previous, k)]);
+    }
+    SampleOpenings { sample: *sample, parents: Some(Parents { earlier, previous }), openings }
+}
+
+/// Opens samples of an iteration of a share whose roots are known.
+///
+/// # Panics
+/// When a root is missing.
+#[must_use]
+pub fn open_pass(
+    challenge: &Challenge,
+    share: &Share,
+    roots: &[Root],
+    iteration: u32,
+    samples: &[Sample],
+) -> PassOpenings {
+    let p = iteration as usize;
+    let previous_root = if p == 0 { Root::BEFORE_FIRST } else { roots[p - 1] };
+    let slots = self::iteration(challenge, share, iteration, &previous_root);
+    let key = pass_key(&work_key(challenge), share.device_id, iteration, &previous_root);
+    PassOpenings {
+        challenge: challenge.fields().clone(),
+        device_id: share.device_id,
+        iteration,
+        previous_root,
+        root: roots[p],
+        slot_digests: digests(&slots),
+        samples: samples.iter().map(|s| open_sample(&slots, &key, challenge.n(), s)).collect(),
+        committed_roots: None,
+    }
+}
+
+/// Opens segments of a probe over the slots of a device's last iteration.
+#[must_use]
+pub fn open_probe(
+    challenge: &Challenge,
+    asked: &Probe,
+    device_id: DeviceId,
+    slots: &[Vec<u8>],
+    segments: &[Segment],
+) -> ProbeOpenings {
+    let slot_digests = digests(slots);
+    let key = probe_key(asked, &work_key(challenge), device_id, &pass_root(&slot_digests));
+    let (outs, digests) = probe(challenge, asked, device_id, slots);
+    let open_segment = |segment: &Segment| {
+        let mut state = start_state(&round_key_after(&key, segment.round, &digests), segment.walk);
+        let lines = (0..asked.steps()).map(|_| {
+            let (slot, line) = position(&state, slots.len() as u32, challenge.n());
+            let data = &slots[slot as usize];
+            step(&mut state, &line_of(data, line));
+            opened(slot, open(data, chunk_of(u64::from(line) * LINE_BYTES as u64), CHUNK_BYTES))
+        });
+        let lines = lines.collect();
+        let state = open(&outs[segment.round as usize], chunk_of(segment.state_byte()), CHUNK_BYTES);
+        SegmentOpenings { round: segment.round, walk: segment.walk, state, lines }
+    };
+    ProbeOpenings { device_id, segments: segments.iter().map(open_segment).collect(), slot_digests }
+}
+
+fn line_of(slot: &[u8], line: u32) -> [u8; LINE_BYTES] {
+    let mut bytes = [0; LINE_BYTES];
+    bytes.copy_from_slice(&slot[line as usize * LINE_BYTES..][..LINE_BYTES]);
+    bytes
+}
+
+fn opened(slot: u32, opening: Opening) -> OpenedRange {
+    let Opening { first_byte, bytes, siblings } = opening;
+    OpenedRange { slot, first_byte, bytes, siblings }
+}
