@@ -1,0 +1,40 @@
+//! Compiles the protocol for the crates that say `build = "../build.rs"`.
+//!
+//! `OUT_DIR` gets one Rust file for each protobuf package, and `assay_descriptor.bin`, the encoded
+//! descriptor set that gRPC reflection serves. No `protoc` is needed: protox is a compiler in Rust.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use prost::Message;
+
+const PROTO_ROOT: &str = "proto";
+const PACKAGE_DIR: &str = "assay/v1";
+const DESCRIPTOR_FILE: &str = "assay_descriptor.bin";
+
+fn main() -> Result<(), Box<dyn Error>> {
+    // Cargo runs this in the package's folder; the workspace root is one above it.
+    let workspace = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("..").canonicalize()?;
+    let proto_root = workspace.join(PROTO_ROOT);
+    println!("cargo::rerun-if-changed={}", workspace.join("build.rs").display());
+    println!("cargo::rerun-if-changed={}", proto_root.display());
+
+    let descriptors = protox::compile(proto_files(&proto_root.join(PACKAGE_DIR))?, [&proto_root])?;
+    let out_dir = PathBuf::from(env::var("OUT_DIR")?);
+    fs::write(out_dir.join(DESCRIPTOR_FILE), descriptors.encode_to_vec())?;
+    tonic_prost_build::configure().compile_fds(descriptors)?;
+    Ok(())
+}
+
+/// The `.proto` files of `dir`, sorted: a folder's own order differs between machines, and the output must not.
+fn proto_files(dir: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+    let entries = fs::read_dir(dir).map_err(|e| format!("cannot list {}: {e}", dir.display()))?;
+    let mut files = entries.map(|entry| entry.map(|e| e.path())).collect::<Result<Vec<_>, _>>()?;
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "proto"));
+    if files.is_empty() {
+        return Err(format!("no .proto file in {}", dir.display()).into());
+    }
+    files.sort();
+    Ok(files)
+}
