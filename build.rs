@@ -1,4 +1,7 @@
-//! The one build script: compiles `proto/` for every crate that says `build = "../build.rs"`.
+//! Compiles the protocol for the crates that say `build = "../build.rs"`.
+//!
+//! `OUT_DIR` gets one Rust file for each protobuf package, and `assay_descriptor.bin`, the encoded
+//! descriptor set that gRPC reflection serves. No `protoc` is needed: protox is a compiler in Rust.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -6,24 +9,32 @@ use std::{env, fs};
 
 use prost::Message;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    // The working directory is the package's; the packages lie directly below the root.
-    let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("..").canonicalize()?;
-    let out = PathBuf::from(env::var("OUT_DIR")?);
-    println!("cargo::rerun-if-changed={}", root.join("build.rs").display());
-    compile_protos(&root.join("proto"), &out)
-}
+const PROTO_ROOT: &str = "proto";
+const PACKAGE_DIR: &str = "assay/v1";
+const DESCRIPTOR_FILE: &str = "assay_descriptor.bin";
 
-/// Compiles every file of `proto/assay/v1` in pure Rust, and keeps the descriptors for gRPC reflection.
-fn compile_protos(proto: &Path, out: &Path) -> Result<(), Box<dyn Error>> {
-    println!("cargo::rerun-if-changed={}", proto.display());
-    let mut files = fs::read_dir(proto.join("assay/v1"))?
-        .map(|entry| entry.map(|e| e.path()))
-        .collect::<Result<Vec<_>, _>>()?;
-    files.retain(|path| path.extension().is_some_and(|e| e == "proto"));
-    files.sort();
-    let descriptors = protox::compile(files, [proto])?;
-    fs::write(out.join("assay_descriptor.bin"), descriptors.encode_to_vec())?;
+fn main() -> Result<(), Box<dyn Error>> {
+    // Cargo runs this in the package's folder; the workspace root is one above it.
+    let workspace = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("..").canonicalize()?;
+    let proto_root = workspace.join(PROTO_ROOT);
+    println!("cargo::rerun-if-changed={}", workspace.join("build.rs").display());
+    println!("cargo::rerun-if-changed={}", proto_root.display());
+
+    let descriptors = protox::compile(proto_files(&proto_root.join(PACKAGE_DIR))?, [&proto_root])?;
+    let out_dir = PathBuf::from(env::var("OUT_DIR")?);
+    fs::write(out_dir.join(DESCRIPTOR_FILE), descriptors.encode_to_vec())?;
     tonic_prost_build::configure().compile_fds(descriptors)?;
     Ok(())
+}
+
+/// The `.proto` files of `dir`, sorted: a folder's own order differs between machines, and the output must not.
+fn proto_files(dir: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+    let entries = fs::read_dir(dir).map_err(|e| format!("cannot list {}: {e}", dir.display()))?;
+    let mut files = entries.map(|entry| entry.map(|e| e.path())).collect::<Result<Vec<_>, _>>()?;
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "proto"));
+    if files.is_empty() {
+        return Err(format!("no .proto file in {}", dir.display()).into());
+    }
+    files.sort();
+    Ok(files)
 }

@@ -1,1 +1,2 @@
 //! The miner.
+pub mod session;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::verdict::{ReasonCode, Verdict};
-use crate::work::audit::{Sample, SampleOpenings};
+use crate::work::opening::{Sample, SampleOpenings};
 use crate::work::probe::Probe;
 use crate::work::segment::{Segment, SegmentOpenings};
 use crate::work::split::{SplitError, Weight, split};

@@ -2,5 +2,7 @@
 
 pub mod cpu;
 pub mod device;
+pub mod host;
 pub mod open;
 pub mod reference;
+pub mod run;

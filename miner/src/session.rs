@@ -1,0 +1,513 @@
+//! The miner's side of a session, without a socket: events in, actions out.
+//!
+//! Clock and nonce are handed in, so that a simulation can drive it. At most one challenge runs at a
+//! time; a second one is declined, never queued.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use assay_shared::compute::device::DeviceError;
+use assay_shared::identity::{self, Identity, SessionTranscript};
+use assay_shared::message::{
+    Commitment, DeviceDigests, DeviceRoots, Hello, Inventory, MinerMessage, Offer, OpenItem, PROTOCOL_VERSIONS,
+    RefusedCode, Stop, StopCode, ValidatorMessage, Welcome,
+};
+use assay_shared::verdict::Verdict;
+use assay_shared::work::probe::Probe;
+use assay_shared::work::{Challenge, ChallengeId, Nonce, PublicKey};
+
+/// How long the handshake may take: three small messages.
+pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(20);
+/// How long slots are held for a validator that has gone quiet about its challenge. Openings of an early
+/// iteration and a replay lie between two messages, so this is generous.
+pub const HOLD_LIMIT: Duration = Duration::from_secs(1800);
+/// A validator that has not pinged for this many intervals is gone.
+pub const MISSED_PINGS: u32 = 4;
+
+/// What happens to a session.
+#[derive(Debug)]
+pub enum Event {
+    /// The validator said something.
+    Message(ValidatorMessage),
+    /// The work ended.
+    Worked(ChallengeId, Result<Worked, DeviceError>),
+    /// The probe ended.
+    Probed(ChallengeId, Result<Probed, DeviceError>),
+    /// Every chunk of the openings was sent, or could not be.
+    Opened(ChallengeId, Result<(), DeviceError>),
+    /// How many slots are filled so far.
+    Progress(ChallengeId, u64),
+    /// The devices, looked at again.
+    Inventory(Inventory),
+    /// The daemon wants to end.
+    Drain,
+    /// Time passes.
+    Tick,
+}
+
+/// What the work of a challenge gave.
+#[derive(Debug, Clone)]
+pub struct Worked {
+    /// Sent first.
+    pub commitment: Commitment,
+    /// Sent next, in order of device.
+    pub roots: Vec<DeviceRoots>,
+}
+
+/// What a probe gave.
+#[derive(Debug, Clone)]
+pub struct Probed {
+    /// Sent first.
+    pub answer: Commitment,
+    /// Sent next, in order of device.
+    pub digests: Vec<DeviceDigests>,
+}
+
+/// What the session wants done.
+#[derive(Debug)]
+pub enum Action {
+    /// Send this.
+    Send(MinerMessage),
+    /// Compute every share of this challenge, then give [`Event::Worked`].
+    StartWork(Arc<Challenge>),
+    /// Walk this probe, then give [`Event::Probed`].
+    StartProbe(ChallengeId, Probe),
+    /// Send these openings, then give [`Event::Opened`].
+    StartOpening(ChallengeId, Vec<OpenItem>),
+    /// Stop what runs, give the memory back, and look at the devices again ([`Event::Inventory`]).
+    Release,
+    /// The session stands: the validator has this key.
+    Established(PublicKey),
+    /// Show this to the operator.
+    Verdict(Box<Verdict>),
+    /// The validator ended the challenge without a verdict.
+    Stopped(Stop),
+    /// End the stream.
+    Close(Closed),
+}
+
+/// Why a session ended.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Closed {
+    /// We drained.
+    #[error("drained")]
+    Drained,
+    /// The validator has another key than the one configured.
+    #[error("the validator's key is {found}, but validator_key says {expected}: check the address, or the key with its operator")]
+    WrongValidator {
+        /// As configured.
+        expected: PublicKey,
+        /// As presented.
+        found: PublicKey,
+    },
+    /// The validator could not prove its key.
+    #[error("the validator's signature does not hold: something between here and it is not what it claims")]
+    BadWelcome,
+    /// The validator refused us.
+    #[error("the validator refused this miner ({code:?}): {detail}")]
+    Refused {
+        /// Why.
+        code: RefusedCode,
+        /// In its words.
+        detail: String,
+    },
+    /// The validator said goodbye.
+    #[error("the validator ended the session ({code:?}): {detail}")]
+    Goodbye {
+        /// Why.
+        code: StopCode,
+        /// In its words.
+        detail: String,
+    },
+    /// Nothing came for too long.
+    #[error("nothing came from the validator for {0:?}")]
+    Silent(Duration),
+    /// A message came that makes no sense there.
+    #[error("the validator sent {0}, which makes no sense here")]
+    OutOfPlace(&'static str),
+}
+
+impl Closed {
+    /// Whether dialling again at once is pointless: only an operator can mend it.
+    #[must_use]
+    pub const fn needs_operator(&self) -> bool {
+        matches!(
+            self,
+            Self::WrongValidator { .. }
+                | Self::Refused {
+                    code: RefusedCode::Version | RefusedCode::NotAllowed | RefusedCode::Signature,
+                    ..
+                }
+        )
+    }
+}
+
+/// How far the handshake is.
+#[derive(Debug)]
+enum Handshake {
+    AwaitWelcome { miner_nonce: Nonce },
+    AwaitAccepted { validator_key: PublicKey },
+    Done { validator_key: PublicKey, ping_interval: Duration },
+}
+
+/// The challenge that runs.
+#[derive(Debug)]
+struct Running {
+    challenge: Arc<Challenge>,
+    stage: Stage,
+    /// When the stage is given up.
+    until: Instant,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Working,
+    Committed,
+    Probing,
+    Answered,
+    Opening,
+    Opened,
+}
+
+/// The miner's side of one session.
+#[derive(Debug)]
+pub struct Session {
+    identity: Identity,
+    pinned: Option<PublicKey>,
+    handshake: Handshake,
+    inventory: Inventory,
+    running: Option<Running>,
+    draining: bool,
+    started: Instant,
+    heard: Instant,
+}
+
+impl Session {
+    /// A session that begins now, and its hello.
+    #[must_use]
+    pub fn start(
+        identity: Identity,
+        pinned: Option<PublicKey>,
+        inventory: Inventory,
+        miner_nonce: Nonce,
+        now: Instant,
+    ) -> (Self, Vec<Action>) {
+        let hello = Hello {
+            versions: PROTOCOL_VERSIONS.to_vec(),
+            miner_key: identity.public_key(),
+            miner_nonce,
+            agent: concat!("assay-miner/", env!("CARGO_PKG_VERSION")).into(),
+            inventory: inventory.clone(),
+        };
+        let session = Self {
+            identity,
+            pinned,
+            handshake: Handshake::AwaitWelcome { miner_nonce },
+            inventory,
+            running: None,
+            draining: false,
+            started: now,
+            heard: now,
+        };
+        (session, vec![Action::Send(MinerMessage::Hello(hello))])
+    }
+
+    /// Whether a challenge runs.
+    #[must_use]
+    pub const fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Takes an event and says what to do.
+    pub fn handle(&mut self, event: Event, now: Instant) -> Vec<Action> {
+        match event {
+            Event::Message(message) => {
+                self.heard = now;
+                self.message(message, now)
+            }
+            Event::Worked(id, result) => self.worked(id, result, now),
+            Event::Probed(id, result) => self.probed(id, result, now),
+            Event::Opened(id, result) => self.opened(id, result, now),
+            Event::Progress(id, done_slots) => self.progress(id, done_slots),
+            Event::Inventory(inventory) => self.take_inventory(inventory),
+            Event::Drain => self.drain(),
+            Event::Tick => self.tick(now),
+        }
+    }
+
+    fn message(&mut self, message: ValidatorMessage, now: Instant) -> Vec<Action> {
+        match message {
+            ValidatorMessage::Welcome(welcome) => self.welcome(&welcome),
+            ValidatorMessage::Accepted(ping_interval) => self.accepted(ping_interval),
+            ValidatorMessage::Refused(code, detail) => self.close(Closed::Refused { code, detail }),
+            ValidatorMessage::Goodbye(code, detail) => self.close(Closed::Goodbye { code, detail }),
+            other if !matches!(self.handshake, Handshake::Done { .. }) => {
+                let _ = other;
+                self.close(Closed::OutOfPlace("a message before it accepted the session"))
+            }
+            ValidatorMessage::Ping(sequence) => vec![Action::Send(MinerMessage::Pong(sequence))],
+            ValidatorMessage::Challenge(offer) => self.challenge(&offer, now),
+            ValidatorMessage::Probe { challenge_id, probe, deadline } => {
+                self.advance(challenge_id, Stage::Committed, Stage::Probing, now + deadline, "a probe", || {
+                    Action::StartProbe(challenge_id, probe)
+                })
+            }
+            ValidatorMessage::Open { challenge_id, items, deadline } => {
+                self.advance(challenge_id, Stage::Answered, Stage::Opening, now + deadline, "an open", || {
+                    Action::StartOpening(challenge_id, items)
+                })
+            }
+            ValidatorMessage::Verdict(verdict) => self.verdict(verdict),
+            ValidatorMessage::Abort(stop) => self.aborted(stop),
+        }
+    }
+
+    fn welcome(&mut self, welcome: &Welcome) -> Vec<Action> {
+        let Handshake::AwaitWelcome { miner_nonce } = self.handshake else {
+            return self.close(Closed::OutOfPlace("a second welcome"));
+        };
+        if let Some(expected) = self.pinned.filter(|key| *key != welcome.validator_key) {
+            return self.close(Closed::WrongValidator { expected, found: welcome.validator_key });
+        }
+        if !PROTOCOL_VERSIONS.contains(&welcome.version) {
+            return self.close(Closed::OutOfPlace("a version that this miner did not offer"));
+        }
+        let transcript = SessionTranscript {
+            version: welcome.version,
+            validator_key: welcome.validator_key,
+            miner_key: self.identity.public_key(),
+            nonce: welcome.nonce,
+            miner_nonce,
+        };
+        if !identity::verify(&welcome.validator_key, &transcript.welcome_message(), &welcome.signature) {
+            return self.close(Closed::BadWelcome);
+        }
+        self.handshake = Handshake::AwaitAccepted { validator_key: welcome.validator_key };
+        vec![Action::Send(MinerMessage::Proof(self.identity.sign(&transcript.proof_message())))]
+    }
+
+    fn accepted(&mut self, ping_interval: Duration) -> Vec<Action> {
+        let Handshake::AwaitAccepted { validator_key } = self.handshake else {
+            return self.close(Closed::OutOfPlace("an acceptance out of turn"));
+        };
+        self.handshake = Handshake::Done { validator_key, ping_interval };
+        vec![Action::Established(validator_key)]
+    }
+
+    fn challenge(&mut self, offer: &Offer, now: Instant) -> Vec<Action> {
+        let Handshake::Done { validator_key, .. } = self.handshake else {
+            return self.close(Closed::OutOfPlace("a challenge before it accepted the session"));
+        };
+        match self.plan(offer, validator_key) {
+            Ok(challenge) => {
+                let challenge = Arc::new(challenge);
+                let until = now + offer.deadline;
+                self.running = Some(Running { challenge: challenge.clone(), stage: Stage::Working, until });
+                vec![Action::StartWork(challenge)]
+            }
+            Err((code, detail)) => {
+                vec![Action::Send(MinerMessage::Declined(Stop { challenge_id: offer.challenge_id, code, detail }))]
+            }
+        }
+    }
+
+    /// The challenge that an offer is for this host, or why it is declined.
+    fn plan(&self, offer: &Offer, validator_key: PublicKey) -> Result<Challenge, (StopCode, String)> {
+        if self.draining {
+            return Err((StopCode::Draining, "this miner is shutting down".into()));
+        }
+        if self.running.is_some() {
+            return Err((StopCode::Busy, "another challenge runs".into()));
+        }
+        if offer.inventory_sequence != self.inventory.sequence {
+            let detail = format!("inventory {} is current, not {}", self.inventory.sequence, offer.inventory_sequence);
+            return Err((StopCode::StaleInventory, detail));
+        }
+        let challenge = offer
+            .plan(&self.inventory, validator_key, self.identity.public_key())
+            .map_err(|error| (StopCode::Invalid, error.to_string()))?;
+        let weights = self.inventory.weights(offer.n);
+        for (share, weight) in challenge.shares().iter().zip(&weights) {
+            if u64::from(share.count) > weight.weight {
+                let detail = format!(
+                    "device {} holds {} slots of n = {}, {} are asked for",
+                    share.device_id, weight.weight, offer.n, share.count
+                );
+                return Err((StopCode::NotEnoughMemory, detail));
+            }
+        }
+        Ok(challenge)
+    }
+
+    /// Goes from one stage to the next on the validator's word.
+    fn advance(
+        &mut self,
+        id: ChallengeId,
+        from: Stage,
+        to: Stage,
+        until: Instant,
+        what: &'static str,
+        action: impl FnOnce() -> Action,
+    ) -> Vec<Action> {
+        match &mut self.running {
+            Some(running) if running.challenge.id() == id && running.stage == from => {
+                running.stage = to;
+                running.until = until;
+                vec![action()]
+            }
+            Some(running) if running.challenge.id() == id => self.close(Closed::OutOfPlace(what)),
+            // It crossed our abort on the way.
+            _ => Vec::new(),
+        }
+    }
+
+    fn worked(&mut self, id: ChallengeId, result: Result<Worked, DeviceError>, now: Instant) -> Vec<Action> {
+        if !self.finish_stage(id, Stage::Working, Stage::Committed, now) {
+            return Vec::new();
+        }
+        match result {
+            Ok(done) => {
+                let roots = done.roots.into_iter().map(|r| Action::Send(MinerMessage::DeviceRoots(r)));
+                std::iter::once(Action::Send(MinerMessage::Commitment(done.commitment))).chain(roots).collect()
+            }
+            Err(error) => self.abort(&error),
+        }
+    }
+
+    fn probed(&mut self, id: ChallengeId, result: Result<Probed, DeviceError>, now: Instant) -> Vec<Action> {
+        if !self.finish_stage(id, Stage::Probing, Stage::Answered, now) {
+            return Vec::new();
+        }
+        match result {
+            Ok(done) => {
+                let digests = done.digests.into_iter().map(|d| Action::Send(MinerMessage::DeviceDigests(d)));
+                std::iter::once(Action::Send(MinerMessage::ProbeAnswer(done.answer))).chain(digests).collect()
+            }
+            Err(error) => self.abort(&error),
+        }
+    }
+
+    fn opened(&mut self, id: ChallengeId, result: Result<(), DeviceError>, now: Instant) -> Vec<Action> {
+        if !self.finish_stage(id, Stage::Opening, Stage::Opened, now) {
+            return Vec::new();
+        }
+        match result {
+            Ok(()) => Vec::new(),
+            Err(error) => self.abort(&error),
+        }
+    }
+
+    /// Whether the stage that ended is the one that runs; if so, on to the next.
+    fn finish_stage(&mut self, id: ChallengeId, from: Stage, to: Stage, now: Instant) -> bool {
+        match &mut self.running {
+            Some(running) if running.challenge.id() == id && running.stage == from => {
+                running.stage = to;
+                running.until = now + HOLD_LIMIT;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn progress(&self, id: ChallengeId, done_slots: u64) -> Vec<Action> {
+        match &self.running {
+            Some(running) if running.challenge.id() == id && running.stage == Stage::Working => {
+                let slots: u64 = running.challenge.shares().iter().map(|s| u64::from(s.count)).sum();
+                let all_slots = slots * u64::from(running.challenge.iterations());
+                vec![Action::Send(MinerMessage::Progress { challenge_id: id, done_slots, all_slots })]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn take_inventory(&mut self, inventory: Inventory) -> Vec<Action> {
+        let devices_differ = inventory.devices != self.inventory.devices;
+        if self.running.is_some() || !devices_differ || !matches!(self.handshake, Handshake::Done { .. }) {
+            return Vec::new();
+        }
+        self.inventory = Inventory { sequence: self.inventory.sequence.wrapping_add(1), devices: inventory.devices };
+        vec![Action::Send(MinerMessage::Inventory(self.inventory.clone()))]
+    }
+
+    fn verdict(&mut self, verdict: Box<Verdict>) -> Vec<Action> {
+        let ends = self.running.as_ref().is_some_and(|r| r.challenge.id() == verdict.challenge_id);
+        let mut actions = vec![Action::Verdict(verdict)];
+        if ends {
+            actions.extend(self.release());
+        }
+        actions
+    }
+
+    fn aborted(&mut self, stop: Stop) -> Vec<Action> {
+        if self.running.as_ref().is_none_or(|r| r.challenge.id() != stop.challenge_id) {
+            return Vec::new();
+        }
+        let mut actions = vec![Action::Stopped(stop)];
+        actions.extend(self.release());
+        actions
+    }
+
+    /// The running challenge is over: memory goes back, and a drain goes on.
+    fn release(&mut self) -> Vec<Action> {
+        self.running = None;
+        let mut actions = vec![Action::Release];
+        if self.draining {
+            actions.extend(self.close(Closed::Drained));
+        }
+        actions
+    }
+
+    /// Tells the validator that the challenge ends here, and why.
+    fn abort(&mut self, error: &DeviceError) -> Vec<Action> {
+        let code = match error {
+            DeviceError::Busy { .. } => StopCode::NotEnoughMemory,
+            DeviceError::Sick(_) => StopCode::DeviceLost,
+            DeviceError::Cancelled => StopCode::Deadline,
+            DeviceError::Unsupported(_) => StopCode::Unsupported,
+        };
+        self.abort_with(code, error.to_string())
+    }
+
+    fn abort_with(&mut self, code: StopCode, detail: String) -> Vec<Action> {
+        let Some(running) = &self.running else { return Vec::new() };
+        let stop = Stop { challenge_id: running.challenge.id(), code, detail };
+        let mut actions = vec![Action::Send(MinerMessage::Abort(stop))];
+        actions.extend(self.release());
+        actions
+    }
+
+    /// A running challenge is brought to its end; the next is declined.
+    fn drain(&mut self) -> Vec<Action> {
+        self.draining = true;
+        if self.running.is_some() { Vec::new() } else { self.close(Closed::Drained) }
+    }
+
+    fn tick(&mut self, now: Instant) -> Vec<Action> {
+        let silent = now.duration_since(self.heard);
+        let patience = match self.handshake {
+            Handshake::Done { ping_interval, .. } => ping_interval * MISSED_PINGS,
+            _ => HANDSHAKE_LIMIT,
+        };
+        let handshake_late = !matches!(self.handshake, Handshake::Done { .. })
+            && now.duration_since(self.started) > HANDSHAKE_LIMIT;
+        if silent > patience || handshake_late {
+            return self.close(Closed::Silent(silent));
+        }
+        if self.running.as_ref().is_some_and(|r| now > r.until) {
+            return self.abort_with(StopCode::Deadline, "the deadline passed".into());
+        }
+        Vec::new()
+    }
+
+    fn close(&mut self, why: Closed) -> Vec<Action> {
+        let mut actions = Vec::new();
+        if self.running.take().is_some() {
+            actions.push(Action::Release);
+        }
+        if why == Closed::Drained {
+            actions.push(Action::Send(MinerMessage::Goodbye(StopCode::Draining, "this miner is shutting down".into())));
+        }
+        actions.push(Action::Close(why));
+        actions
+    }
+}

@@ -1,0 +1,457 @@
+//! The validator's side of one miner's session, without a socket: events in, actions out.
+//!
+//! Clock and randomness are handed in, so that a simulation can drive it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use assay_shared::identity::{self, Identity, SessionTranscript};
+use assay_shared::message::{
+    Hello, Inventory, MinerMessage, OpeningsChunk, PROTOCOL_VERSIONS, RefusedCode, StopCode, ValidatorMessage,
+    Welcome,
+};
+use assay_shared::verdict::{Mode, Reason, ReasonCode, Verdict};
+use assay_shared::work::{Challenge, ChallengeId, Nonce, PublicKey, Signature};
+
+use crate::entropy::Entropy;
+use crate::issue::{IssueError, issue};
+use crate::policy::{ModeChoice, Policy};
+use crate::run::{Run, RunAction, SentAt};
+use crate::verify::check::{Bound, CheckJob};
+use crate::verify::replay::Extent;
+
+/// How long the handshake may take: three small messages on a slow link.
+pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(15);
+/// So many unanswered pings mean that the miner is gone.
+pub const MISSED_PINGS: u32 = 3;
+/// Messages between two pings, openings aside: far more than an honest miner sends.
+pub const MESSAGES_PER_PING: u32 = 1000;
+/// Round trips remembered; the least of them is shown, as the one least disturbed by load.
+const ROUND_TRIPS: usize = 8;
+/// Challenges remembered after their end, for messages that crossed it on the way.
+const RECENT: usize = 8;
+
+/// What a session needs of the validator that it is part of.
+pub struct Context<'a> {
+    /// The clock.
+    pub now: Instant,
+    /// Seconds since 1970.
+    pub unix_seconds: u64,
+    /// Where draws come from.
+    pub entropy: &'a mut dyn Entropy,
+    /// How long a replay of a challenge would take here, when it is possible.
+    pub replay_estimate: &'a dyn Fn(&Challenge) -> Option<Duration>,
+}
+
+/// Who this validator is and whom it takes.
+#[derive(Debug, Clone)]
+pub struct Door {
+    /// The validator's key.
+    pub identity: Identity,
+    /// The miners let in; empty lets in any.
+    pub allowed: Vec<PublicKey>,
+    /// How often miners are pinged.
+    pub ping_interval: Duration,
+}
+
+/// What the session wants done.
+#[derive(Debug)]
+pub enum Action {
+    /// Send this, and note when it went out.
+    Send(ValidatorMessage, SentAt),
+    /// The miner proved its key: it is connected.
+    Established(Box<Hello>),
+    /// The miner's devices changed.
+    InventoryChanged(Inventory),
+    /// A new round trip was measured.
+    RoundTrip(Duration),
+    /// Check this item, then call [`Session::checked`].
+    Check(Box<CheckJob>),
+    /// Replay this, then call [`Session::replayed`].
+    Replay(ChallengeId, Box<Bound>, Extent),
+    /// For who watches: what happens now.
+    Phase(&'static str),
+    /// For who watches: slots filled, of so many.
+    Progress(u64, u64),
+    /// A challenge is over; what still runs for it may stop.
+    Verdict(Box<Verdict>),
+    /// End the stream, once what was sent is out.
+    Close(String),
+}
+
+/// Why a challenge cannot be started.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StartError {
+    /// The miner has not proved its key yet.
+    #[error("the miner is not connected yet")]
+    NotConnected,
+    /// One runs.
+    #[error("the miner works on another challenge")]
+    Busy,
+    /// None could be made.
+    #[error(transparent)]
+    Issue(#[from] IssueError),
+}
+
+#[derive(Debug)]
+enum State {
+    AwaitHello,
+    AwaitProof { hello: Box<Hello>, transcript: SessionTranscript },
+    Connected { miner_key: PublicKey, inventory: Inventory },
+    Closed,
+}
+
+/// The validator's side of one session.
+#[derive(Debug)]
+pub struct Session {
+    door: Arc<Door>,
+    state: State,
+    run: Option<Run>,
+    recent: VecDeque<(ChallengeId, bool)>,
+    pings: Pings,
+    messages: u32,
+    began: Instant,
+}
+
+/// Pings in flight, and the round trips that they gave.
+#[derive(Debug, Default)]
+struct Pings {
+    next: u64,
+    last: Option<Instant>,
+    waiting: VecDeque<(u64, SentAt)>,
+    round_trips: VecDeque<Duration>,
+}
+
+impl Session {
+    /// A session of a connection that was just accepted.
+    #[must_use]
+    pub fn new(door: Arc<Door>, now: Instant) -> Self {
+        Self {
+            door,
+            state: State::AwaitHello,
+            run: None,
+            recent: VecDeque::new(),
+            pings: Pings::default(),
+            messages: 0,
+            began: now,
+        }
+    }
+
+    /// Whether a challenge runs.
+    #[must_use]
+    pub const fn is_running(&self) -> bool {
+        self.run.is_some()
+    }
+
+    /// Takes a message received at `received`.
+    pub fn message(&mut self, message: MinerMessage, received: Instant, context: &mut Context<'_>) -> Vec<Action> {
+        if !matches!(message, MinerMessage::OpeningsChunk(_)) {
+            self.messages += 1;
+        }
+        if self.messages > MESSAGES_PER_PING {
+            return self.misbehaved("too many messages");
+        }
+        match (&self.state, message) {
+            (State::Closed, _) => Vec::new(),
+            (State::AwaitHello, MinerMessage::Hello(hello)) => self.hello(hello, context),
+            (State::AwaitHello, _) => self.refuse(RefusedCode::Malformed, "the first message must be a hello"),
+            (State::AwaitProof { .. }, MinerMessage::Proof(signature)) => self.proof(&signature),
+            (State::AwaitProof { .. }, _) => self.refuse(RefusedCode::Malformed, "a proof was due"),
+            (State::Connected { .. }, message) => self.connected(message, received, context),
+        }
+    }
+
+    /// What arrived was no message at all.
+    pub fn garbage(&mut self, problem: &str) -> Vec<Action> {
+        match self.state {
+            State::Connected { .. } => self.misbehaved(problem),
+            _ => self.refuse(RefusedCode::Malformed, problem),
+        }
+    }
+
+    fn hello(&mut self, hello: Hello, context: &mut Context<'_>) -> Vec<Action> {
+        let common = PROTOCOL_VERSIONS.iter().rev().find(|v| hello.versions.contains(v));
+        let Some(&version) = common else {
+            let detail = format!("versions {PROTOCOL_VERSIONS:?} are spoken here, not {:?}", hello.versions);
+            return self.refuse(RefusedCode::Version, &detail);
+        };
+        if !self.door.allowed.is_empty() && !self.door.allowed.contains(&hello.miner_key) {
+            return self.refuse(RefusedCode::NotAllowed, "this key is not on the validator's list of miners");
+        }
+        let nonce = match context.entropy.bytes() {
+            Ok(bytes) => Nonce(bytes),
+            Err(error) => return self.close(error.to_string()),
+        };
+        let validator_key = self.door.identity.public_key();
+        let transcript = SessionTranscript {
+            version,
+            validator_key,
+            miner_key: hello.miner_key,
+            nonce,
+            miner_nonce: hello.miner_nonce,
+        };
+        let welcome = Welcome {
+            version,
+            validator_key,
+            nonce,
+            signature: self.door.identity.sign(&transcript.welcome_message()),
+            agent: concat!("assay-validator/", env!("CARGO_PKG_VERSION")).into(),
+        };
+        self.state = State::AwaitProof { hello: Box::new(hello), transcript };
+        vec![send(ValidatorMessage::Welcome(welcome))]
+    }
+
+    fn proof(&mut self, signature: &Signature) -> Vec<Action> {
+        let State::AwaitProof { hello, transcript } = std::mem::replace(&mut self.state, State::Closed) else {
+            return Vec::new();
+        };
+        if !identity::verify(&hello.miner_key, &transcript.proof_message(), signature) {
+            return self.refuse(RefusedCode::Signature, "the proof is not a signature of the key in the hello");
+        }
+        self.state = State::Connected { miner_key: hello.miner_key, inventory: hello.inventory.clone() };
+        vec![send(ValidatorMessage::Accepted(self.door.ping_interval)), Action::Established(hello)]
+    }
+
+    fn connected(&mut self, message: MinerMessage, received: Instant, context: &mut Context<'_>) -> Vec<Action> {
+        match message {
+            MinerMessage::Pong(sequence) => self.pong(sequence, received),
+            MinerMessage::Inventory(inventory) => self.inventory(inventory),
+            MinerMessage::Goodbye(code, detail) => self.goodbye(code, &detail),
+            MinerMessage::Hello(_) | MinerMessage::Proof(_) => self.misbehaved("a second handshake came"),
+            about => self.about_challenge(about, received, context),
+        }
+    }
+
+    /// A message that names a challenge: for the one that runs, or for one that just ended.
+    fn about_challenge(&mut self, message: MinerMessage, received: Instant, context: &mut Context<'_>) -> Vec<Action> {
+        let id = challenge_of(&message);
+        let recent = self.recent.iter().find(|(recent, _)| Some(*recent) == id).map(|(_, committed)| *committed);
+        // What crossed the end of its challenge on the way is no fault, but a commitment given before is a replayed one.
+        let replayed = recent == Some(true) && matches!(message, MinerMessage::Commitment(_));
+        if recent.is_some() && !replayed {
+            return Vec::new();
+        }
+        let Some(run) = &mut self.run else {
+            return self.misbehaved("a message came about a challenge that does not run");
+        };
+        let names_another = id != Some(run.id());
+        let judged_there = matches!(message, MinerMessage::Commitment(_) | MinerMessage::ProbeAnswer(_));
+        let actions = if names_another && !judged_there {
+            run.stop(Reason::new(ReasonCode::Protocol, "a message came about another challenge"))
+        } else {
+            run.message(message, received, context.entropy)
+        };
+        self.settle(actions)
+    }
+
+    /// Starts a challenge of this miner.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub fn start(&mut self, policy: &Arc<Policy>, context: &mut Context<'_>) -> Result<Vec<Action>, StartError> {
+        let State::Connected { miner_key, inventory } = &self.state else { return Err(StartError::NotConnected) };
+        if self.run.is_some() {
+            return Err(StartError::Busy);
+        }
+        let validator_key = self.door.identity.public_key();
+        let issued = issue(policy, inventory, validator_key, *miner_key, context.entropy)?;
+        let mode = match policy.mode {
+            ModeChoice::Fixed(mode) => mode,
+            ModeChoice::Auto => {
+                let fits = |estimate| estimate <= policy.replay_budget;
+                if (context.replay_estimate)(&issued.challenge).is_some_and(fits) { Mode::Replay } else { Mode::Audit }
+            }
+        };
+        let (mut run, actions) =
+            Run::start(policy.clone(), mode, issued, inventory.clone(), context.unix_seconds, context.now);
+        run.round_trip = self.pings.least();
+        self.run = Some(run);
+        Ok(self.settle(actions))
+    }
+
+    /// An item was checked.
+    pub fn checked(&mut self, result: Result<(), Reason>) -> Vec<Action> {
+        let actions = self.run.as_mut().map(|run| run.checked(result)).unwrap_or_default();
+        self.settle(actions)
+    }
+
+    /// The replay of a challenge ended.
+    pub fn replayed(&mut self, id: ChallengeId, result: Result<(), Reason>) -> Vec<Action> {
+        // The challenge may have ended for another reason meanwhile.
+        let Some(run) = self.run.as_mut().filter(|run| run.id() == id) else { return Vec::new() };
+        let actions = run.replayed(result);
+        self.settle(actions)
+    }
+
+    /// Lets time pass: deadlines, pings.
+    pub fn tick(&mut self, now: Instant) -> Vec<Action> {
+        if !matches!(self.state, State::Connected { .. }) {
+            let late = !matches!(self.state, State::Closed) && now.duration_since(self.began) > HANDSHAKE_LIMIT;
+            return if late { self.refuse(RefusedCode::Malformed, "the handshake took too long") } else { Vec::new() };
+        }
+        let mut actions = self.run.as_mut().map(|run| run.tick(now)).unwrap_or_default();
+        let mut actions = self.settle(std::mem::take(&mut actions));
+        if self.pings.last.is_none_or(|last| now.duration_since(last) >= self.door.ping_interval) {
+            if self.pings.waiting.len() >= MISSED_PINGS as usize {
+                let detail = format!("{MISSED_PINGS} pings were not answered");
+                actions.extend(self.stop_run(Reason::new(ReasonCode::PeerSilent, detail.clone())));
+                actions.extend(self.close(detail));
+                return actions;
+            }
+            self.messages = 0;
+            actions.push(self.pings.send(now));
+        }
+        actions
+    }
+
+    /// The stream broke.
+    pub fn disconnected(&mut self, detail: &str) -> Vec<Action> {
+        let actions = self.stop_run(Reason::new(ReasonCode::Disconnected, detail));
+        self.state = State::Closed;
+        actions
+    }
+
+    /// The validator wants to end: what runs is not judged any more.
+    pub fn drain(&mut self) -> Vec<Action> {
+        let mut actions = self.stop_run(Reason::new(ReasonCode::ValidatorDraining, "the validator was asked to stop"));
+        let goodbye = ValidatorMessage::Goodbye(StopCode::Draining, "this validator is shutting down".into());
+        actions.push(send(goodbye));
+        actions.extend(self.close("draining".into()));
+        actions
+    }
+
+    /// Another connection of the same miner took this one's place.
+    pub fn replaced(&mut self) -> Vec<Action> {
+        let mut actions = self.stop_run(Reason::new(ReasonCode::Disconnected, "the miner connected anew"));
+        let goodbye = ValidatorMessage::Goodbye(StopCode::Busy, "another connection with this key took over".into());
+        actions.push(send(goodbye));
+        actions.extend(self.close("another connection with this key took over".into()));
+        actions
+    }
+
+    /// Ends what runs for a reason of the validator's.
+    pub fn stop_run(&mut self, reason: Reason) -> Vec<Action> {
+        let actions = self.run.as_mut().map(|run| run.stop(reason)).unwrap_or_default();
+        self.settle(actions)
+    }
+
+    fn pong(&mut self, sequence: u64, received: Instant) -> Vec<Action> {
+        let Some(round_trip) = self.pings.answered(sequence, received) else {
+            return self.misbehaved("a pong came that answers no ping");
+        };
+        if let Some(run) = &mut self.run {
+            run.round_trip = self.pings.least();
+        }
+        vec![Action::RoundTrip(round_trip)]
+    }
+
+    fn inventory(&mut self, new: Inventory) -> Vec<Action> {
+        let State::Connected { inventory, .. } = &mut self.state else { return Vec::new() };
+        if new.sequence != inventory.sequence.wrapping_add(1) {
+            return self.misbehaved("an inventory came out of sequence");
+        }
+        *inventory = new.clone();
+        vec![Action::InventoryChanged(new)]
+    }
+
+    fn goodbye(&mut self, code: StopCode, detail: &str) -> Vec<Action> {
+        let mut actions = self.stop_run(Reason::new(code.reason(), format!("the miner says: {detail}")));
+        actions.extend(self.close(format!("the miner said goodbye: {detail}")));
+        actions
+    }
+
+    /// A message that no honest miner sends: the challenge fails, the session ends.
+    fn misbehaved(&mut self, what: &str) -> Vec<Action> {
+        let mut actions = self.stop_run(Reason::new(ReasonCode::Protocol, what));
+        actions.push(send(ValidatorMessage::Goodbye(StopCode::Invalid, what.into())));
+        actions.extend(self.close(what.into()));
+        actions
+    }
+
+    fn refuse(&mut self, code: RefusedCode, detail: &str) -> Vec<Action> {
+        let mut actions = vec![send(ValidatorMessage::Refused(code, detail.into()))];
+        actions.extend(self.close(format!("refused: {detail}")));
+        actions
+    }
+
+    fn close(&mut self, why: String) -> Vec<Action> {
+        self.state = State::Closed;
+        vec![Action::Close(why)]
+    }
+
+    /// Turns a run's actions into the session's, and forgets a run that is over.
+    fn settle(&mut self, actions: Vec<RunAction>) -> Vec<Action> {
+        let Some(id) = self.run.as_ref().map(Run::id) else { return Vec::new() };
+        let mut settled = Vec::new();
+        for action in actions {
+            match action {
+                RunAction::Send(message, sent) => settled.push(Action::Send(message, sent)),
+                RunAction::Check(job) => settled.push(Action::Check(job)),
+                RunAction::Replay(bound, extent) => settled.push(Action::Replay(id, bound, extent)),
+                RunAction::Phase(phase) => settled.push(Action::Phase(phase)),
+                RunAction::Progress(done, all) => settled.push(Action::Progress(done, all)),
+                RunAction::Finished(verdict) => settled.extend(self.finished(verdict)),
+            }
+        }
+        settled
+    }
+
+    /// The miner learns the verdict, which also ends what it still does for the challenge.
+    fn finished(&mut self, verdict: Box<Verdict>) -> Vec<Action> {
+        let committed = self.run.take().is_some_and(|run| run.is_committed());
+        self.recent.push_front((verdict.challenge_id, committed));
+        self.recent.truncate(RECENT);
+        vec![send(ValidatorMessage::Verdict(verdict.clone())), Action::Verdict(verdict)]
+    }
+}
+
+fn send(message: ValidatorMessage) -> Action {
+    Action::Send(message, SentAt::default())
+}
+
+/// The challenge that a message is about.
+const fn challenge_of(message: &MinerMessage) -> Option<ChallengeId> {
+    match message {
+        MinerMessage::Declined(stop) | MinerMessage::Abort(stop) => Some(stop.challenge_id),
+        MinerMessage::Progress { challenge_id, .. } => Some(*challenge_id),
+        MinerMessage::Commitment(c) | MinerMessage::ProbeAnswer(c) => Some(c.challenge_id),
+        MinerMessage::DeviceRoots(r) => Some(r.challenge_id),
+        MinerMessage::DeviceDigests(d) => Some(d.challenge_id),
+        MinerMessage::OpeningsChunk(OpeningsChunk { challenge_id, .. }) => Some(*challenge_id),
+        MinerMessage::Hello(_)
+        | MinerMessage::Proof(_)
+        | MinerMessage::Inventory(_)
+        | MinerMessage::Pong(_)
+        | MinerMessage::Goodbye(..) => None,
+    }
+}
+
+impl Pings {
+    fn send(&mut self, now: Instant) -> Action {
+        let sent = SentAt::default();
+        let sequence = self.next;
+        self.next += 1;
+        self.last = Some(now);
+        self.waiting.push_back((sequence, sent.clone()));
+        Action::Send(ValidatorMessage::Ping(sequence), sent)
+    }
+
+    /// The round trip of a ping; `None` when there is no such ping in flight.
+    fn answered(&mut self, sequence: u64, received: Instant) -> Option<Duration> {
+        let place = self.waiting.iter().position(|(s, _)| *s == sequence)?;
+        let sent = self.waiting[place].1.get()?;
+        // Pongs come in order: what was pinged before is answered too.
+        self.waiting.drain(..=place);
+        let round_trip = received.saturating_duration_since(sent);
+        self.round_trips.push_back(round_trip);
+        if self.round_trips.len() > ROUND_TRIPS {
+            self.round_trips.pop_front();
+        }
+        Some(round_trip)
+    }
+
+    fn least(&self) -> Option<Duration> {
+        self.round_trips.iter().min().copied()
+    }
+}

@@ -1,0 +1,6 @@
+//! Judging what a miner answered: draws, checks of openings, replay, and the verdict they add up to.
+
+pub mod check;
+pub mod draw;
+pub mod judge;
+pub mod replay;

@@ -1,0 +1,171 @@
+//! Symmetric re-execution: the miner's passes again, on whatever devices the validator has.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use assay_shared::compute::device::{Device, DeviceError, Handle};
+use assay_shared::compute::host::{FitTask, Host};
+use assay_shared::compute::run::ShareTask;
+use assay_shared::verdict::{Reason, ReasonCode};
+use assay_shared::work::commitment::Evidence;
+use assay_shared::work::{Challenge, DeviceId, PassKey, Root};
+
+/// A matrix size and a slot count whose pass takes milliseconds: enough to tell how fast a device is.
+const CALIBRATION: (u32, u32) = (1024, 10);
+
+/// The validator's own devices, used by one replay at a time.
+pub struct Replayer {
+    host: Host,
+    /// Multiply-accumulates a second of all devices together; measured when first asked for.
+    speed: Mutex<Option<f64>>,
+    /// Held by the replay that runs.
+    turn: Mutex<()>,
+}
+
+/// Which iterations of each device are replayed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Extent {
+    /// Every pass.
+    Everything,
+    /// For each share, in order, these iterations, each alone from the root before it.
+    Sampled(Vec<Vec<u32>>),
+}
+
+/// One thing to compute: a share's whole chain, or one pass of it.
+#[derive(Debug, Clone)]
+struct Piece {
+    task: ShareTask,
+    roots: Vec<Root>,
+    only: Option<u32>,
+}
+
+impl Replayer {
+    /// A replayer over these devices.
+    #[must_use]
+    pub const fn new(host: Host) -> Self {
+        Self { host, speed: Mutex::new(None), turn: Mutex::new(()) }
+    }
+
+    /// How long a full replay would take; `None` when a share fits no device, or the devices failed.
+    #[must_use]
+    pub fn estimate(&self, challenge: &Challenge) -> Option<Duration> {
+        let sizes: &'static [u32] = assay_shared::message::MATRIX_SIZES.as_slice();
+        let index = sizes.iter().position(|n| *n == challenge.n())?;
+        let reports = self.host.report(sizes).ok()?;
+        let room = reports.iter().map(|r| r.slots[index]).max()?;
+        if challenge.shares().iter().any(|s| s.count > room) {
+            return None;
+        }
+        let work: u128 = challenge.shares().iter().map(|s| challenge.multiply_accumulates(s)).sum();
+        Some(Duration::from_secs_f64(work as f64 / self.speed()?))
+    }
+
+    /// Multiply-accumulates a second of all devices together.
+    fn speed(&self) -> Option<f64> {
+        let mut speed = self.speed.lock().unwrap_or_else(PoisonError::into_inner);
+        if speed.is_none() {
+            *speed = Some(self.calibrate().ok().filter(|s| *s > 0.0)?);
+        }
+        *speed
+    }
+
+    fn calibrate(&self) -> Result<f64, DeviceError> {
+        let ids: Vec<_> = self.host.ids().collect();
+        let jobs = ids.into_iter().map(|id| self.host.submit(id, calibrate_device)).collect::<Result<Vec<_>, _>>()?;
+        jobs.into_iter().map(|job| job.wait()?).sum()
+    }
+
+    /// Computes what the extent asks for and compares every root. Waits for a replay that runs.
+    ///
+    /// # Errors
+    /// A reason of class `forged` for the first root that differs, of class `ours` when the devices fail,
+    /// do not suffice, or the handle was cancelled.
+    pub fn replay(
+        &self,
+        challenge: &Challenge,
+        evidence: &Evidence,
+        extent: &Extent,
+        handle: &Handle,
+    ) -> Result<(), Reason> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let pieces = pieces(challenge, evidence, extent);
+        let found = Arc::new(Mutex::new(None));
+        let run = {
+            let (handle, found) = (handle.clone(), found.clone());
+            move |device: &mut dyn Device, piece: Piece| piece.compare(device, &handle, &found)
+        };
+        let result = self.host.run_anywhere(pieces, run);
+        self.host.release();
+        if let Some(reason) = found.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            return Err(reason);
+        }
+        result.map(|_| ()).map_err(|error| Reason::new(ReasonCode::ValidatorDevices, error.to_string()))
+    }
+}
+
+fn pieces(challenge: &Challenge, evidence: &Evidence, extent: &Extent) -> Vec<FitTask<Piece>> {
+    let mut pieces = Vec::new();
+    for (index, task) in ShareTask::of(challenge).into_iter().enumerate() {
+        // The evidence was checked against the challenge: a device for each share, a root for each iteration.
+        let roots = evidence.devices[index].roots.clone();
+        let only: Vec<Option<u32>> = match extent {
+            Extent::Everything => vec![None],
+            Extent::Sampled(drawn) => drawn[index].iter().copied().map(Some).collect(),
+        };
+        for only in only {
+            let what = Piece { task: task.clone(), roots: roots.clone(), only };
+            pieces.push(FitTask { n: challenge.n(), slots: task.share.count, what });
+        }
+    }
+    // The longest first, so that the devices end at about the same time.
+    pieces.sort_by_key(|p| std::cmp::Reverse(p.slots));
+    pieces
+}
+
+impl Piece {
+    /// Computes, and compares each root as it comes.
+    fn compare(
+        &self,
+        device: &mut dyn Device,
+        handle: &Handle,
+        found: &Mutex<Option<Reason>>,
+    ) -> Result<(), DeviceError> {
+        let iterations = self.only.map_or(0..self.task.iterations, |i| i..i + 1);
+        for iteration in iterations {
+            // After a mismatch, what is left need not be known.
+            if found.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+                return Ok(());
+            }
+            let at = iteration as usize;
+            let before = at.checked_sub(1).map_or(Root::BEFORE_FIRST, |i| self.roots[i]);
+            let (root, _) = self.task.run_pass(device, iteration, &before, handle)?;
+            if root != self.roots[at] {
+                let reason = mismatch(self.task.share.device_id, iteration, &self.roots[at], &root);
+                found.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn mismatch(device_id: DeviceId, iteration: u32, claimed: &Root, found: &Root) -> Reason {
+    let detail = format!("iteration {iteration}: the miner's root is {claimed}, re-execution gives {found}");
+    Reason::on_device(ReasonCode::RootMismatch, device_id, detail)
+}
+
+/// Multiply-accumulates a second of one device, 0 when it has no room for the calibration.
+fn calibrate_device(device: &mut dyn Device) -> Result<f64, DeviceError> {
+    let (n, count) = CALIBRATION;
+    if device.slots_that_fit(n) < count {
+        return Ok(0.0);
+    }
+    let pass = assay_shared::compute::device::Pass { key: PassKey([0; 32]), n, offset: 0, count };
+    // The first pass touches the memory; the second one is timed.
+    device.fill(&pass, &Handle::default())?;
+    let start = Instant::now();
+    device.fill(&pass, &Handle::default())?;
+    let elapsed = start.elapsed();
+    device.release();
+    Ok(f64::from(count - 2) * f64::from(n).powi(3) / elapsed.as_secs_f64().max(1e-9))
+}
