@@ -273,7 +273,8 @@ fn check_probed(name: &str) {
     let mut digests = Vec::new();
     for share in challenge.shares() {
         let (roots, slots) = reference::share(&challenge, share);
-        let (outs, of_share) = reference::probe(&challenge, &probe, share.device_id, &slots);
+        let key = reference::key_of_probe(&challenge, &probe, share.device_id, &slots);
+        let (outs, of_share) = reference::probe(&slots, challenge.n(), &key, &probe);
         for segment in file.segments.iter().filter(|s| s.device_id == share.device_id) {
             assert_eq!(roots.last(), Some(&segment.root));
             check_segment(&file, &probe, &slots, &of_share, segment);
