@@ -1,2 +1,6 @@
-//! The miner.
+//! The miner: serves a validator with the devices of its host.
+
+pub mod connection;
+pub mod driver;
+pub mod engine;
 pub mod session;

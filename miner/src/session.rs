@@ -218,6 +218,12 @@ impl Session {
         self.running.is_some()
     }
 
+    /// The challenge whose work runs.
+    #[must_use]
+    pub fn working_on(&self) -> Option<ChallengeId> {
+        self.running.as_ref().filter(|r| r.stage == Stage::Working).map(|r| r.challenge.id())
+    }
+
     /// Takes an event and says what to do.
     pub fn handle(&mut self, event: Event, now: Instant) -> Vec<Action> {
         match event {
@@ -241,8 +247,7 @@ impl Session {
             ValidatorMessage::Accepted(ping_interval) => self.accepted(ping_interval),
             ValidatorMessage::Refused(code, detail) => self.close(Closed::Refused { code, detail }),
             ValidatorMessage::Goodbye(code, detail) => self.close(Closed::Goodbye { code, detail }),
-            other if !matches!(self.handshake, Handshake::Done { .. }) => {
-                let _ = other;
+            _ if !matches!(self.handshake, Handshake::Done { .. }) => {
                 self.close(Closed::OutOfPlace("a message before it accepted the session"))
             }
             ValidatorMessage::Ping(sequence) => vec![Action::Send(MinerMessage::Pong(sequence))],

@@ -1,9 +1,14 @@
 //! The validator: challenges the miners that are connected to it, and judges what they answer.
 
+pub mod control;
+pub mod driver;
 pub mod entropy;
 pub mod issue;
 pub mod policy;
+pub mod registry;
 pub mod run;
+pub mod server;
+pub mod service;
 pub mod session;
-
+pub mod validator;
 pub mod verify;

@@ -12,14 +12,14 @@ use assay_shared::message::{
     Welcome,
 };
 use assay_shared::verdict::{Mode, Reason, ReasonCode, Verdict};
-use assay_shared::work::{Challenge, ChallengeId, Nonce, PublicKey, Signature};
+use assay_shared::work::{ChallengeId, Nonce, PublicKey, Signature};
 
 use crate::entropy::Entropy;
 use crate::issue::{IssueError, issue};
 use crate::policy::{ModeChoice, Policy};
 use crate::run::{Run, RunAction, SentAt};
 use crate::verify::check::{Bound, CheckJob};
-use crate::verify::replay::Extent;
+use crate::verify::replay::{Extent, Replayer};
 
 /// How long the handshake may take: three small messages on a slow link.
 pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(15);
@@ -40,8 +40,8 @@ pub struct Context<'a> {
     pub unix_seconds: u64,
     /// Where draws come from.
     pub entropy: &'a mut dyn Entropy,
-    /// How long a replay of a challenge would take here, when it is possible.
-    pub replay_estimate: &'a dyn Fn(&Challenge) -> Option<Duration>,
+    /// The validator's own devices, where there are any.
+    pub replayer: Option<&'a Replayer>,
 }
 
 /// Who this validator is and whom it takes.
@@ -259,8 +259,8 @@ impl Session {
         let mode = match policy.mode {
             ModeChoice::Fixed(mode) => mode,
             ModeChoice::Auto => {
-                let fits = |estimate| estimate <= policy.replay_budget;
-                if (context.replay_estimate)(&issued.challenge).is_some_and(fits) { Mode::Replay } else { Mode::Audit }
+                let estimate = context.replayer.and_then(|replayer| replayer.estimate(&issued.challenge));
+                if estimate.is_some_and(|time| time <= policy.replay_budget) { Mode::Replay } else { Mode::Audit }
             }
         };
         let (mut run, actions) =
