@@ -124,3 +124,65 @@ impl Device for ReferenceDevice {
         self.states = None;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::work::{PassKey, RoundKey};
+
+    const PASS: Pass = Pass { key: PassKey([1; 32]), n: 256, offset: 5, count: 3 };
+    const ROUND: ProbeRound = ProbeRound { key: RoundKey([2; 32]), walks: 64, steps: 2 };
+
+    fn device() -> ReferenceDevice {
+        ReferenceDevice::new(DeviceId([3; 16]), "under test", PASS.bytes())
+    }
+
+    fn is_unsupported<T: std::fmt::Debug>(result: Result<T, DeviceError>) -> bool {
+        matches!(result, Err(DeviceError::Unsupported(_)))
+    }
+
+    #[test]
+    fn a_pass_that_does_not_fit_finds_it_busy() {
+        let pass = Pass { count: 4, ..PASS };
+        let busy = DeviceError::Busy { needed_bytes: 4 << 16, free_bytes: 3 << 16 };
+        assert_eq!(device().fill(&pass, &Handle::default()), Err(busy));
+        assert_eq!(device().slots_that_fit(256), 3);
+        assert_eq!(device().slots_that_fit(512), 0);
+    }
+
+    #[test]
+    fn nothing_is_resident_before_a_pass_after_a_cancelled_one_or_after_release() {
+        let mut device = device();
+        let handle = Handle::default();
+        let nothing = |device: &mut ReferenceDevice| {
+            is_unsupported(device.read(0, 0, &mut [0]))
+                && is_unsupported(device.chaining_values(0, 1024))
+                && is_unsupported(device.probe_round(&ROUND, &Handle::default()))
+                && is_unsupported(device.probe_states())
+        };
+        assert!(nothing(&mut device));
+        device.fill(&PASS, &handle).unwrap();
+        device.probe_round(&ROUND, &handle).unwrap();
+        assert_eq!(handle.done_steps(), 4);
+        assert_eq!(device.probe_states().unwrap().len(), 64 * 64);
+        handle.cancel();
+        assert_eq!(device.fill(&PASS, &handle), Err(DeviceError::Cancelled));
+        assert!(nothing(&mut device));
+        device.fill(&PASS, &Handle::default()).unwrap();
+        assert!(is_unsupported(device.probe_states()), "the states went with the pass before");
+        device.release();
+        assert!(nothing(&mut device));
+    }
+
+    #[test]
+    fn reads_stay_inside_the_slot() {
+        let mut device = device();
+        device.fill(&PASS, &Handle::default()).unwrap();
+        let mut out = [0; 16];
+        device.read(2, (1 << 16) - 16, &mut out).unwrap();
+        assert_eq!(out, device.slots[2][(1 << 16) - 16..]);
+        for (slot, first_byte) in [(3, 0), (2, (1 << 16) - 15), (2, 1 << 16), (0, u64::MAX), (0, u64::MAX - 15)] {
+            assert!(is_unsupported(device.read(slot, first_byte, &mut out)), "slot {slot}, byte {first_byte}");
+        }
+    }
+}

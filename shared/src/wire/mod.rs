@@ -1,5 +1,31 @@
 //! Generated types of `proto/`, and their turn into the domain's and back. Only code that speaks gRPC
 //! looks in here.
+//!
+//! In: `MinerMessage::try_from(request)`, `ValidatorMessage::try_from(response)`. Every field is looked at,
+//! and what breaks a bound of [`limits`] is a [`WireError`] that names the field. Whether a message makes
+//! sense at its place in a session, or fits its challenge, is for the session to say.
+//!
+//! Out: `v1::SessionRequest::from(message)`, `v1::SessionResponse::from(message)`. That cannot fail: texts
+//! are made printable and cut to their bound, durations are brought into their range, numbers that are not
+//! finite become the nearest finite ones. Lists go as they are; who makes them keeps to [`limits`].
+
+pub mod codec;
+mod error;
+pub mod field;
+mod figures;
+mod handshake;
+mod inventory;
+pub mod limits;
+mod openings;
+mod session;
+mod verdict;
+mod work;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::{Problem, WireError};
+pub use verdict::{mode_code, read_mode};
 
 /// The generated types of `proto/assay/v1`.
 #[allow(missing_docs, clippy::all, unused_qualifications)]

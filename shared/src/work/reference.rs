@@ -1,7 +1,7 @@
 //! The slow, obvious whole, which reads like WORK.md: what every backend and every check is tested against.
 //! It holds all slots of a device in host memory and uses one thread.
 
-use super::bytes::{DeviceId, Digest, PassKey, Root, RoundKey};
+use super::bytes::{DeviceId, Digest, PassKey, ProbeKey, Root, RoundKey};
 use super::challenge::{Challenge, Share};
 use super::commitment::Evidence;
 use super::digest::{pass_root, slot_digest};
@@ -97,18 +97,18 @@ pub fn probe_round(slots: &[Vec<u8>], n: u32, key: &RoundKey, probe: &Probe) -> 
     (0..probe.walks()).flat_map(|j| walk(slots, n, key, j, probe.steps())).collect()
 }
 
-/// `out[0 … R-1]` of a probe over the slots of a device's last iteration, and their digests.
+/// The key of the probe of a device that holds these slots after its last iteration.
 #[must_use]
-pub fn probe(
-    challenge: &Challenge,
-    probe: &Probe,
-    device_id: DeviceId,
-    slots: &[Vec<u8>],
-) -> (Vec<Vec<u8>>, Vec<Digest>) {
-    let key = probe_key(probe, &work_key(challenge), device_id, &pass_root(&digests(slots)));
+pub fn key_of_probe(challenge: &Challenge, asked: &Probe, device_id: DeviceId, slots: &[Vec<u8>]) -> ProbeKey {
+    probe_key(asked, &work_key(challenge), device_id, &pass_root(&digests(slots)))
+}
+
+/// `out[0 … R-1]` of a probe over n-by-n slots, and their digests.
+#[must_use]
+pub fn probe(slots: &[Vec<u8>], n: u32, key: &ProbeKey, asked: &Probe) -> (Vec<Vec<u8>>, Vec<Digest>) {
     let (mut outs, mut digests) = (Vec::new(), Vec::new());
-    for round in 0..probe.rounds() {
-        let out = probe_round(slots, challenge.n(), &round_key_after(&key, round, &digests), probe);
+    for round in 0..asked.rounds() {
+        let out = probe_round(slots, n, &round_key_after(key, round, &digests), asked);
         digests.push(slot_digest(&out));
         outs.push(out);
     }
@@ -118,7 +118,10 @@ pub fn probe(
 /// What an honest miner answers to a probe, not signed; computes every share again.
 #[must_use]
 pub fn answer(challenge: &Challenge, asked: &Probe) -> Answer {
-    let of_share = |s: &Share| probe(challenge, asked, s.device_id, &share(challenge, s).1).1;
+    let of_share = |s: &Share| {
+        let slots = share(challenge, s).1;
+        probe(&slots, challenge.n(), &key_of_probe(challenge, asked, s.device_id, &slots), asked).1
+    };
     Answer::assemble(challenge, asked, challenge.shares().iter().map(of_share).collect())
 }
 
@@ -184,22 +187,21 @@ pub fn open_pass(
     }
 }
 
-/// Opens segments of a probe over the slots of a device's last iteration.
+/// Opens segments of a device's probe over n-by-n slots.
 #[must_use]
 pub fn open_probe(
-    challenge: &Challenge,
+    slots: &[Vec<u8>],
+    n: u32,
+    key: &ProbeKey,
     asked: &Probe,
     device_id: DeviceId,
-    slots: &[Vec<u8>],
     segments: &[Segment],
 ) -> ProbeOpenings {
-    let slot_digests = digests(slots);
-    let key = probe_key(asked, &work_key(challenge), device_id, &pass_root(&slot_digests));
-    let (outs, digests) = probe(challenge, asked, device_id, slots);
+    let (outs, round_digests) = probe(slots, n, key, asked);
     let open_segment = |segment: &Segment| {
-        let mut state = start_state(&round_key_after(&key, segment.round, &digests), segment.walk);
+        let mut state = start_state(&round_key_after(key, segment.round, &round_digests), segment.walk);
         let lines = (0..asked.steps()).map(|_| {
-            let (slot, line) = position(&state, slots.len() as u32, challenge.n());
+            let (slot, line) = position(&state, slots.len() as u32, n);
             let data = &slots[slot as usize];
             step(&mut state, &line_of(data, line));
             opened(slot, open(data, chunk_of(u64::from(line) * LINE_BYTES as u64), CHUNK_BYTES))
@@ -208,7 +210,7 @@ pub fn open_probe(
         let state = open(&outs[segment.round as usize], chunk_of(segment.state_byte()), CHUNK_BYTES);
         SegmentOpenings { round: segment.round, walk: segment.walk, state, lines }
     };
-    ProbeOpenings { device_id, segments: segments.iter().map(open_segment).collect(), slot_digests }
+    ProbeOpenings { device_id, slot_digests: digests(slots), segments: segments.iter().map(open_segment).collect() }
 }
 
 fn line_of(slot: &[u8], line: u32) -> [u8; LINE_BYTES] {
