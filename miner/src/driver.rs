@@ -71,8 +71,7 @@ pub async fn drive(
     mut shutdown: Shutdown,
     observer: &mut dyn Observer,
 ) -> Result<Closed, String> {
-    let (session, actions) =
-        Session::start(start.identity, start.pinned, start.inventory, start.nonce, Instant::now());
+    let (session, actions) = Session::start(start.identity, start.pinned, start.inventory, start.nonce, Instant::now());
     let (events, mut reports) = mpsc::channel(64);
     let mut driver = Driver { session, engine, outbound, events, observer, handle: Handle::default(), queue: None };
     let ended = driver.run(actions, &mut inbound, &mut reports, &mut shutdown).await;
@@ -261,4 +260,3 @@ impl Progress {
         true
     }
 }
-

@@ -16,10 +16,10 @@ use assay_shared::message::{
     OpeningsPart,
 };
 use assay_shared::work::commitment::{Evidence, commitment_message};
+use assay_shared::work::keys::work_key;
 use assay_shared::work::opening::Sample;
 use assay_shared::work::probe::{Answer, Probe, probe_key, probe_message};
 use assay_shared::work::segment::Segment;
-use assay_shared::work::keys::work_key;
 use assay_shared::work::{Challenge, ChallengeId, DeviceId, Digest, Root, Signature};
 
 use crate::session::{Probed, Worked};

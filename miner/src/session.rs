@@ -93,7 +93,9 @@ pub enum Closed {
     #[error("drained")]
     Drained,
     /// The validator has another key than the one configured.
-    #[error("the validator's key is {found}, but validator_key says {expected}: check the address, or the key with its operator")]
+    #[error(
+        "the validator's key is {found}, but validator_key says {expected}: check the address, or the key with its operator"
+    )]
     WrongValidator {
         /// As configured.
         expected: PublicKey,
@@ -134,10 +136,7 @@ impl Closed {
         matches!(
             self,
             Self::WrongValidator { .. }
-                | Self::Refused {
-                    code: RefusedCode::Version | RefusedCode::NotAllowed | RefusedCode::Signature,
-                    ..
-                }
+                | Self::Refused { code: RefusedCode::Version | RefusedCode::NotAllowed | RefusedCode::Signature, .. }
         )
     }
 }
@@ -493,8 +492,8 @@ impl Session {
             Handshake::Done { ping_interval, .. } => ping_interval * MISSED_PINGS,
             _ => HANDSHAKE_LIMIT,
         };
-        let handshake_late = !matches!(self.handshake, Handshake::Done { .. })
-            && now.duration_since(self.started) > HANDSHAKE_LIMIT;
+        let handshake_late =
+            !matches!(self.handshake, Handshake::Done { .. }) && now.duration_since(self.started) > HANDSHAKE_LIMIT;
         if silent > patience || handshake_late {
             return self.close(Closed::Silent(silent));
         }

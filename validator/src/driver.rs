@@ -270,9 +270,9 @@ impl Driver {
         let (handle, done) = (self.replay.clone(), self.replayed.clone());
         tokio::spawn(async move {
             let job = move || replayer.replay(&bound.challenge, &bound.evidence, &extent, &handle);
-            let result = tokio::task::spawn_blocking(job).await.unwrap_or_else(|error| {
-                Err(Reason::new(ReasonCode::ValidatorInternal, error.to_string()))
-            });
+            let result = tokio::task::spawn_blocking(job)
+                .await
+                .unwrap_or_else(|error| Err(Reason::new(ReasonCode::ValidatorInternal, error.to_string())));
             replays.fetch_sub(1, Ordering::Relaxed);
             // The session may be over.
             let _ = done.send((id, result)).await;
@@ -282,9 +282,8 @@ impl Driver {
 
     /// Tells whoever watches; one that is too slow misses it.
     fn tell(&mut self, update: &Update) {
-        self.watchers.retain(|watcher| {
-            !matches!(watcher.try_send(update.clone()), Err(mpsc::error::TrySendError::Closed(_)))
-        });
+        self.watchers
+            .retain(|watcher| !matches!(watcher.try_send(update.clone()), Err(mpsc::error::TrySendError::Closed(_))));
     }
 
     async fn verdict(&mut self, verdict: Box<Verdict>) {
@@ -320,10 +319,5 @@ fn answer_start(
 
 /// What a session needs of its validator, for one event.
 fn context<'a>(validator: &'a Validator, entropy: &'a mut OsEntropy) -> Context<'a> {
-    Context {
-        now: Instant::now(),
-        unix_seconds: unix_seconds(),
-        entropy,
-        replayer: validator.replayer.as_deref(),
-    }
+    Context { now: Instant::now(), unix_seconds: unix_seconds(), entropy, replayer: validator.replayer.as_deref() }
 }

@@ -6,9 +6,7 @@ use assay_shared::message::{Inventory, MATRIX_SIZES, Offer, PlanError};
 use assay_shared::work::challenge::{MAX_TOTAL, MIN_COUNT, MIN_N, WORK_VERSION};
 use assay_shared::work::keys::work_key;
 use assay_shared::work::probe::{Probe, ProbeError, UncheckedProbe};
-use assay_shared::work::{
-    Challenge, ChallengeId, Nonce, Precision, ProbeSeed, PublicKey, WorkKey,
-};
+use assay_shared::work::{Challenge, ChallengeId, Nonce, Precision, ProbeSeed, PublicKey, WorkKey};
 
 use crate::entropy::{Entropy, EntropyError};
 use crate::policy::Policy;

@@ -1,7 +1,7 @@
 //! The validator's two listeners: one for miners, one for its operator.
 
 use std::io;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -119,7 +119,8 @@ pub async fn serve_control(validator: Arc<Validator>, path: &Path) -> Result<(),
 /// Binds a socket with mode 0600; one that a daemon left behind, and nobody serves, is replaced.
 fn bind_socket(path: &Path) -> io::Result<UnixListener> {
     if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder)?;
+        // A folder of its own is closed to others, so that the socket never stands open between bind and chmod.
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
     if std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket()) {
         if std::os::unix::net::UnixStream::connect(path).is_ok() {

@@ -59,9 +59,7 @@ impl SessionService for Sessions {
 async fn read(mut stream: Streaming<SessionRequest>, incoming: mpsc::Sender<Incoming>) {
     loop {
         let message = match stream.message().await {
-            Ok(Some(message)) => {
-                MinerMessage::try_from(message).map_err(|error| Broken::Garbage(error.to_string()))
-            }
+            Ok(Some(message)) => MinerMessage::try_from(message).map_err(|error| Broken::Garbage(error.to_string())),
             Ok(None) => return,
             Err(status) => Err(broken(&status)),
         };
@@ -97,4 +95,3 @@ fn refuse(code: RefusedCode, detail: &str) -> Response<Responses> {
     let _ = outgoing.try_send((ValidatorMessage::Refused(code, detail.into()), SentAt::default()));
     Response::new(Box::pin(stamped(queue)))
 }
-

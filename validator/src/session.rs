@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 
 use assay_shared::identity::{self, Identity, SessionTranscript};
 use assay_shared::message::{
-    Hello, Inventory, MinerMessage, OpeningsChunk, PROTOCOL_VERSIONS, RefusedCode, StopCode, ValidatorMessage,
-    Welcome,
+    Hello, Inventory, MinerMessage, OpeningsChunk, PROTOCOL_VERSIONS, RefusedCode, StopCode, ValidatorMessage, Welcome,
 };
 use assay_shared::verdict::{Mode, Reason, ReasonCode, Verdict};
 use assay_shared::work::{ChallengeId, Nonce, PublicKey, Signature};
