@@ -93,7 +93,9 @@ pub enum Closed {
     #[error("drained")]
     Drained,
     /// The validator has another key than the one configured.
-    #[error("the validator's key is {found}, but validator_key says {expected}: check the address, or the key with its operator")]
+    #[error(
+        "the validator's key is {found}, but validator_key says {expected}: check the address, or the key with its operator"
+    )]
     WrongValidator {
         /// As configured.
         expected: PublicKey,
@@ -134,10 +136,7 @@ impl Closed {
         matches!(
             self,
             Self::WrongValidator { .. }
-                | Self::Refused {
-                    code: RefusedCode::Version | RefusedCode::NotAllowed | RefusedCode::Signature,
-                    ..
-                }
+                | Self::Refused { code: RefusedCode::Version | RefusedCode::NotAllowed | RefusedCode::Signature, .. }
         )
     }
 }
@@ -218,6 +217,12 @@ impl Session {
         self.running.is_some()
     }
 
+    /// The challenge whose work runs.
+    #[must_use]
+    pub fn working_on(&self) -> Option<ChallengeId> {
+        self.running.as_ref().filter(|r| r.stage == Stage::Working).map(|r| r.challenge.id())
+    }
+
     /// Takes an event and says what to do.
     pub fn handle(&mut self, event: Event, now: Instant) -> Vec<Action> {
         match event {
@@ -241,8 +246,7 @@ impl Session {
             ValidatorMessage::Accepted(ping_interval) => self.accepted(ping_interval),
             ValidatorMessage::Refused(code, detail) => self.close(Closed::Refused { code, detail }),
             ValidatorMessage::Goodbye(code, detail) => self.close(Closed::Goodbye { code, detail }),
-            other if !matches!(self.handshake, Handshake::Done { .. }) => {
-                let _ = other;
+            _ if !matches!(self.handshake, Handshake::Done { .. }) => {
                 self.close(Closed::OutOfPlace("a message before it accepted the session"))
             }
             ValidatorMessage::Ping(sequence) => vec![Action::Send(MinerMessage::Pong(sequence))],
@@ -488,8 +492,8 @@ impl Session {
             Handshake::Done { ping_interval, .. } => ping_interval * MISSED_PINGS,
             _ => HANDSHAKE_LIMIT,
         };
-        let handshake_late = !matches!(self.handshake, Handshake::Done { .. })
-            && now.duration_since(self.started) > HANDSHAKE_LIMIT;
+        let handshake_late =
+            !matches!(self.handshake, Handshake::Done { .. }) && now.duration_since(self.started) > HANDSHAKE_LIMIT;
         if silent > patience || handshake_late {
             return self.close(Closed::Silent(silent));
         }

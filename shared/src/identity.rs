@@ -23,7 +23,9 @@ pub enum IdentityError {
     #[error("key file {0} does not hold 64 lower-case hex digits: restore it, or move it away to have a new key made")]
     Malformed(PathBuf),
     /// Others can read the file.
-    #[error("key file {path} can be read by others (mode {mode:03o}): chmod 600 it, or move it away to have a new key made")]
+    #[error(
+        "key file {path} can be read by others (mode {mode:03o}): chmod 600 it, or move it away to have a new key made"
+    )]
     Exposed {
         /// The file.
         path: PathBuf,

@@ -1,9 +1,18 @@
 //! The validator: challenges the miners that are connected to it, and judges what they answer.
 
+pub mod cli;
+pub mod commands;
+pub mod config;
+pub mod control;
+pub mod device_spec;
+pub mod driver;
 pub mod entropy;
 pub mod issue;
 pub mod policy;
+pub mod registry;
 pub mod run;
+pub mod server;
+pub mod service;
 pub mod session;
-
+pub mod validator;
 pub mod verify;

@@ -159,12 +159,7 @@ impl Run {
     }
 
     /// Takes a message of the miner that is about this challenge, received at `received`.
-    pub fn message(
-        &mut self,
-        message: MinerMessage,
-        received: Instant,
-        entropy: &mut dyn Entropy,
-    ) -> Vec<RunAction> {
+    pub fn message(&mut self, message: MinerMessage, received: Instant, entropy: &mut dyn Entropy) -> Vec<RunAction> {
         let step = match message {
             MinerMessage::Commitment(commitment) => self.commitment(commitment, received),
             MinerMessage::DeviceRoots(roots) => self.device_roots(roots, received, entropy),
@@ -209,7 +204,7 @@ impl Run {
         let policy = &self.policy;
         let (since, limit, code) = match self.stage {
             Stage::Working => (self.sent.get(), policy.commit_deadline, ReasonCode::CommitmentLate),
-            Stage::Probing => (self.sent.get(), policy.probe_deadline, ReasonCode::ProbeLate),
+            Stage::Probing => (self.sent.get(), policy.probe.deadline, ReasonCode::ProbeLate),
             Stage::Roots(_) | Stage::Digests(_) | Stage::Opening(_) => {
                 (Some(self.stage_began), policy.openings_deadline, ReasonCode::OpeningsLate)
             }
@@ -307,8 +302,7 @@ impl Run {
         let probe = issue_probe(&self.policy, &self.issued.challenge, entropy)
             .map_err(|error| Reason::new(ReasonCode::ValidatorInternal, error.to_string()))?;
         self.sent = SentAt::default();
-        let message =
-            ValidatorMessage::Probe { challenge_id: self.id(), probe, deadline: self.policy.probe_deadline };
+        let message = ValidatorMessage::Probe { challenge_id: self.id(), probe, deadline: self.policy.probe.deadline };
         self.probe = Some(probe);
         self.enter(Stage::Probing, now);
         Ok(vec![RunAction::Phase("probe"), RunAction::Send(message, self.sent.clone())])
@@ -326,8 +320,8 @@ impl Run {
             return Err(Reason::new(ReasonCode::Protocol, "a probe answer came before the probe"));
         }
         let took = received.saturating_duration_since(self.sent.get().unwrap_or(self.stage_began));
-        if took > self.policy.probe_deadline {
-            let detail = format!("it took {took:.1?}, {:?} were allowed", self.policy.probe_deadline);
+        if took > self.policy.probe.deadline {
+            let detail = format!("it took {took:.1?}, {:?} were allowed", self.policy.probe.deadline);
             return Err(Reason::new(ReasonCode::ProbeLate, detail));
         }
         self.probe_time = Some(took);
@@ -371,9 +365,8 @@ impl Run {
 
     /// Names the positions, now that nothing can change any more, and starts the replay where one is due.
     fn send_open(&mut self, now: Instant, entropy: &mut dyn Entropy) -> Step {
-        let items = self
-            .draw(entropy)
-            .map_err(|error| Reason::new(ReasonCode::ValidatorInternal, error.to_string()))?;
+        let items =
+            self.draw(entropy).map_err(|error| Reason::new(ReasonCode::ValidatorInternal, error.to_string()))?;
         let message = ValidatorMessage::Open {
             challenge_id: self.id(),
             items: items.clone(),
@@ -430,7 +423,8 @@ impl Run {
     }
 
     fn openings(&mut self, chunk: OpeningsChunk) -> Step {
-        let bound = self.bound().map_err(|_| Reason::new(ReasonCode::Protocol, "openings came before they were asked"))?;
+        let bound =
+            self.bound().map_err(|_| Reason::new(ReasonCode::Protocol, "openings came before they were asked"))?;
         let Stage::Opening(collector) = &mut self.stage else {
             return Err(Reason::new(ReasonCode::AuditRows, "openings came after the last item"));
         };
@@ -481,9 +475,7 @@ impl Run {
         let checked = |n: u32| if passed { n } else { 0 };
         let iterations_checked = match self.mode {
             Mode::Replay => self.issued.challenge.iterations(),
-            Mode::ReplaySample | Mode::Audit => {
-                self.policy.sampled_iterations.min(self.issued.challenge.iterations())
-            }
+            Mode::ReplaySample | Mode::Audit => self.policy.sampled_iterations.min(self.issued.challenge.iterations()),
         };
         let audited = self.mode == Mode::Audit;
         let findings = Findings {

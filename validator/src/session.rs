@@ -8,18 +8,17 @@ use std::time::{Duration, Instant};
 
 use assay_shared::identity::{self, Identity, SessionTranscript};
 use assay_shared::message::{
-    Hello, Inventory, MinerMessage, OpeningsChunk, PROTOCOL_VERSIONS, RefusedCode, StopCode, ValidatorMessage,
-    Welcome,
+    Hello, Inventory, MinerMessage, OpeningsChunk, PROTOCOL_VERSIONS, RefusedCode, StopCode, ValidatorMessage, Welcome,
 };
 use assay_shared::verdict::{Mode, Reason, ReasonCode, Verdict};
-use assay_shared::work::{Challenge, ChallengeId, Nonce, PublicKey, Signature};
+use assay_shared::work::{ChallengeId, Nonce, PublicKey, Signature};
 
 use crate::entropy::Entropy;
 use crate::issue::{IssueError, issue};
-use crate::policy::{ModeChoice, Policy};
+use crate::policy::Policy;
 use crate::run::{Run, RunAction, SentAt};
 use crate::verify::check::{Bound, CheckJob};
-use crate::verify::replay::Extent;
+use crate::verify::replay::{Extent, Replayer};
 
 /// How long the handshake may take: three small messages on a slow link.
 pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(15);
@@ -40,8 +39,8 @@ pub struct Context<'a> {
     pub unix_seconds: u64,
     /// Where draws come from.
     pub entropy: &'a mut dyn Entropy,
-    /// How long a replay of a challenge would take here, when it is possible.
-    pub replay_estimate: &'a dyn Fn(&Challenge) -> Option<Duration>,
+    /// The validator's own devices, where there are any.
+    pub replayer: Option<&'a Replayer>,
 }
 
 /// Who this validator is and whom it takes.
@@ -257,10 +256,10 @@ impl Session {
         let validator_key = self.door.identity.public_key();
         let issued = issue(policy, inventory, validator_key, *miner_key, context.entropy)?;
         let mode = match policy.mode {
-            ModeChoice::Fixed(mode) => mode,
-            ModeChoice::Auto => {
-                let fits = |estimate| estimate <= policy.replay_budget;
-                if (context.replay_estimate)(&issued.challenge).is_some_and(fits) { Mode::Replay } else { Mode::Audit }
+            Some(mode) => mode,
+            None => {
+                let estimate = context.replayer.and_then(|replayer| replayer.estimate(&issued.challenge));
+                if estimate.is_some_and(|time| time <= policy.replay_budget) { Mode::Replay } else { Mode::Audit }
             }
         };
         let (mut run, actions) =

@@ -105,7 +105,8 @@ impl Host {
 
     /// Gives all device memory back, once running jobs have ended.
     pub fn release(&self) {
-        let pending: Vec<_> = self.workers.iter().map(|w| w.submit(|device: &mut dyn Device| device.release())).collect();
+        let pending: Vec<_> =
+            self.workers.iter().map(|w| w.submit(|device: &mut dyn Device| device.release())).collect();
         for done in pending {
             // A device whose thread is gone holds nothing any more.
             let _ = done.wait();

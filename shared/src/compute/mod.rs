@@ -1,5 +1,6 @@
 //! Compute devices: what one is, and the backends that give them.
 
+pub mod choose;
 pub mod cpu;
 pub mod device;
 pub mod host;

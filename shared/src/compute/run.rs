@@ -37,7 +37,8 @@ impl ShareTask {
     #[must_use]
     pub fn of(challenge: &Challenge) -> Vec<Self> {
         let work_key = work_key(challenge);
-        let task = |share: &Share| Self { work_key, n: challenge.n(), iterations: challenge.iterations(), share: *share };
+        let task =
+            |share: &Share| Self { work_key, n: challenge.n(), iterations: challenge.iterations(), share: *share };
         challenge.shares().iter().map(task).collect()
     }
 

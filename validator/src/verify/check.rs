@@ -122,9 +122,7 @@ impl CheckJob {
     /// The first fault, as a reason.
     pub fn run(self) -> Result<(), Reason> {
         let (what, device_id) = (self.item.what.clone(), self.item.device_id);
-        self.check().map_err(|fault| {
-            Reason::on_device(reason_code(&what, fault.kind), device_id, fault.to_string())
-        })
+        self.check().map_err(|fault| Reason::on_device(reason_code(&what, fault.kind), device_id, fault.to_string()))
     }
 
     fn check(self) -> Result<(), OpeningFault> {

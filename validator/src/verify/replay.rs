@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use assay_shared::compute::device::{Device, DeviceError, Handle};
 use assay_shared::compute::host::{FitTask, Host};
 use assay_shared::compute::run::ShareTask;
+use assay_shared::message::MATRIX_SIZES;
 use assay_shared::verdict::{Reason, ReasonCode};
 use assay_shared::work::commitment::Evidence;
 use assay_shared::work::{Challenge, DeviceId, PassKey, Root};
@@ -16,8 +17,10 @@ const CALIBRATION: (u32, u32) = (1024, 10);
 /// The validator's own devices, used by one replay at a time.
 pub struct Replayer {
     host: Host,
-    /// Multiply-accumulates a second of all devices together; measured when first asked for.
-    speed: Mutex<Option<f64>>,
+    /// Multiply-accumulates a second of all devices together.
+    speed: f64,
+    /// The most slots that any device holds, for each of [`MATRIX_SIZES`].
+    room: Vec<u32>,
     /// Held by the replay that runs.
     turn: Mutex<()>,
 }
@@ -40,39 +43,29 @@ struct Piece {
 }
 
 impl Replayer {
-    /// A replayer over these devices.
-    #[must_use]
-    pub const fn new(host: Host) -> Self {
-        Self { host, speed: Mutex::new(None), turn: Mutex::new(()) }
+    /// A replayer over these devices, whose speed and room it measures: milliseconds of each.
+    ///
+    /// # Errors
+    /// The first device's that failed.
+    pub fn new(host: Host) -> Result<Self, DeviceError> {
+        let reports = host.report(&MATRIX_SIZES)?;
+        let most = |size: usize| reports.iter().map(|r| r.slots[size]).max().unwrap_or(0);
+        let room = (0..MATRIX_SIZES.len()).map(most).collect();
+        let ids: Vec<_> = host.ids().collect();
+        let jobs = ids.into_iter().map(|id| host.submit(id, calibrate_device)).collect::<Result<Vec<_>, _>>()?;
+        let speed = jobs.into_iter().map(|job| job.wait()?).sum::<Result<f64, _>>()?;
+        Ok(Self { host, speed, room, turn: Mutex::new(()) })
     }
 
-    /// How long a full replay would take; `None` when a share fits no device, or the devices failed.
+    /// How long a full replay takes about; `None` when a share fits no device.
     #[must_use]
     pub fn estimate(&self, challenge: &Challenge) -> Option<Duration> {
-        let sizes: &'static [u32] = assay_shared::message::MATRIX_SIZES.as_slice();
-        let index = sizes.iter().position(|n| *n == challenge.n())?;
-        let reports = self.host.report(sizes).ok()?;
-        let room = reports.iter().map(|r| r.slots[index]).max()?;
-        if challenge.shares().iter().any(|s| s.count > room) {
+        let size = MATRIX_SIZES.iter().position(|n| *n == challenge.n())?;
+        if self.speed <= 0.0 || challenge.shares().iter().any(|s| s.count > self.room[size]) {
             return None;
         }
         let work: u128 = challenge.shares().iter().map(|s| challenge.multiply_accumulates(s)).sum();
-        Some(Duration::from_secs_f64(work as f64 / self.speed()?))
-    }
-
-    /// Multiply-accumulates a second of all devices together.
-    fn speed(&self) -> Option<f64> {
-        let mut speed = self.speed.lock().unwrap_or_else(PoisonError::into_inner);
-        if speed.is_none() {
-            *speed = Some(self.calibrate().ok().filter(|s| *s > 0.0)?);
-        }
-        *speed
-    }
-
-    fn calibrate(&self) -> Result<f64, DeviceError> {
-        let ids: Vec<_> = self.host.ids().collect();
-        let jobs = ids.into_iter().map(|id| self.host.submit(id, calibrate_device)).collect::<Result<Vec<_>, _>>()?;
-        jobs.into_iter().map(|job| job.wait()?).sum()
+        Duration::try_from_secs_f64(work as f64 / self.speed).ok()
     }
 
     /// Computes what the extent asks for and compares every root. Waits for a replay that runs.

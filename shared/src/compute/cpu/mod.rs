@@ -1,1 +1,24 @@
 //! The CPU backend: virtual devices over host memory and threads.
+//!
+//! A device is a share of the host's memory, some threads, and a [`kernel`]: the fused product for one
+//! instruction set. A [`plan`] cuts a [`pass`] into items, the [`crew`] of threads takes them from a queue.
+//! The residency probe is a [`probe`] round of [`walk`]s.
+
+mod config;
+mod crew;
+mod device;
+mod hash;
+mod host;
+mod kernel;
+mod memory;
+mod mix;
+mod pass;
+mod plan;
+mod probe;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+pub use config::{CpuConfig, CpuConfigError, detect};
+pub use device::CpuDevice;
+pub use kernel::{KernelKind, UnknownKernel};

@@ -1,0 +1,193 @@
+//! Dialling the validator, again and again: one stream at a time, with jittered exponential backoff between.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use assay_shared::compute::device::DeviceError;
+use assay_shared::identity::{Identity, random_bytes};
+use assay_shared::message::{MinerMessage, ValidatorMessage};
+use assay_shared::program::address::Address;
+use assay_shared::program::shutdown::Shutdown;
+use assay_shared::wire::limits::MAX_MESSAGE_BYTES;
+use assay_shared::wire::v1::SessionRequest;
+use assay_shared::wire::v1::session_service_client::SessionServiceClient;
+use assay_shared::work::{Nonce, PublicKey};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
+use tonic::transport::{Channel, Endpoint};
+
+use crate::driver::{Observer, Start, drive};
+use crate::engine::Engine;
+use crate::session::Closed;
+
+/// Messages ready to go out: enough to keep the connection busy; each is at most 4 MiB, most are far less.
+pub const OUTBOUND_MESSAGES: usize = 8;
+/// How long a connection may take to come about.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+/// How often an idle connection is tried by HTTP/2, and how long its answer may take.
+const KEEPALIVE: Duration = Duration::from_secs(10);
+const KEEPALIVE_LIMIT: Duration = Duration::from_secs(20);
+/// A session that stood this long was a good one: the next attempt starts without delay.
+const GOOD_SESSION: Duration = Duration::from_secs(60);
+
+/// Where to dial, as whom, and how patiently.
+#[derive(Debug, Clone)]
+pub struct Dial {
+    /// The validator.
+    pub validator: Address,
+    /// The only validator to accept, where one is configured.
+    pub pinned: Option<PublicKey>,
+    /// The miner's key.
+    pub identity: Identity,
+    /// The first delay, and the longest.
+    pub backoff: (Duration, Duration),
+}
+
+/// Why the miner cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectionError {
+    /// Only an operator can mend it.
+    #[error("{0}")]
+    Operator(Closed),
+    /// The address makes no URL.
+    #[error("the validator's address: {0}")]
+    Address(#[from] tonic::transport::Error),
+    /// The devices do not say what they are.
+    #[error("the devices do not say what they are: {0}")]
+    Devices(#[from] DeviceError),
+    /// No random bytes.
+    #[error("the operating system gave no random bytes: {0}")]
+    Random(String),
+}
+
+/// Serves the validator until the daemon is asked to stop.
+///
+/// # Errors
+/// [`ConnectionError`], where trying again is pointless.
+pub async fn serve(
+    dial: Dial,
+    engine: Arc<Engine>,
+    shutdown: Shutdown,
+    observer: &mut dyn Observer,
+) -> Result<(), ConnectionError> {
+    let endpoint = Endpoint::from_shared(dial.validator.url())?
+        .connect_timeout(CONNECT_LIMIT)
+        .http2_keep_alive_interval(KEEPALIVE)
+        .keep_alive_timeout(KEEPALIVE_LIMIT)
+        .keep_alive_while_idle(true);
+    let mut failures = 0;
+    while !shutdown.is_draining() {
+        let began = Instant::now();
+        match session(&dial, &endpoint, &engine, shutdown.clone(), observer).await? {
+            Ok(Closed::Drained) => break,
+            Ok(closed) if closed.needs_operator() => return Err(ConnectionError::Operator(closed)),
+            Ok(closed) => tracing::warn!("{closed}"),
+            Err(problem) => tracing::warn!(validator = %dial.validator, "{problem}"),
+        }
+        failures = if began.elapsed() > GOOD_SESSION { 0 } else { failures + 1 };
+        let delay = backoff(dial.backoff, failures, random_bytes().map_err(ConnectionError::Random)?);
+        tracing::info!("connecting again in {:.1} s", delay.as_secs_f64());
+        let mut draining = shutdown.clone();
+        tokio::select! {
+            () = draining.draining() => {}
+            () = tokio::time::sleep(delay) => {}
+        }
+    }
+    Ok(())
+}
+
+/// One connection from its dialling to its end; the inner error is why it broke.
+async fn session(
+    dial: &Dial,
+    endpoint: &Endpoint,
+    engine: &Arc<Engine>,
+    shutdown: Shutdown,
+    observer: &mut dyn Observer,
+) -> Result<Result<Closed, String>, ConnectionError> {
+    let look = engine.clone();
+    let looked = tokio::task::spawn_blocking(move || look.inventory(0)).await;
+    let inventory = looked.map_err(|error| DeviceError::Sick(error.to_string()))??;
+    let nonce = Nonce(random_bytes().map_err(ConnectionError::Random)?);
+    let mut stopping = shutdown.clone();
+    let channel = tokio::select! {
+        () = stopping.draining() => return Ok(Ok(Closed::Drained)),
+        channel = endpoint.connect() => match channel {
+            Ok(channel) => channel,
+            Err(error) => return Ok(Err(format!("no connection: {}", chain(&error)))),
+        },
+    };
+    let (outbound, queue) = mpsc::channel(OUTBOUND_MESSAGES);
+    let start = Start { identity: dial.identity.clone(), pinned: dial.pinned, inventory, nonce };
+    // The validator answers the call only once the hello is there, so both run at once.
+    let inbound = Box::pin(open(channel, ReceiverStream::new(queue)));
+    Ok(drive(start, engine.clone(), inbound, outbound, shutdown, observer).await)
+}
+
+/// Opens the stream on a channel: what is queued goes out, what comes in is checked at the edge.
+///
+/// The call itself runs when the stream is first asked for a message; a broken stream gives its reason and ends.
+pub fn open(
+    channel: Channel,
+    queue: impl Stream<Item = MinerMessage> + Send + 'static,
+) -> impl Stream<Item = Result<ValidatorMessage, String>> + Send {
+    let mut client = SessionServiceClient::new(channel)
+        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(MAX_MESSAGE_BYTES);
+    async_stream::stream! {
+        let mut stream = match client.session(queue.map(SessionRequest::from)).await {
+            Ok(response) => response.into_inner(),
+            Err(status) => {
+                yield Err(explain(&status));
+                return;
+            }
+        };
+        loop {
+            match stream.message().await {
+                Ok(Some(message)) => yield ValidatorMessage::try_from(message).map_err(|e| e.to_string()),
+                Ok(None) => return,
+                Err(status) => {
+                    yield Err(explain(&status));
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn explain(status: &tonic::Status) -> String {
+    format!("the stream broke ({:?}): {}", status.code(), status.message())
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+/// The delay before the next attempt: doubled with every failure, then somewhere in its upper half.
+fn backoff((first, longest): (Duration, Duration), failures: u32, draw: [u8; 4]) -> Duration {
+    let doubled = first.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(longest);
+    let jitter = f64::from(u32::from_le_bytes(draw)) / f64::from(u32::MAX);
+    doubled.mul_f64(0.5 + 0.5 * jitter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_delay_doubles_up_to_the_longest_and_is_jittered() {
+        let bounds = (Duration::from_secs(1), Duration::from_secs(60));
+        let longest = |failures| backoff(bounds, failures, [255; 4]);
+        assert_eq!(longest(1), Duration::from_secs(1));
+        assert_eq!(longest(4), Duration::from_secs(8));
+        assert_eq!(longest(7), Duration::from_secs(60));
+        assert_eq!(longest(u32::MAX), Duration::from_secs(60));
+        assert_eq!(backoff(bounds, 4, [0; 4]), Duration::from_secs(4));
+    }
+}

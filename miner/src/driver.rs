@@ -1,0 +1,262 @@
+//! Drives a session: moves messages between its state machine, the connection and the devices.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use assay_shared::compute::device::Handle;
+use assay_shared::identity::Identity;
+use assay_shared::message::{Inventory, MinerMessage, OpenItem, StopCode, ValidatorMessage};
+use assay_shared::program::shutdown::Shutdown;
+use assay_shared::verdict::Verdict;
+use assay_shared::work::probe::Probe;
+use assay_shared::work::{Challenge, ChallengeId, Nonce, PublicKey};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_stream::{Stream, StreamExt};
+
+use crate::engine::Engine;
+use crate::session::{Action, Closed, Event, Session};
+
+/// How often deadlines and progress are looked at.
+const TICK: Duration = Duration::from_millis(200);
+/// How often progress is sent at most.
+const PROGRESS: Duration = Duration::from_secs(1);
+/// How often idle devices are looked at for changes.
+const INVENTORY: Duration = Duration::from_secs(30);
+/// How long one message may wait for the connection: longer means that the validator does not read.
+const SEND_LIMIT: Duration = Duration::from_secs(30);
+
+/// How long the last messages may take to go out.
+const FLUSH_LIMIT: Duration = Duration::from_secs(1);
+
+/// What a session starts from.
+#[derive(Debug)]
+pub struct Start {
+    /// The miner's key.
+    pub identity: Identity,
+    /// The only validator to accept, where one is configured.
+    pub pinned: Option<PublicKey>,
+    /// The devices.
+    pub inventory: Inventory,
+    /// Random, for the validator to sign.
+    pub nonce: Nonce,
+}
+
+/// What an operator wants to see of a session.
+pub trait Observer: Send {
+    /// The session stands.
+    fn established(&mut self, validator_key: PublicKey);
+    /// A challenge starts.
+    fn challenged(&mut self, challenge: &Challenge);
+    /// So many slots are filled.
+    fn progress(&mut self, done_slots: u64);
+    /// The validator's verdict.
+    fn verdict(&mut self, verdict: &Verdict);
+    /// A challenge ended without a verdict.
+    fn stopped(&mut self, code: StopCode, detail: &str);
+}
+
+/// The outgoing half of the connection.
+pub type Outbound = mpsc::Sender<MinerMessage>;
+
+/// Runs a session to its end. `inbound` gives an error's text when the stream breaks.
+///
+/// # Errors
+/// Why the stream broke, when it was not a side's wish to end.
+pub async fn drive(
+    start: Start,
+    engine: Arc<Engine>,
+    mut inbound: impl Stream<Item = Result<ValidatorMessage, String>> + Unpin,
+    outbound: Outbound,
+    mut shutdown: Shutdown,
+    observer: &mut dyn Observer,
+) -> Result<Closed, String> {
+    let (session, actions) = Session::start(start.identity, start.pinned, start.inventory, start.nonce, Instant::now());
+    let (events, mut reports) = mpsc::channel(64);
+    let mut driver = Driver { session, engine, outbound, events, observer, handle: Handle::default(), queue: None };
+    let ended = driver.run(actions, &mut inbound, &mut reports, &mut shutdown).await;
+    // Whatever still runs is for nobody.
+    driver.handle.cancel();
+    driver.enqueue(|engine| engine.release());
+    let Driver { outbound, queue, .. } = driver;
+    // Without a sender the stream ends once what was queued is out; the validator then ends its half.
+    drop(outbound);
+    let _ = tokio::time::timeout(FLUSH_LIMIT, async { while inbound.next().await.is_some() {} }).await;
+    if let Some(last) = queue {
+        let _ = last.await;
+    }
+    ended
+}
+
+struct Driver<'a> {
+    session: Session,
+    engine: Arc<Engine>,
+    outbound: Outbound,
+    events: mpsc::Sender<Event>,
+    observer: &'a mut dyn Observer,
+    /// Of the work that runs.
+    handle: Handle,
+    /// The last thing asked of the engine: each waits for the one before.
+    queue: Option<JoinHandle<()>>,
+}
+
+impl Driver<'_> {
+    async fn run(
+        &mut self,
+        first: Vec<Action>,
+        inbound: &mut (impl Stream<Item = Result<ValidatorMessage, String>> + Unpin),
+        reports: &mut mpsc::Receiver<Event>,
+        shutdown: &mut Shutdown,
+    ) -> Result<Closed, String> {
+        let mut ticks = tokio::time::interval(TICK);
+        let mut looks = tokio::time::interval(INVENTORY);
+        looks.reset();
+        let mut stopping = shutdown.clone();
+        let mut drained = false;
+        let mut shown = Progress::default();
+        if let Some(closed) = self.act(first).await? {
+            return Ok(closed);
+        }
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = stopping.stopped() => return Ok(Closed::Drained),
+                message = inbound.next() => match message {
+                    Some(Ok(message)) => Event::Message(message),
+                    Some(Err(problem)) => return Err(problem),
+                    None => return Err("the validator closed the stream".into()),
+                },
+                Some(event) = reports.recv() => event,
+                () = shutdown.draining(), if !drained => {
+                    drained = true;
+                    Event::Drain
+                }
+                _ = looks.tick(), if !self.session.is_running() => {
+                    self.look();
+                    continue;
+                }
+                _ = ticks.tick() => {
+                    self.show_progress(&mut shown).await?;
+                    Event::Tick
+                }
+            };
+            let actions = self.session.handle(event, Instant::now());
+            if let Some(closed) = self.act(actions).await? {
+                return Ok(closed);
+            }
+        }
+    }
+
+    async fn show_progress(&mut self, shown: &mut Progress) -> Result<(), String> {
+        let (Some(id), done) = (self.session.working_on(), self.handle.done_steps()) else { return Ok(()) };
+        if !shown.is_due(id, done, Instant::now()) {
+            return Ok(());
+        }
+        self.observer.progress(done);
+        let actions = self.session.handle(Event::Progress(id, done), Instant::now());
+        self.act(actions).await.map(|_| ())
+    }
+
+    async fn act(&mut self, actions: Vec<Action>) -> Result<Option<Closed>, String> {
+        for action in actions {
+            match action {
+                Action::Send(message) => self.send(message).await?,
+                Action::StartWork(challenge) => self.start_work(challenge),
+                Action::StartProbe(id, probe) => self.start_probe(id, probe),
+                Action::StartOpening(id, items) => self.start_opening(id, items),
+                Action::Release => {
+                    self.handle.cancel();
+                    self.enqueue(|engine| engine.release());
+                    self.look();
+                }
+                Action::Established(key) => self.observer.established(key),
+                Action::Verdict(verdict) => self.observer.verdict(&verdict),
+                Action::Stopped(stop) => self.observer.stopped(stop.code, &stop.detail),
+                Action::Close(closed) => return Ok(Some(closed)),
+            }
+        }
+        Ok(None)
+    }
+
+    async fn send(&self, message: MinerMessage) -> Result<(), String> {
+        match self.outbound.send_timeout(message, SEND_LIMIT).await {
+            Ok(()) => Ok(()),
+            Err(mpsc::error::SendTimeoutError::Timeout(_)) => {
+                Err(format!("the connection took no message for {SEND_LIMIT:?}"))
+            }
+            Err(mpsc::error::SendTimeoutError::Closed(_)) => Err("the connection is gone".into()),
+        }
+    }
+
+    fn start_work(&mut self, challenge: Arc<Challenge>) {
+        self.observer.challenged(&challenge);
+        self.handle = Handle::default();
+        let handle = self.handle.clone();
+        self.report(move |engine| Event::Worked(challenge.id(), engine.work(&challenge, &handle)));
+    }
+
+    fn start_probe(&mut self, id: ChallengeId, probe: Probe) {
+        let handle = self.handle.clone();
+        self.report(move |engine| Event::Probed(id, engine.probe(id, &probe, &handle)));
+    }
+
+    fn start_opening(&mut self, id: ChallengeId, items: Vec<OpenItem>) {
+        let (handle, outbound) = (self.handle.clone(), self.outbound.clone());
+        self.report(move |engine| {
+            let give = |chunk| outbound.blocking_send(MinerMessage::OpeningsChunk(chunk)).is_ok();
+            Event::Opened(id, engine.open(id, items, &handle, give))
+        });
+    }
+
+    /// Looks at the devices again.
+    fn look(&mut self) {
+        self.report(|engine| match engine.inventory(0) {
+            Ok(inventory) => Event::Inventory(inventory),
+            Err(error) => {
+                tracing::warn!(%error, "the devices do not say what they are");
+                Event::Tick
+            }
+        });
+    }
+
+    /// Does something with the engine, after what was asked of it before, and reports what came of it.
+    fn report(&mut self, job: impl FnOnce(&Engine) -> Event + Send + 'static) {
+        let events = self.events.clone();
+        self.enqueue(move |engine| {
+            // When the session is over nobody wants to know.
+            let _ = events.blocking_send(job(engine));
+        });
+    }
+
+    fn enqueue(&mut self, job: impl FnOnce(&Engine) + Send + 'static) {
+        let before = self.queue.take();
+        let engine = self.engine.clone();
+        self.queue = Some(tokio::spawn(async move {
+            if let Some(before) = before {
+                let _ = before.await;
+            }
+            if let Err(error) = tokio::task::spawn_blocking(move || job(&engine)).await {
+                tracing::error!(%error, "work on the devices failed");
+            }
+        }));
+    }
+}
+
+/// What was last shown of the progress.
+#[derive(Debug, Default)]
+struct Progress {
+    of: Option<ChallengeId>,
+    done: u64,
+    at: Option<Instant>,
+}
+
+impl Progress {
+    fn is_due(&mut self, of: ChallengeId, done: u64, now: Instant) -> bool {
+        let new = self.of != Some(of) || self.done != done;
+        if !new || self.at.is_some_and(|at| now.duration_since(at) < PROGRESS) {
+            return false;
+        }
+        *self = Self { of: Some(of), done, at: Some(now) };
+        true
+    }
+}

@@ -1,0 +1,369 @@
+//! What the miner does on its devices: a challenge to a commitment, a probe to an answer, an open to openings.
+//!
+//! Everything here blocks; the driver calls it from threads of its own.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+use assay_shared::compute::device::{Device, DeviceError, Handle};
+use assay_shared::compute::host::{DeviceReport, Host, Pending};
+use assay_shared::compute::open::{AuditedPass, ProbedDevice, SamplePlan, SegmentPlan};
+use assay_shared::compute::run::{ShareResult, ShareTask};
+use assay_shared::identity::Identity;
+use assay_shared::message::{
+    Commitment, DeviceClaim, DeviceDigests, DeviceRoots, Inventory, MATRIX_SIZES, OpenItem, OpenWhat, OpeningsChunk,
+    OpeningsPart,
+};
+use assay_shared::work::commitment::{Evidence, commitment_message};
+use assay_shared::work::keys::work_key;
+use assay_shared::work::opening::Sample;
+use assay_shared::work::probe::{Answer, Probe, probe_key, probe_message};
+use assay_shared::work::segment::Segment;
+use assay_shared::work::{Challenge, ChallengeId, DeviceId, Digest, Root, Signature};
+
+use crate::session::{Probed, Worked};
+
+/// Parts of openings that a device may be ahead of the connection: enough to keep both busy.
+const PARTS_AHEAD: usize = 4;
+/// Digests in one chunk: 1 MiB.
+const DIGESTS_PER_CHUNK: usize = 32_768;
+
+/// The devices, the key that signs for them, and the challenge that they hold.
+pub struct Engine {
+    host: Host,
+    identity: Identity,
+    held: Mutex<Option<Arc<Held>>>,
+}
+
+/// What is known of the challenge whose slots the devices hold.
+struct Held {
+    challenge: Arc<Challenge>,
+    evidence: Evidence,
+    devices: Vec<HeldDevice>,
+    probed: Mutex<Option<(Probe, HashMap<DeviceId, Vec<Digest>>)>>,
+}
+
+/// One device's part of it.
+struct HeldDevice {
+    task: ShareTask,
+    roots: Vec<Root>,
+    /// Which iteration is resident, and the digests of its slots. Only the device's own jobs change it.
+    resident: Arc<Mutex<(u32, Arc<Vec<Digest>>)>>,
+}
+
+impl Engine {
+    /// An engine over these devices.
+    #[must_use]
+    pub const fn new(host: Host, identity: Identity) -> Self {
+        Self { host, identity, held: Mutex::new(None) }
+    }
+
+    /// The devices, as a session describes them.
+    ///
+    /// # Errors
+    /// [`DeviceError::Sick`] when a device's thread is gone.
+    pub fn inventory(&self, sequence: u32) -> Result<Inventory, DeviceError> {
+        let claim = |report: DeviceReport| {
+            let mut slots = [0; MATRIX_SIZES.len()];
+            slots.copy_from_slice(&report.slots);
+            let info = report.info;
+            DeviceClaim {
+                id: info.id,
+                name: info.name,
+                backend: info.backend.into(),
+                detail: info.detail,
+                total_bytes: info.total_bytes,
+                free_bytes: info.free_bytes,
+                slots,
+            }
+        };
+        let devices = self.host.report(&MATRIX_SIZES)?.into_iter().map(claim).collect();
+        Ok(Inventory { sequence, devices })
+    }
+
+    /// Computes every share of a challenge, all devices at once, and commits to it.
+    ///
+    /// # Errors
+    /// The first device's that failed; the others are cancelled, and nothing is held.
+    pub fn work(&self, challenge: &Arc<Challenge>, handle: &Handle) -> Result<Worked, DeviceError> {
+        let start = Instant::now();
+        let tasks = ShareTask::of(challenge);
+        let submit = |task: &ShareTask| {
+            let (task, handle) = (task.clone(), handle.clone());
+            self.host.submit(task.share.device_id, move |device| cancel_on_error(&handle, task.run(device, &handle)))
+        };
+        let jobs = tasks.iter().map(submit).collect::<Result<Vec<_>, _>>()?;
+        let results = first_error(jobs)?;
+        let evidence = Evidence::assemble(challenge, results.iter().map(|r| r.roots.clone()).collect());
+        let signature = self.identity.sign(&commitment_message(&work_key(challenge), &evidence.checksum));
+        let worked = worked(&evidence, signature, &results, start.elapsed());
+        let devices = tasks.into_iter().zip(results).map(HeldDevice::new).collect();
+        let held = Held { challenge: challenge.clone(), evidence, devices, probed: Mutex::new(None) };
+        *lock(&self.held) = Some(Arc::new(held));
+        Ok(worked)
+    }
+
+    /// Walks a probe over the slots held, all devices at once, and signs the answer.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] when the challenge is not held; else the first device's that failed.
+    pub fn probe(&self, id: ChallengeId, probe: &Probe, handle: &Handle) -> Result<Probed, DeviceError> {
+        let start = Instant::now();
+        let held = self.held(id)?;
+        let submit = |of: &HeldDevice| {
+            let (task, last, probe, handle) = (of.task.clone(), of.last_root(), *probe, handle.clone());
+            self.host.submit(task.share.device_id, move |device| {
+                let began = Instant::now();
+                let digests = task.run_probe(device, &probe, &last, &handle);
+                cancel_on_error(&handle, digests.map(|d| (d, began.elapsed())))
+            })
+        };
+        let jobs = held.devices.iter().map(submit).collect::<Result<Vec<_>, _>>()?;
+        let results = first_error(jobs)?;
+        let digests: Vec<_> = results.iter().map(|(digests, _)| digests.clone()).collect();
+        let answer = Answer::assemble(&held.challenge, probe, digests);
+        let message = probe_message(&work_key(&held.challenge), &held.evidence.checksum, probe, &answer.checksum);
+        let probed = probed(&held, &answer, self.identity.sign(&message), &results, start.elapsed());
+        let by_device = answer.devices.into_iter().map(|d| (d.device_id, d.digests)).collect();
+        *lock(&held.probed) = Some((*probe, by_device));
+        Ok(probed)
+    }
+
+    /// Opens items, each device on its own thread, and gives the chunks in the order of the items. Stops
+    /// when `give` says that nobody takes them any more.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] when the challenge, a device or an iteration is not held; else the first
+    /// device's that failed.
+    pub fn open(
+        &self,
+        id: ChallengeId,
+        items: Vec<OpenItem>,
+        handle: &Handle,
+        mut give: impl FnMut(OpeningsChunk) -> bool,
+    ) -> Result<(), DeviceError> {
+        let held = self.held(id)?;
+        let mut streams = Vec::with_capacity(items.len());
+        for item in items {
+            let (parts, stream) = mpsc::sync_channel(PARTS_AHEAD);
+            let (held, handle, device_id) = (held.clone(), handle.clone(), item.device_id);
+            let done = self.host.submit(device_id, move |device| held.open_item(device, &item, &handle, &parts))?;
+            streams.push((stream, done));
+        }
+        for (index, (stream, done)) in streams.into_iter().enumerate() {
+            // The Open had this many items, which its bounds keep far below a u32.
+            let item = index as u32;
+            for part in stream {
+                if !give(OpeningsChunk { challenge_id: id, item, part }) {
+                    handle.cancel();
+                    return Err(DeviceError::Cancelled);
+                }
+            }
+            cancel_on_error(handle, done.wait()?)?;
+            if !give(OpeningsChunk { challenge_id: id, item, part: OpeningsPart::End }) {
+                handle.cancel();
+                return Err(DeviceError::Cancelled);
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets the challenge held and gives the devices' memory back, once running jobs have ended.
+    pub fn release(&self) {
+        *lock(&self.held) = None;
+        self.host.release();
+    }
+
+    fn held(&self, id: ChallengeId) -> Result<Arc<Held>, DeviceError> {
+        lock(&self.held)
+            .clone()
+            .filter(|held| held.challenge.id() == id)
+            .ok_or_else(|| DeviceError::Unsupported(format!("challenge {id} is not held here")))
+    }
+}
+
+impl HeldDevice {
+    fn new((task, result): (ShareTask, ShareResult)) -> Self {
+        let last = task.iterations - 1;
+        let resident = Arc::new(Mutex::new((last, Arc::new(result.last_digests))));
+        Self { task, roots: result.roots, resident }
+    }
+
+    fn last_root(&self) -> Root {
+        self.roots.last().copied().unwrap_or(Root::BEFORE_FIRST)
+    }
+
+    fn root_before(&self, iteration: u32) -> Root {
+        (iteration as usize).checked_sub(1).map_or(Root::BEFORE_FIRST, |before| self.roots[before])
+    }
+
+    /// The digests of an iteration, which is resident after it: computed again when another one was.
+    fn make_resident(
+        &self,
+        device: &mut dyn Device,
+        iteration: u32,
+        handle: &Handle,
+    ) -> Result<Arc<Vec<Digest>>, DeviceError> {
+        let mut resident = lock(&self.resident);
+        if resident.0 != iteration {
+            // Should the pass fail, nothing is resident.
+            resident.0 = u32::MAX;
+            let (root, digests) = self.task.run_pass(device, iteration, &self.root_before(iteration), handle)?;
+            if root != self.roots[iteration as usize] {
+                return Err(DeviceError::Sick(format!("iteration {iteration} gave another root than before")));
+            }
+            *resident = (iteration, Arc::new(digests));
+        }
+        Ok(resident.1.clone())
+    }
+}
+
+type Parts = mpsc::SyncSender<OpeningsPart>;
+
+impl Held {
+    fn device(&self, id: DeviceId) -> Result<&HeldDevice, DeviceError> {
+        self.devices
+            .iter()
+            .find(|d| d.task.share.device_id == id)
+            .ok_or_else(|| DeviceError::Unsupported(format!("the challenge has no share for device {id}")))
+    }
+
+    fn open_item(
+        &self,
+        device: &mut dyn Device,
+        item: &OpenItem,
+        handle: &Handle,
+        parts: &Parts,
+    ) -> Result<(), DeviceError> {
+        match &item.what {
+            OpenWhat::Segments(segments) => self.open_segments(device, item.device_id, segments, handle, parts),
+            OpenWhat::Samples { iteration, samples } => {
+                self.open_samples(device, item.device_id, *iteration, samples, handle, parts)
+            }
+        }
+    }
+
+    fn open_segments(
+        &self,
+        device: &mut dyn Device,
+        id: DeviceId,
+        segments: &[Segment],
+        handle: &Handle,
+        parts: &Parts,
+    ) -> Result<(), DeviceError> {
+        let of = self.device(id)?;
+        let Some((probe, answered)) = lock(&self.probed).clone() else {
+            return Err(DeviceError::Unsupported("no probe was answered".into()));
+        };
+        let slot_digests = of.make_resident(device, of.task.iterations - 1, handle)?;
+        let probed = ProbedDevice {
+            challenge: &self.challenge,
+            probe: &probe,
+            device_id: id,
+            probe_key: &probe_key(&probe, &of.task.work_key, id, &of.last_root()),
+            digests: answered.get(&id).map_or(&[], Vec::as_slice),
+            slot_digests: &slot_digests,
+        };
+        let plan = SegmentPlan::new(device, &probed, segments, handle)?;
+        give_digests(parts, &slot_digests)?;
+        for index in 0..plan.len() {
+            handle.check()?;
+            give(parts, OpeningsPart::Segment(plan.open(device, index)?))?;
+        }
+        Ok(())
+    }
+
+    fn open_samples(
+        &self,
+        device: &mut dyn Device,
+        id: DeviceId,
+        iteration: u32,
+        samples: &[Sample],
+        handle: &Handle,
+        parts: &Parts,
+    ) -> Result<(), DeviceError> {
+        let of = self.device(id)?;
+        if iteration >= of.task.iterations {
+            return Err(DeviceError::Unsupported(format!("the challenge has no iteration {iteration}")));
+        }
+        let slot_digests = of.make_resident(device, iteration, handle)?;
+        let pass = AuditedPass {
+            challenge: &self.challenge,
+            device_id: id,
+            iteration,
+            previous_root: of.root_before(iteration),
+            root: of.roots[iteration as usize],
+            slot_digests: &slot_digests,
+        };
+        let plan = SamplePlan::new(device, &pass, samples, handle)?;
+        give_digests(parts, &slot_digests)?;
+        for index in 0..plan.len() {
+            handle.check()?;
+            give(parts, OpeningsPart::Sample(plan.open(device, index)?))?;
+        }
+        Ok(())
+    }
+}
+
+fn give_digests(parts: &Parts, digests: &[Digest]) -> Result<(), DeviceError> {
+    digests.chunks(DIGESTS_PER_CHUNK).try_for_each(|chunk| give(parts, OpeningsPart::SlotDigests(chunk.to_vec())))
+}
+
+/// Waits for room; the other side is gone only when the opening was given up.
+fn give(parts: &Parts, part: OpeningsPart) -> Result<(), DeviceError> {
+    parts.send(part).map_err(|_| DeviceError::Cancelled)
+}
+
+/// One device's failure stops the others: nothing partial is committed to.
+fn cancel_on_error<T>(handle: &Handle, result: Result<T, DeviceError>) -> Result<T, DeviceError> {
+    if result.is_err() {
+        handle.cancel();
+    }
+    result
+}
+
+/// Waits for every job. A failure that made the others stop is the one to tell.
+fn first_error<T>(jobs: Vec<Pending<Result<T, DeviceError>>>) -> Result<Vec<T>, DeviceError> {
+    let results: Vec<_> = jobs.into_iter().map(|job| job.wait().and_then(|result| result)).collect();
+    let cause = results.iter().filter_map(|r| r.as_ref().err()).find(|e| **e != DeviceError::Cancelled).cloned();
+    match cause {
+        Some(error) => Err(error),
+        None => results.into_iter().collect(),
+    }
+}
+
+fn worked(evidence: &Evidence, signature: Signature, results: &[ShareResult], claimed: Duration) -> Worked {
+    let challenge_id = evidence.challenge_id;
+    let roots = evidence.devices.iter().zip(results).map(|(device, result)| DeviceRoots {
+        challenge_id,
+        share: device.share(),
+        roots: device.roots.clone(),
+        checksum: device.checksum,
+        claimed: result.elapsed,
+    });
+    let commitment = Commitment { challenge_id, checksum: evidence.checksum, signature, claimed };
+    Worked { commitment, roots: roots.collect() }
+}
+
+fn probed(
+    held: &Held,
+    answer: &Answer,
+    signature: Signature,
+    results: &[(Vec<Digest>, Duration)],
+    claimed: Duration,
+) -> Probed {
+    let challenge_id = held.challenge.id();
+    let digests = answer.devices.iter().zip(results).map(|(device, (_, elapsed))| DeviceDigests {
+        challenge_id,
+        device_id: device.device_id,
+        digests: device.digests.clone(),
+        claimed: *elapsed,
+    });
+    let answer = Commitment { challenge_id, checksum: answer.checksum, signature, claimed };
+    Probed { answer, digests: digests.collect() }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

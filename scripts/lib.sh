@@ -1,0 +1,43 @@
+# Sourced by the scripts beside it: messages, and tools installed on demand.
+# shellcheck shell=bash
+
+# Pinned tools are kept here, outside the checkout, so that a fresh clone finds them again.
+tools="${ASSAY_TOOLS:-${XDG_CACHE_HOME:-$HOME/.cache}/assay}"
+
+heading() { printf '\n== %s\n' "$*"; }
+
+die() {
+  printf '\nerror: %s\n' "$*" >&2
+  exit 1
+}
+
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    sudo -n "$@"
+  else
+    die "needs root or sudo for: $*"
+  fi
+}
+
+# The lists are fetched once a run: on a fresh machine there are none.
+apt_update() {
+  [ -n "${apt_updated:-}" ] || as_root apt-get update -qq || die "apt-get update failed"
+  apt_updated=yes
+}
+
+# need COMMAND PACKAGE...: installs Debian's packages unless the command is there already.
+need() {
+  local command=$1
+  shift
+  command -v "$command" >/dev/null && return
+  command -v apt-get >/dev/null || die "$command is missing, and there is no apt-get to install it: install $* by hand"
+  printf 'installing %s\n' "$*"
+  apt_update
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >"$tools/apt.log" 2>&1 ||
+    die "cannot install $*:
+$(tail -n 20 "$tools/apt.log")"
+}
+
+mkdir -p "$tools"

@@ -1,0 +1,79 @@
+//! The kernel for AVX2: `vpmaddwd` on sign-extended bytes, 16 multiply-accumulates an instruction.
+//!
+//! Formula: `vpmaddwd` multiplies 16-bit words and adds neighbours; `vpmaddubsw`, which takes bytes,
+//! saturates and cannot be used.
+//! Layout: panels are `[k / 2][rows][2]`; X is stored sign-extended, in 16-bit words, Y in bytes that the
+//! tile extends as it loads them.
+//! Tile: 6 × 16, 12 sums of 8 lanes, 2 vectors of Y and one broadcast pair of X. The last tile of a row
+//! block has 4 or 2 rows.
+//! Exact: a pair of products is at most 2 · 2¹⁴, and sums wrap mod 2³², as does the mixing step.
+
+use std::arch::x86_64::*;
+
+use super::super::walk;
+use super::{Kernel, KernelKind, PackX, PackY, ROW_GROUP, Tile, pack, x86};
+
+const ROWS: usize = 6;
+const COLUMNS: usize = 2 * x86::LANES;
+
+const _: () = assert!(ROW_GROUP.is_multiple_of(COLUMNS) && 2 * ROWS + 2 < 16);
+
+pub(super) const KERNEL: Kernel =
+    Kernel { kind: KernelKind::Avx2, rows: ROWS, columns: COLUMNS, x_bytes: 2, pack_x, pack_y, tile, walk: walk::avx2 };
+
+pub(super) fn is_available() -> bool {
+    is_x86_feature_detected!("avx2")
+}
+
+/// # Safety
+/// The processor has the features; as [`PackX`] says of its fields.
+#[target_feature(enable = "avx2")]
+unsafe fn pack_x(p: &PackX) {
+    // SAFETY: the caller's promises, passed on.
+    unsafe { pack::pack_x_words(p) };
+}
+
+/// # Safety
+/// The processor has the features; as [`PackY`] says of its fields.
+#[target_feature(enable = "avx2")]
+unsafe fn pack_y(p: &PackY) {
+    // SAFETY: the caller's promises, passed on.
+    unsafe { pack::pack_y_groups::<2, COLUMNS, 0>(p) };
+}
+
+/// # Safety
+/// The processor has the features; as [`Tile`] says of its fields.
+unsafe fn tile(t: &Tile) {
+    // SAFETY: the caller's promises, passed on.
+    unsafe {
+        match t.rows {
+            ROWS => tile_of::<ROWS>(t),
+            4 => tile_of::<4>(t),
+            2 => tile_of::<2>(t),
+            rows => unreachable!("row blocks are multiples of {ROW_GROUP}, whose last tile cannot have {rows} rows"),
+        }
+    }
+}
+
+/// # Safety
+/// As [`tile`]; `t.rows` is `R`.
+#[target_feature(enable = "avx2")]
+unsafe fn tile_of<const R: usize>(t: &Tile) {
+    let mut sums = [[_mm256_setzero_si256(); 2]; R];
+    let (mut x, mut y) = (t.x.cast::<i32>(), t.y);
+    for _ in 0..t.length / 2 {
+        // SAFETY: the panel of Y has 16 pairs of bytes for each group, and is aligned to 64.
+        let bytes = unsafe { [_mm_load_si128(y.cast()), _mm_load_si128(y.add(16).cast())] };
+        let columns = bytes.map(|b| _mm256_cvtepi8_epi16(b));
+        for (i, row) in sums.iter_mut().enumerate() {
+            // SAFETY: the panel of X has R pairs of words for each group.
+            let pair = _mm256_set1_epi32(unsafe { x.add(i).read() });
+            for (sum, column) in row.iter_mut().zip(columns) {
+                *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(column, pair));
+            }
+        }
+        (x, y) = (x.wrapping_add(R), y.wrapping_add(2 * COLUMNS));
+    }
+    // SAFETY: the caller's promises, passed on.
+    unsafe { x86::finish(t, sums) };
+}

@@ -1,0 +1,155 @@
+//! Signals: the first SIGTERM or SIGINT asks to drain, the second to stop at once.
+
+use std::io;
+
+use tokio::sync::watch;
+
+/// How far a program is on its way out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Running,
+    Draining,
+    Stopped,
+}
+
+/// Tells when to drain and when to stop. Clones tell the same.
+#[derive(Debug, Clone)]
+pub struct Shutdown(watch::Receiver<Stage>);
+
+/// Asks for a shutdown. Dropped, it asks for nothing any more.
+#[derive(Debug)]
+pub struct Trigger(watch::Sender<Stage>);
+
+impl Trigger {
+    /// Does what a signal does: the first call asks to drain, the second to stop at once.
+    pub fn signal(&self) {
+        self.0.send_modify(|stage| {
+            *stage = match *stage {
+                Stage::Running => Stage::Draining,
+                Stage::Draining | Stage::Stopped => Stage::Stopped,
+            }
+        });
+    }
+}
+
+impl Shutdown {
+    /// Listens for SIGTERM and SIGINT from now on, inside a Tokio runtime.
+    ///
+    /// # Errors
+    /// What the system said, when it takes no signal handlers.
+    pub fn on_signals() -> io::Result<Self> {
+        let (trigger, shutdown) = Self::by_hand();
+        let mut signals = Signals::new()?;
+        tokio::spawn(async move {
+            signals.next().await;
+            tracing::info!("draining: a second signal stops at once");
+            trigger.signal();
+            signals.next().await;
+            tracing::warn!("stopping at once");
+            trigger.signal();
+            // The trigger lives on, so that whoever waits later is told.
+            trigger.0.closed().await;
+        });
+        Ok(shutdown)
+    }
+
+    /// A shutdown that someone else triggers.
+    #[must_use]
+    pub fn by_hand() -> (Trigger, Self) {
+        let (sender, receiver) = watch::channel(Stage::Running);
+        (Trigger(sender), Self(receiver))
+    }
+
+    /// Waits until it is time to drain.
+    pub async fn draining(&mut self) {
+        self.wait(Stage::Draining).await;
+    }
+
+    /// Waits until it is time to stop at once.
+    pub async fn stopped(&mut self) {
+        self.wait(Stage::Stopped).await;
+    }
+
+    /// Whether it is time to drain.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        *self.0.borrow() >= Stage::Draining
+    }
+
+    async fn wait(&mut self, wanted: Stage) {
+        if self.0.wait_for(|stage| *stage >= wanted).await.is_err() {
+            // Without a trigger it never is time.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+#[cfg(unix)]
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+#[cfg(not(unix))]
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    async fn next(&mut self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_first_signal_drains_and_the_second_stops() {
+        let (trigger, mut shutdown) = Shutdown::by_hand();
+        assert!(!shutdown.is_draining());
+        trigger.signal();
+        shutdown.draining().await;
+        assert!(shutdown.is_draining());
+        let mut waiting = shutdown.clone();
+        tokio::select! {
+            biased;
+            () = waiting.stopped() => panic!("one signal does not stop"),
+            () = tokio::task::yield_now() => {}
+        }
+        trigger.signal();
+        shutdown.stopped().await;
+        // Whoever asks late is told too.
+        shutdown.draining().await;
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_real_signal_is_heard() {
+        let mut shutdown = Shutdown::on_signals().unwrap();
+        // SAFETY: raise only sends a signal to this process, whose handler stands.
+        assert_eq!(unsafe { libc::raise(libc::SIGTERM) }, 0);
+        shutdown.draining().await;
+    }
+}

@@ -1,0 +1,323 @@
+//! Drives one session: moves messages between its state machine, the connection, and the checks.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use assay_shared::compute::device::Handle;
+use assay_shared::message::{MinerMessage, ValidatorMessage};
+use assay_shared::verdict::{Reason, ReasonCode, Verdict};
+use assay_shared::work::{ChallengeId, PublicKey};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+
+use crate::entropy::{Entropy, OsEntropy};
+use crate::policy::Policy;
+use crate::registry::{Command, Miner, Update};
+use crate::run::SentAt;
+use crate::session::{Action, Context, Session, StartError};
+use crate::validator::{Validator, unix_seconds};
+use crate::verify::check::{Bound, CheckJob};
+use crate::verify::replay::Extent;
+
+/// How often deadlines are looked at.
+const TICK: Duration = Duration::from_millis(50);
+/// How long a message may wait for the connection: longer means that the miner does not read.
+const SEND_LIMIT: Duration = Duration::from_secs(10);
+/// How long a check may wait for a core: longer means that we have too much to do.
+const CHECK_WAIT_LIMIT: Duration = Duration::from_secs(60);
+/// Replays that run or wait: each may take its whole budget.
+const MAX_REPLAYS: usize = 8;
+/// How soon after its proof a miner is challenged: one ping must have come back.
+const CONNECT_DELAY: Duration = Duration::from_millis(500);
+/// How long a watcher may take to pick up the verdict.
+const WATCHER_LIMIT: Duration = Duration::from_secs(1);
+
+/// What came in, and when it was read.
+pub struct Incoming {
+    /// The message, or why it is none, or why the stream broke.
+    pub message: Result<MinerMessage, Broken>,
+    /// The moment it was read.
+    pub at: Instant,
+}
+
+/// Why nothing more comes that makes sense.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Broken {
+    /// The miner sent something that is no message.
+    Garbage(String),
+    /// The stream ended or broke.
+    Disconnected(String),
+}
+
+/// What goes out, with where to note the moment.
+pub type Outgoing = (ValidatorMessage, SentAt);
+
+/// Runs a session to its end.
+pub async fn drive(
+    validator: Arc<Validator>,
+    address: Option<SocketAddr>,
+    mut incoming: mpsc::Receiver<Incoming>,
+    outgoing: mpsc::Sender<Outgoing>,
+    permit: OwnedSemaphorePermit,
+) {
+    let (commands, mut asked) = mpsc::channel(4);
+    let (replayed, mut replays) = mpsc::channel(4);
+    let number = validator.session_number();
+    let mut driver = Driver {
+        session: Session::new(validator.door.clone(), Instant::now()),
+        validator: validator.clone(),
+        number,
+        address,
+        outgoing,
+        commands,
+        replayed,
+        replay: Handle::default(),
+        miner: None,
+        watchers: Vec::new(),
+        next_challenge: None,
+        entropy: OsEntropy,
+    };
+    let mut ticks = tokio::time::interval(TICK);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut shutdown = validator.shutdown.clone();
+    loop {
+        let actions = tokio::select! {
+            biased;
+            incoming = incoming.recv() => driver.incoming(incoming),
+            Some(command) = asked.recv() => driver.command(command),
+            Some((id, result)) = replays.recv() => driver.session.replayed(id, result),
+            () = shutdown.draining() => driver.session.drain(),
+            _ = ticks.tick() => driver.tick(),
+        };
+        if let Some(why) = driver.act(actions).await {
+            tracing::info!(session = number, miner = ?driver.miner, "session ended: {why}");
+            break;
+        }
+    }
+    driver.leave();
+    drop(permit);
+}
+
+struct Driver {
+    session: Session,
+    validator: Arc<Validator>,
+    number: u64,
+    address: Option<SocketAddr>,
+    outgoing: mpsc::Sender<Outgoing>,
+    commands: mpsc::Sender<Command>,
+    replayed: mpsc::Sender<(ChallengeId, Result<(), Reason>)>,
+    /// Of the replay that runs.
+    replay: Handle,
+    /// Once it proved its key.
+    miner: Option<PublicKey>,
+    watchers: Vec<mpsc::Sender<Update>>,
+    next_challenge: Option<Instant>,
+    entropy: OsEntropy,
+}
+
+impl Driver {
+    fn incoming(&mut self, incoming: Option<Incoming>) -> Vec<Action> {
+        match incoming {
+            Some(Incoming { message: Ok(message), at }) => {
+                let Self { session, validator, entropy, .. } = self;
+                session.message(message, at, &mut context(validator, entropy))
+            }
+            Some(Incoming { message: Err(Broken::Garbage(problem)), .. }) => self.session.garbage(&problem),
+            Some(Incoming { message: Err(Broken::Disconnected(detail)), .. }) => self.disconnected(&detail),
+            None => self.disconnected("the miner ended the stream"),
+        }
+    }
+
+    fn disconnected(&mut self, detail: &str) -> Vec<Action> {
+        let mut actions = self.session.disconnected(detail);
+        actions.push(Action::Close(detail.into()));
+        actions
+    }
+
+    fn command(&mut self, command: Command) -> Vec<Action> {
+        match command {
+            Command::Replaced => self.session.replaced(),
+            Command::Run { policy, started, updates } => {
+                let result = self.start(&policy);
+                if result.is_ok() {
+                    self.watchers.push(updates);
+                }
+                answer_start(started, result)
+            }
+        }
+    }
+
+    fn start(&mut self, policy: &Arc<Policy>) -> Result<Vec<Action>, StartError> {
+        let Self { session, validator, entropy, .. } = self;
+        let actions = session.start(policy, &mut context(validator, entropy))?;
+        self.challenged(true);
+        Ok(actions)
+    }
+
+    fn tick(&mut self) -> Vec<Action> {
+        let now = Instant::now();
+        if self.next_challenge.is_some_and(|at| now >= at) {
+            self.next_challenge = None;
+            let policy = self.validator.policy.clone();
+            match self.start(&policy) {
+                Ok(actions) => return actions,
+                // One that was asked for runs: the next is due after its verdict.
+                Err(StartError::Busy) => {}
+                Err(error) => {
+                    tracing::warn!(session = self.number, %error, "no challenge was made");
+                    self.schedule();
+                }
+            }
+        }
+        self.session.tick(now)
+    }
+
+    fn schedule(&mut self) {
+        let Some(interval) = self.validator.policy.challenge_interval else { return };
+        // Between four and six fifths, so that no host knows the moment and a fleet does not move in step.
+        let spread = self.entropy.below(1000).unwrap_or(500) as f64 / 1000.0;
+        self.next_challenge = Some(Instant::now() + interval.mul_f64(0.8 + 0.4 * spread));
+    }
+
+    fn challenged(&self, challenged: bool) {
+        if let Some(key) = self.miner {
+            self.validator.registry.update(self.number, key, |m| m.challenged = challenged);
+        }
+    }
+
+    /// Does what the session wants; gives why when the session is over.
+    async fn act(&mut self, actions: Vec<Action>) -> Option<String> {
+        let mut queue = VecDeque::from(actions);
+        let mut closed = None;
+        while let Some(action) = queue.pop_front() {
+            match action {
+                Action::Send(message, sent) => {
+                    if self.outgoing.send_timeout((message, sent), SEND_LIMIT).await.is_err() && closed.is_none() {
+                        queue.extend(self.disconnected("the miner does not read what is sent"));
+                    }
+                }
+                Action::Established(hello) => self.established(*hello),
+                Action::InventoryChanged(inventory) => {
+                    if let Some(key) = self.miner {
+                        self.validator.registry.update(self.number, key, |m| m.inventory = inventory);
+                    }
+                }
+                Action::RoundTrip(time) => {
+                    if let Some(key) = self.miner {
+                        self.validator.registry.update(self.number, key, |m| m.round_trip = Some(time));
+                    }
+                }
+                Action::Check(job) => queue.extend(self.check(*job).await),
+                Action::Replay(id, bound, extent) => queue.extend(self.start_replay(id, *bound, extent)),
+                Action::Phase(phase) => self.tell(&Update::Phase(phase)),
+                Action::Progress(done, all) => self.tell(&Update::Progress(done, all)),
+                Action::Verdict(verdict) => self.verdict(verdict).await,
+                Action::Close(why) => closed = Some(why),
+            }
+        }
+        closed
+    }
+
+    fn established(&mut self, hello: assay_shared::message::Hello) {
+        tracing::info!(
+            session = self.number, miner = %hello.miner_key, agent = %hello.agent,
+            devices = hello.inventory.devices.len(), "miner connected"
+        );
+        self.miner = Some(hello.miner_key);
+        let miner = Miner {
+            key: hello.miner_key,
+            agent: hello.agent,
+            address: self.address,
+            inventory: hello.inventory,
+            challenged: false,
+            since: Instant::now(),
+            round_trip: None,
+        };
+        self.validator.registry.enter(self.number, miner, self.commands.clone());
+        if self.validator.policy.challenge_on_connect {
+            self.next_challenge = Some(Instant::now() + CONNECT_DELAY);
+        } else {
+            self.schedule();
+        }
+    }
+
+    /// Checks an item on a blocking thread, once a core is free. The connection is not read meanwhile.
+    async fn check(&mut self, job: CheckJob) -> Vec<Action> {
+        let Ok(Ok(_permit)) = tokio::time::timeout(CHECK_WAIT_LIMIT, self.validator.checks.acquire()).await else {
+            let detail = format!("a check waited {CHECK_WAIT_LIMIT:?} for a core");
+            return self.session.stop_run(Reason::new(ReasonCode::ValidatorOverloaded, detail));
+        };
+        match tokio::task::spawn_blocking(|| job.run()).await {
+            Ok(result) => self.session.checked(result),
+            Err(error) => self.session.stop_run(Reason::new(ReasonCode::ValidatorInternal, error.to_string())),
+        }
+    }
+
+    fn start_replay(&mut self, id: ChallengeId, bound: Bound, extent: Extent) -> Vec<Action> {
+        let Some(replayer) = self.validator.replayer.clone() else {
+            let detail = "this validator has no devices of its own";
+            return self.session.replayed(id, Err(Reason::new(ReasonCode::ValidatorDevices, detail)));
+        };
+        let replays = self.validator.replays.clone();
+        if replays.fetch_add(1, Ordering::Relaxed) >= MAX_REPLAYS {
+            replays.fetch_sub(1, Ordering::Relaxed);
+            let detail = format!("{MAX_REPLAYS} replays run or wait already");
+            return self.session.replayed(id, Err(Reason::new(ReasonCode::ValidatorOverloaded, detail)));
+        }
+        self.replay = Handle::default();
+        let (handle, done) = (self.replay.clone(), self.replayed.clone());
+        tokio::spawn(async move {
+            let job = move || replayer.replay(&bound.challenge, &bound.evidence, &extent, &handle);
+            let result = tokio::task::spawn_blocking(job)
+                .await
+                .unwrap_or_else(|error| Err(Reason::new(ReasonCode::ValidatorInternal, error.to_string())));
+            replays.fetch_sub(1, Ordering::Relaxed);
+            // The session may be over.
+            let _ = done.send((id, result)).await;
+        });
+        Vec::new()
+    }
+
+    /// Tells whoever watches; one that is too slow misses it.
+    fn tell(&mut self, update: &Update) {
+        self.watchers
+            .retain(|watcher| !matches!(watcher.try_send(update.clone()), Err(mpsc::error::TrySendError::Closed(_))));
+    }
+
+    async fn verdict(&mut self, verdict: Box<Verdict>) {
+        self.replay.cancel();
+        self.validator.record(&verdict);
+        for watcher in self.watchers.drain(..) {
+            let _ = watcher.send_timeout(Update::Verdict(verdict.clone()), WATCHER_LIMIT).await;
+        }
+        self.challenged(false);
+        self.schedule();
+    }
+
+    fn leave(&self) {
+        self.replay.cancel();
+        if let Some(key) = self.miner {
+            self.validator.registry.leave(self.number, key);
+        }
+    }
+}
+
+fn answer_start(
+    started: oneshot::Sender<Result<(), StartError>>,
+    result: Result<Vec<Action>, StartError>,
+) -> Vec<Action> {
+    let (answer, actions) = match result {
+        Ok(actions) => (Ok(()), actions),
+        Err(error) => (Err(error), Vec::new()),
+    };
+    // Whoever asked may have gone; the challenge runs all the same.
+    let _ = started.send(answer);
+    actions
+}
+
+/// What a session needs of its validator, for one event.
+fn context<'a>(validator: &'a Validator, entropy: &'a mut OsEntropy) -> Context<'a> {
+    Context { now: Instant::now(), unix_seconds: unix_seconds(), entropy, replayer: validator.replayer.as_deref() }
+}

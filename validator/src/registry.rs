@@ -1,0 +1,150 @@
+//! Who is connected, and how to reach their sessions.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use assay_shared::message::Inventory;
+use assay_shared::verdict::Verdict;
+use assay_shared::work::PublicKey;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::policy::Policy;
+use crate::session::StartError;
+
+/// What a session is asked from outside.
+#[derive(Debug)]
+pub enum Command {
+    /// Challenge the miner now.
+    Run {
+        /// What to ask.
+        policy: Arc<Policy>,
+        /// Whether it started.
+        started: oneshot::Sender<Result<(), StartError>>,
+        /// What happens on the way; the verdict comes last.
+        updates: mpsc::Sender<Update>,
+    },
+    /// The same miner connected anew.
+    Replaced,
+}
+
+/// What happens to a challenge that someone watches.
+#[derive(Debug, Clone)]
+pub enum Update {
+    /// A new phase.
+    Phase(&'static str),
+    /// Slots filled, of so many.
+    Progress(u64, u64),
+    /// It is over.
+    Verdict(Box<Verdict>),
+}
+
+/// A connected miner, as an operator sees it.
+#[derive(Debug, Clone)]
+pub struct Miner {
+    /// The miner's key, proved.
+    pub key: PublicKey,
+    /// Its program.
+    pub agent: String,
+    /// Where it dialled from.
+    pub address: Option<SocketAddr>,
+    /// Its devices: claims.
+    pub inventory: Inventory,
+    /// Whether a challenge runs.
+    pub challenged: bool,
+    /// Since when it is connected.
+    pub since: Instant,
+    /// The last round trip measured.
+    pub round_trip: Option<Duration>,
+}
+
+/// All connected miners, at most one session for each key.
+#[derive(Debug, Default)]
+pub struct Registry(Mutex<HashMap<PublicKey, Entry>>);
+
+#[derive(Debug)]
+struct Entry {
+    miner: Miner,
+    commands: mpsc::Sender<Command>,
+    /// Tells sessions of one key apart.
+    session: u64,
+}
+
+impl Registry {
+    /// Enters a miner; a session that it had before is told to go.
+    pub fn enter(&self, session: u64, miner: Miner, commands: mpsc::Sender<Command>) {
+        let before = self.lock().insert(miner.key, Entry { miner, commands, session });
+        if let Some(before) = before {
+            // A full queue means a session that is going anyway.
+            let _ = before.commands.try_send(Command::Replaced);
+        }
+    }
+
+    /// Takes a session out, unless another one took its place.
+    pub fn leave(&self, session: u64, key: PublicKey) {
+        let mut entries = self.lock();
+        if entries.get(&key).is_some_and(|entry| entry.session == session) {
+            entries.remove(&key);
+        }
+    }
+
+    /// Changes what is known of a miner.
+    pub fn update(&self, session: u64, key: PublicKey, change: impl FnOnce(&mut Miner)) {
+        if let Some(entry) = self.lock().get_mut(&key).filter(|entry| entry.session == session) {
+            change(&mut entry.miner);
+        }
+    }
+
+    /// Everyone connected, in order of key.
+    #[must_use]
+    pub fn miners(&self) -> Vec<Miner> {
+        let mut miners: Vec<_> = self.lock().values().map(|entry| entry.miner.clone()).collect();
+        miners.sort_by_key(|miner| miner.key);
+        miners
+    }
+
+    /// How to reach a miner's session.
+    #[must_use]
+    pub fn commands(&self, key: PublicKey) -> Option<mpsc::Sender<Command>> {
+        self.lock().get(&key).map(|entry| entry.commands.clone())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<PublicKey, Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn miner(key: u8) -> Miner {
+        Miner {
+            key: PublicKey([key; 32]),
+            agent: "test".into(),
+            address: None,
+            inventory: Inventory::default(),
+            challenged: false,
+            since: Instant::now(),
+            round_trip: None,
+        }
+    }
+
+    #[test]
+    fn a_new_session_takes_the_place_of_the_old_one() {
+        let registry = Registry::default();
+        let (old, mut old_commands) = mpsc::channel(1);
+        let (new, _new_commands) = mpsc::channel(1);
+        registry.enter(1, miner(7), old);
+        registry.enter(2, miner(7), new);
+        assert!(matches!(old_commands.try_recv(), Ok(Command::Replaced)));
+        // The old one leaves late: the new one stays.
+        registry.leave(1, PublicKey([7; 32]));
+        assert_eq!(registry.miners().len(), 1);
+        registry.update(1, PublicKey([7; 32]), |m| m.challenged = true);
+        assert!(!registry.miners()[0].challenged);
+        registry.leave(2, PublicKey([7; 32]));
+        assert!(registry.miners().is_empty() && registry.commands(PublicKey([7; 32])).is_none());
+    }
+}

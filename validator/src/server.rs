@@ -1,0 +1,202 @@
+//! The validator's two listeners: one for miners, one for its operator.
+
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use assay_shared::wire::limits::MAX_MESSAGE_BYTES;
+use assay_shared::wire::v1::FILE_DESCRIPTOR_SET;
+use assay_shared::wire::v1::control_service_server::ControlServiceServer;
+use assay_shared::wire::v1::session_service_server::SessionServiceServer;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_stream::Stream;
+use tokio_stream::wrappers::UnixListenerStream;
+use tonic::transport::Server;
+use tonic::transport::server::{Connected, TcpConnectInfo};
+
+use crate::control::Control;
+use crate::service::Sessions;
+use crate::validator::Validator;
+
+/// How often HTTP/2 tries an idle connection, and how long its answer may take.
+const KEEPALIVE: Duration = Duration::from_secs(10);
+const KEEPALIVE_LIMIT: Duration = Duration::from_secs(20);
+/// Streams of one connection: a session, a health watch, a reflection query.
+const STREAMS: u32 = 4;
+/// Bytes of headers: gRPC's own take a few hundred.
+const HEADER_BYTES: u32 = 8 << 10;
+/// The window of one stream and of a connection: two of the largest messages, so that one peer cannot make
+/// the server hold more.
+const STREAM_WINDOW: u32 = 2 * MAX_MESSAGE_BYTES as u32;
+/// Connections beyond the miners that may stand: health checks, and miners that are refused.
+pub const SPARE_CONNECTIONS: usize = 64;
+/// How long to wait after the system would not give another connection (too many open files, say).
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Why a listener could not be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The transport failed.
+    #[error("the server failed: {0}")]
+    Transport(#[from] tonic::transport::Error),
+    /// Reflection could not be built.
+    #[error("reflection: {0}")]
+    Reflection(#[from] tonic_reflection::server::Error),
+    /// The operator's socket could not be made.
+    #[error("control socket {path}: {source}")]
+    Socket {
+        /// The socket.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Serves miners on a listener until the validator is asked to stop.
+///
+/// # Errors
+/// [`ServeError`].
+pub async fn serve_miners(
+    validator: Arc<Validator>,
+    listener: TcpListener,
+    reflection: bool,
+    max_connections: usize,
+) -> Result<(), ServeError> {
+    let (health, health_service) = tonic_health::server::health_reporter();
+    health.set_serving::<SessionServiceServer<Sessions>>().await;
+    let reflection = if reflection {
+        let builder = tonic_reflection::server::Builder::configure();
+        Some(builder.register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET).build_v1()?)
+    } else {
+        None
+    };
+    let sessions = SessionServiceServer::new(Sessions::new(validator.clone()))
+        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(MAX_MESSAGE_BYTES);
+    let mut shutdown = validator.shutdown.clone();
+    let stop = async move {
+        shutdown.draining().await;
+        health.set_not_serving::<SessionServiceServer<Sessions>>().await;
+    };
+    Server::builder()
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .http2_keepalive_timeout(Some(KEEPALIVE_LIMIT))
+        .max_concurrent_streams(STREAMS)
+        .http2_max_header_list_size(HEADER_BYTES)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(STREAM_WINDOW)
+        .add_service(health_service)
+        .add_optional_service(reflection)
+        .add_service(sessions)
+        .serve_with_incoming_shutdown(bounded(listener, max_connections), stop)
+        .await?;
+    Ok(())
+}
+
+/// Serves the operator on a socket that only the daemon's user can open, until the validator is asked to stop.
+///
+/// # Errors
+/// [`ServeError`].
+pub async fn serve_control(validator: Arc<Validator>, path: &Path) -> Result<(), ServeError> {
+    let listener = bind_socket(path).map_err(|source| ServeError::Socket { path: path.into(), source })?;
+    let mut shutdown = validator.shutdown.clone();
+    let service = ControlServiceServer::new(Control::new(validator));
+    let served = Server::builder()
+        .add_service(service)
+        .serve_with_incoming_shutdown(UnixListenerStream::new(listener), async move { shutdown.draining().await })
+        .await;
+    // Nobody listens there any more; a socket that is gone already is as good.
+    let _ = std::fs::remove_file(path);
+    Ok(served?)
+}
+
+/// Binds a socket with mode 0600; one that a daemon left behind, and nobody serves, is replaced.
+fn bind_socket(path: &Path) -> io::Result<UnixListener> {
+    if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
+        // A folder of its own is closed to others, so that the socket never stands open between bind and chmod.
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    if std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket()) {
+        if std::os::unix::net::UnixStream::connect(path).is_ok() {
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, "another validator serves it: give another path"));
+        }
+        std::fs::remove_file(path)?;
+    }
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+/// Connections as they come, at most so many at once: the others wait in the system's own queue.
+fn bounded(listener: TcpListener, most: usize) -> impl Stream<Item = io::Result<Counted>> {
+    let permits = Arc::new(Semaphore::new(most));
+    async_stream::stream! {
+        loop {
+            // The semaphore is never closed.
+            let Ok(permit) = permits.clone().acquire_owned().await else { return };
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    // A delayed packet would count as the miner's time.
+                    let _ = stream.set_nodelay(true);
+                    yield Ok(Counted { stream, _permit: permit });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+/// A connection that counts until it is dropped.
+struct Counted {
+    stream: TcpStream,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Connected for Counted {
+    type ConnectInfo = TcpConnectInfo;
+
+    fn connect_info(&self) -> TcpConnectInfo {
+        self.stream.connect_info()
+    }
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}

@@ -1,0 +1,97 @@
+//! The session service: gRPC on the outside, one driver for each stream inside.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use assay_shared::message::{MinerMessage, RefusedCode, ValidatorMessage};
+use assay_shared::wire::v1::session_service_server::SessionService;
+use assay_shared::wire::v1::{SessionRequest, SessionResponse};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
+use tonic::{Code, Request, Response, Status, Streaming};
+
+use crate::driver::{Broken, Incoming, Outgoing, drive};
+use crate::run::SentAt;
+use crate::validator::Validator;
+
+/// Messages read ahead of the session: few, since each may be 4 MiB.
+const INCOMING_MESSAGES: usize = 4;
+/// Messages ready to go out: the session sends a handful in a row, and none is large.
+const OUTGOING_MESSAGES: usize = 16;
+
+/// The service that miners dial.
+#[derive(Clone)]
+pub struct Sessions(Arc<Validator>);
+
+impl Sessions {
+    /// The service of a validator.
+    #[must_use]
+    pub const fn new(validator: Arc<Validator>) -> Self {
+        Self(validator)
+    }
+}
+
+type Responses = Pin<Box<dyn Stream<Item = Result<SessionResponse, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl SessionService for Sessions {
+    type SessionStream = Responses;
+
+    async fn session(&self, request: Request<Streaming<SessionRequest>>) -> Result<Response<Responses>, Status> {
+        let address = request.remote_addr();
+        let (outgoing, queue) = mpsc::channel(OUTGOING_MESSAGES);
+        if self.0.shutdown.is_draining() {
+            return Ok(refuse(RefusedCode::Draining, "this validator is shutting down"));
+        }
+        let Ok(permit) = self.0.sessions.clone().try_acquire_owned() else {
+            return Ok(refuse(RefusedCode::Full, "this validator has as many miners as it takes"));
+        };
+        let (incoming, messages) = mpsc::channel(INCOMING_MESSAGES);
+        tokio::spawn(read(request.into_inner(), incoming));
+        tokio::spawn(drive(self.0.clone(), address, messages, outgoing, permit));
+        Ok(Response::new(Box::pin(stamped(queue))))
+    }
+}
+
+/// Reads messages as they come, and notes when: the session may be busy when one arrives.
+async fn read(mut stream: Streaming<SessionRequest>, incoming: mpsc::Sender<Incoming>) {
+    loop {
+        let message = match stream.message().await {
+            Ok(Some(message)) => MinerMessage::try_from(message).map_err(|error| Broken::Garbage(error.to_string())),
+            Ok(None) => return,
+            Err(status) => Err(broken(&status)),
+        };
+        let last = message.is_err();
+        if incoming.send(Incoming { message, at: Instant::now() }).await.is_err() || last {
+            return;
+        }
+    }
+}
+
+/// What the miner sent is garbage when it could not be decoded or was too large; all else is the connection.
+fn broken(status: &Status) -> Broken {
+    let undecodable = status.code() == Code::Internal && std::error::Error::source(status).is_none();
+    if undecodable || status.code() == Code::OutOfRange {
+        Broken::Garbage(status.message().to_owned())
+    } else {
+        Broken::Disconnected(format!("the stream broke ({:?}): {}", status.code(), status.message()))
+    }
+}
+
+/// The messages as the transport takes them: that moment is when a deadline starts to count.
+fn stamped(queue: mpsc::Receiver<Outgoing>) -> impl Stream<Item = Result<SessionResponse, Status>> + Send {
+    ReceiverStream::new(queue).map(|(message, sent)| {
+        let response = SessionResponse::from(message);
+        sent.set(Instant::now());
+        Ok(response)
+    })
+}
+
+fn refuse(code: RefusedCode, detail: &str) -> Response<Responses> {
+    let (outgoing, queue) = mpsc::channel(1);
+    // The queue has room for its only message.
+    let _ = outgoing.try_send((ValidatorMessage::Refused(code, detail.into()), SentAt::default()));
+    Response::new(Box::pin(stamped(queue)))
+}

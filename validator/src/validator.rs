@@ -1,0 +1,90 @@
+//! What all sessions of a validator share.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use assay_shared::program::shutdown::Shutdown;
+use assay_shared::verdict::{Outcome, Verdict};
+use tokio::sync::Semaphore;
+
+use crate::policy::Policy;
+use crate::registry::Registry;
+use crate::session::Door;
+use crate::verify::replay::Replayer;
+
+/// What all sessions share.
+pub struct Validator {
+    /// Who we are and whom we take.
+    pub door: Arc<Door>,
+    /// What we ask, unless someone asks for something else.
+    pub policy: Arc<Policy>,
+    /// Who is connected.
+    pub registry: Registry,
+    /// Our own devices, where there are any.
+    pub replayer: Option<Arc<Replayer>>,
+    /// One permit for each check that may run at once: as many as there are cores.
+    pub checks: Semaphore,
+    /// Sessions that stand or come about, at most.
+    pub sessions: Arc<Semaphore>,
+    /// Replays that run or wait.
+    pub replays: Arc<AtomicUsize>,
+    /// Where verdicts are kept.
+    pub verdicts: VerdictLog,
+    /// When to end.
+    pub shutdown: Shutdown,
+    /// The number of the next session.
+    pub next_session: AtomicU64,
+}
+
+impl Validator {
+    /// A number for a new session.
+    pub fn session_number(&self) -> u64 {
+        self.next_session.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Keeps and logs a verdict.
+    pub fn record(&self, verdict: &Verdict) {
+        let reasons: Vec<_> = verdict.reasons.iter().map(|r| r.code.name()).collect();
+        let (id, miner, tops) = (verdict.challenge_id, verdict.miner_key, verdict.whole.tops);
+        match verdict.outcome {
+            Outcome::Pass => tracing::info!(challenge = %id, %miner, tops, "pass"),
+            Outcome::Fail => tracing::warn!(challenge = %id, %miner, ?reasons, "fail"),
+            Outcome::Inconclusive => tracing::warn!(challenge = %id, %miner, ?reasons, "inconclusive"),
+        }
+        if let Err(error) = self.verdicts.write(verdict) {
+            tracing::error!(%error, "the verdict log could not be written");
+        }
+    }
+}
+
+/// Verdicts as lines of JSON in a file, where one is configured.
+#[derive(Debug, Default)]
+pub struct VerdictLog(Option<Mutex<File>>);
+
+impl VerdictLog {
+    /// Appends to a file, made when it is not there.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self(Some(Mutex::new(OpenOptions::new().create(true).append(true).open(path)?))))
+    }
+
+    fn write(&self, verdict: &Verdict) -> io::Result<()> {
+        let Some(file) = &self.0 else { return Ok(()) };
+        let mut line = serde_json::to_vec(verdict)?;
+        line.push(b'\n');
+        // One write for a line, so that lines of two processes do not mix.
+        file.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line)
+    }
+}
+
+/// Seconds since 1970; 0 when the clock is set before that.
+#[must_use]
+pub fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
+}
