@@ -60,7 +60,7 @@ fn ask(socket: &Path, request: &LiveRequest) -> anyhow::Result<Verdict> {
         let mode = mode_code(request.mode);
         let message = RunChallengeRequest {
             miner_key: request.miner_key.map_or_else(Vec::new, |key| key.0.to_vec()),
-            mode: mode.into(),
+            mode,
             n: request.n,
             iterations: request.iterations,
             samples: request.samples,
