@@ -1,7 +1,7 @@
 //! The CPU backend next to this machine's limits, measured in the same run: `cargo bench --bench cpu`.
 //!
 //! Sections: `products`, `probe`, `memory`; all of them when none is named. Settings, after `--`:
-//! `--kernel NAME` (auto), `--n 2048,4096`, `--threads 1,2`, `--rounds 7`. The machine's speed drifts, so that
+//! `--kernel NAME` (auto), `--n 2048,4096`, `--threads 1,2`, `--rounds 7`, `--slots 48`. The machine's speed drifts, so that
 //! everything compared is measured in turn, round after round, and the medians are compared. On a machine
 //! that others use as well, `--clock cpu` counts this process's processor time instead of the time that
 //! passes; that is fair to one thread, and only to one: threads that wait for each other count as working.
@@ -23,6 +23,7 @@ struct Settings {
     sizes: Vec<u32>,
     threads: Vec<usize>,
     rounds: usize,
+    slots: u32,
     clock: clock::Clock,
     sections: Vec<String>,
 }
@@ -60,6 +61,7 @@ fn settings() -> Result<Settings, String> {
         sizes: vec![2048, 4096],
         threads: if all == 1 { vec![1] } else { vec![1, all] },
         rounds: 7,
+        slots: 48,
         clock: clock::Clock::Wall,
         sections: Vec::new(),
     };
@@ -72,6 +74,7 @@ fn settings() -> Result<Settings, String> {
             "--n" => settings.sizes = list(&value()?)?,
             "--threads" => settings.threads = list(&value()?)?,
             "--rounds" => settings.rounds = value()?.parse().map_err(|e| format!("--rounds: {e}"))?,
+            "--slots" => settings.slots = value()?.parse().map_err(|e| format!("--slots: {e}"))?,
             "--clock" => settings.clock = value()?.parse()?,
             section => settings.sections.push(section.to_owned()),
         }

@@ -7,9 +7,6 @@ use assay_shared::work::PassKey;
 use crate::peer::Peer;
 use crate::{Settings, device, limits, median};
 
-/// Slots of a pass.
-const COUNT: u32 = 48;
-
 /// What the table shows of one size and number of threads, in Gop/s.
 #[derive(Default)]
 struct Rates {
@@ -22,7 +19,10 @@ struct Rates {
 /// Prints the table.
 pub fn section(settings: &Settings) {
     let mut peer = Peer::start();
-    println!("\nproducts with their mixing, and whole passes (leaves, products, mixing, digests), {COUNT} slots");
+    println!(
+        "\nproducts with their mixing, and whole passes (leaves, products, mixing, digests), {} slots",
+        settings.slots
+    );
     println!("limit: vpdpbusd in registers; peer: {}", peer.as_ref().map_or("none (ASSAY_PEER)", |_| "s8·s8→s32 GEMM"));
     println!("    n  threads  limit Gop/s   product      of limit   pass of limit   peer of limit   product / peer");
     for &n in &settings.sizes {
@@ -36,7 +36,7 @@ pub fn section(settings: &Settings) {
 fn measure(settings: &Settings, n: u32, threads: usize, mut peer: Option<&mut Peer>) -> Rates {
     let volume = 2.0 * f64::from(n).powi(3);
     // Few slots for large matrices: their memory is the limit here, not the time.
-    let count = COUNT.min((12_u64 << 30).div_ceil(u64::from(n).pow(2)) as u32).max(3);
+    let count = settings.slots.min((12_u64 << 30).div_ceil(u64::from(n).pow(2)) as u32).max(3);
     let key = PassKey([7; 32]);
     let whole = Pass { key, n, offset: 0, count };
     let mut device = device(settings, threads, u64::MAX);
