@@ -1,5 +1,8 @@
 //! The miner: serves a validator with the devices of its host.
 
+pub mod cli;
+pub mod commands;
+pub mod config;
 pub mod connection;
 pub mod driver;
 pub mod engine;

@@ -17,7 +17,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status};
 
-use crate::policy::{ModeChoice, Policy};
+use crate::policy::Policy;
 use crate::registry::{Command, Miner, Update};
 use crate::session::StartError;
 use crate::validator::Validator;
@@ -94,9 +94,9 @@ fn policy_of(policy: &Policy, request: &RunChallengeRequest) -> Result<Policy, S
     let mut policy = policy.clone();
     match request.mode() {
         v1::Mode::Unspecified => {}
-        v1::Mode::Replay => policy.mode = ModeChoice::Fixed(Mode::Replay),
-        v1::Mode::ReplaySample => policy.mode = ModeChoice::Fixed(Mode::ReplaySample),
-        v1::Mode::Audit => policy.mode = ModeChoice::Fixed(Mode::Audit),
+        v1::Mode::Replay => policy.mode = Some(Mode::Replay),
+        v1::Mode::ReplaySample => policy.mode = Some(Mode::ReplaySample),
+        v1::Mode::Audit => policy.mode = Some(Mode::Audit),
     }
     if let Some(n) = request.n {
         if !MATRIX_SIZES.contains(&n) {

@@ -175,7 +175,7 @@ impl Driver {
     }
 
     fn schedule(&mut self) {
-        let Some(interval) = self.validator.schedule.interval else { return };
+        let Some(interval) = self.validator.policy.challenge_interval else { return };
         // Between four and six fifths, so that no host knows the moment and a fleet does not move in step.
         let spread = self.entropy.below(1000).unwrap_or(500) as f64 / 1000.0;
         self.next_challenge = Some(Instant::now() + interval.mul_f64(0.8 + 0.4 * spread));
@@ -236,7 +236,7 @@ impl Driver {
             round_trip: None,
         };
         self.validator.registry.enter(self.number, miner, self.commands.clone());
-        if self.validator.schedule.on_connect {
+        if self.validator.policy.challenge_on_connect {
             self.next_challenge = Some(Instant::now() + CONNECT_DELAY);
         } else {
             self.schedule();

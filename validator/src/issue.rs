@@ -118,7 +118,7 @@ pub fn fresh(entropy: &mut dyn Entropy) -> Result<(ChallengeId, Nonce), EntropyE
 fn total_slots(policy: &Policy, inventory: &Inventory, n: u32) -> Option<u32> {
     let filled = |slots: u64| slots * u64::from(policy.fill_percent) / 100;
     let total: u64 = inventory.weights(n).iter().map(|w| filled(w.weight)).sum();
-    let cap = policy.max_matrices.map_or(MAX_TOTAL, u64::from).min(MAX_TOTAL);
+    let cap = u64::from(policy.max_matrices).min(MAX_TOTAL);
     u32::try_from(total.min(cap)).ok().filter(|total| *total >= MIN_COUNT)
 }
 
@@ -131,13 +131,13 @@ pub fn issue_probe(policy: &Policy, challenge: &Challenge, entropy: &mut dyn Ent
     let smallest = challenge.shares().iter().map(|s| u64::from(s.count)).min().unwrap_or(0) * challenge.slot_bytes();
     let most_walks = (smallest / 8 / LINE_BYTES).max(1);
     // The largest power of two not above; a share has at least 3 · 256² bytes, so it is 64 or more.
-    let walks = policy.probe_walks.min(1 << most_walks.ilog2().min(22)).max(MIN_WALKS);
-    let round_bytes = f64::from(walks) * f64::from(policy.probe_steps) * LINE_BYTES as f64;
-    let rounds = policy.probe_expect_bytes_per_s * policy.probe_target.as_secs_f64() / round_bytes;
+    let walks = policy.probe.walks.min(1 << most_walks.ilog2().min(22)).max(MIN_WALKS);
+    let round_bytes = f64::from(walks) * f64::from(policy.probe.steps) * LINE_BYTES as f64;
+    let rounds = policy.probe.expect_gb_per_s * 1e9 * policy.probe.target.as_secs_f64() / round_bytes;
     Ok(Probe::try_from(UncheckedProbe {
         seed: ProbeSeed(entropy.bytes()?),
         walks,
-        steps: policy.probe_steps,
+        steps: policy.probe.steps,
         // Clamped into the range of a round count.
         rounds: rounds.round().clamp(1.0, MAX_ROUNDS) as u32,
     })?)
@@ -147,6 +147,7 @@ pub fn issue_probe(policy: &Policy, challenge: &Challenge, entropy: &mut dyn Ent
 mod tests {
     use super::*;
     use crate::entropy::SeededEntropy;
+    use crate::policy::ProbePolicy;
     use assay_shared::message::DeviceClaim;
     use assay_shared::work::DeviceId;
 
@@ -195,7 +196,7 @@ mod tests {
 
     #[test]
     fn the_cap_holds_over_all_devices() {
-        let policy = Policy { max_matrices: Some(30), ..Policy::default() };
+        let policy = Policy { max_matrices: 30, ..Policy::default() };
         let issued = issue_for(&policy, &[100, 50]).unwrap();
         let counts: Vec<_> = issued.challenge.shares().iter().map(|s| s.count).collect();
         assert_eq!(counts, vec![20, 10]);
@@ -231,14 +232,14 @@ mod tests {
         let probe = issue_probe(&Policy::default(), &issued.challenge, &mut SeededEntropy::new(6)).unwrap();
         // 45 slots of 4 MiB: an eighth holds 2^18 walks and more.
         assert_eq!((probe.walks(), probe.steps(), probe.rounds()), (1 << 18, 64, 1));
-        let fast = Policy { probe_expect_bytes_per_s: 2e12, ..Policy::default() };
+        let fast = Policy { probe: ProbePolicy { expect_gb_per_s: 2000.0, ..Policy::default().probe }, ..Policy::default() };
         let probe = issue_probe(&fast, &issued.challenge, &mut SeededEntropy::new(6)).unwrap();
         assert_eq!(probe.rounds(), 466);
     }
 
     #[test]
     fn walks_take_at_most_an_eighth_of_the_smallest_share() {
-        let issued = issue_for(&Policy { n: 256, max_matrices: Some(6), ..Policy::default() }, &[10, 10]).unwrap();
+        let issued = issue_for(&Policy { n: 256, max_matrices: 6, ..Policy::default() }, &[10, 10]).unwrap();
         let probe = issue_probe(&Policy::default(), &issued.challenge, &mut SeededEntropy::new(6)).unwrap();
         assert!(u64::from(probe.walks()) * 64 * 8 <= 3 * 256 * 256, "{}", probe.walks());
         assert_eq!(probe.walks(), 256);

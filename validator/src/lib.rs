@@ -1,6 +1,10 @@
 //! The validator: challenges the miners that are connected to it, and judges what they answer.
 
+pub mod cli;
+pub mod commands;
+pub mod config;
 pub mod control;
+pub mod device_spec;
 pub mod driver;
 pub mod entropy;
 pub mod issue;

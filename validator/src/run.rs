@@ -204,7 +204,7 @@ impl Run {
         let policy = &self.policy;
         let (since, limit, code) = match self.stage {
             Stage::Working => (self.sent.get(), policy.commit_deadline, ReasonCode::CommitmentLate),
-            Stage::Probing => (self.sent.get(), policy.probe_deadline, ReasonCode::ProbeLate),
+            Stage::Probing => (self.sent.get(), policy.probe.deadline, ReasonCode::ProbeLate),
             Stage::Roots(_) | Stage::Digests(_) | Stage::Opening(_) => {
                 (Some(self.stage_began), policy.openings_deadline, ReasonCode::OpeningsLate)
             }
@@ -302,7 +302,7 @@ impl Run {
         let probe = issue_probe(&self.policy, &self.issued.challenge, entropy)
             .map_err(|error| Reason::new(ReasonCode::ValidatorInternal, error.to_string()))?;
         self.sent = SentAt::default();
-        let message = ValidatorMessage::Probe { challenge_id: self.id(), probe, deadline: self.policy.probe_deadline };
+        let message = ValidatorMessage::Probe { challenge_id: self.id(), probe, deadline: self.policy.probe.deadline };
         self.probe = Some(probe);
         self.enter(Stage::Probing, now);
         Ok(vec![RunAction::Phase("probe"), RunAction::Send(message, self.sent.clone())])
@@ -320,8 +320,8 @@ impl Run {
             return Err(Reason::new(ReasonCode::Protocol, "a probe answer came before the probe"));
         }
         let took = received.saturating_duration_since(self.sent.get().unwrap_or(self.stage_began));
-        if took > self.policy.probe_deadline {
-            let detail = format!("it took {took:.1?}, {:?} were allowed", self.policy.probe_deadline);
+        if took > self.policy.probe.deadline {
+            let detail = format!("it took {took:.1?}, {:?} were allowed", self.policy.probe.deadline);
             return Err(Reason::new(ReasonCode::ProbeLate, detail));
         }
         self.probe_time = Some(took);

@@ -15,7 +15,7 @@ use assay_shared::work::{ChallengeId, Nonce, PublicKey, Signature};
 
 use crate::entropy::Entropy;
 use crate::issue::{IssueError, issue};
-use crate::policy::{ModeChoice, Policy};
+use crate::policy::Policy;
 use crate::run::{Run, RunAction, SentAt};
 use crate::verify::check::{Bound, CheckJob};
 use crate::verify::replay::{Extent, Replayer};
@@ -256,8 +256,8 @@ impl Session {
         let validator_key = self.door.identity.public_key();
         let issued = issue(policy, inventory, validator_key, *miner_key, context.entropy)?;
         let mode = match policy.mode {
-            ModeChoice::Fixed(mode) => mode,
-            ModeChoice::Auto => {
+            Some(mode) => mode,
+            None => {
                 let estimate = context.replayer.and_then(|replayer| replayer.estimate(&issued.challenge));
                 if estimate.is_some_and(|time| time <= policy.replay_budget) { Mode::Replay } else { Mode::Audit }
             }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use assay_shared::program::shutdown::Shutdown;
 use assay_shared::verdict::{Outcome, Verdict};
@@ -16,23 +16,12 @@ use crate::registry::Registry;
 use crate::session::Door;
 use crate::verify::replay::Replayer;
 
-/// When miners are challenged without anybody asking.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Schedule {
-    /// Once, soon after they connect.
-    pub on_connect: bool,
-    /// And so long after each verdict; `None` for never.
-    pub interval: Option<Duration>,
-}
-
 /// What all sessions share.
 pub struct Validator {
     /// Who we are and whom we take.
     pub door: Arc<Door>,
     /// What we ask, unless someone asks for something else.
     pub policy: Arc<Policy>,
-    /// When we ask.
-    pub schedule: Schedule,
     /// Who is connected.
     pub registry: Registry,
     /// Our own devices, where there are any.

@@ -1,0 +1,183 @@
+//! The command line, as typed.
+
+use std::path::PathBuf;
+
+use assay_shared::program::exit;
+use assay_shared::program::settings::Flags;
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::{LocalFlags, RawConfig};
+
+const ABOUT: &str = "Proves this machine's compute and memory to a validator";
+
+const LAYERS: &str =
+    "Every setting has a default. Over it goes the file given by --config (or ASSAY_MINER_CONFIG), over that
+the environment, over that the flags. --cpu-devices 2 is cpu_devices = 2 in the file, and
+ASSAY_MINER_CPU_DEVICES=2 in the environment. Keys that nobody knows are refused.";
+
+const EXAMPLES: &str = "Examples:
+  assay-miner devices
+  assay-miner run --validator 127.0.0.1:7400
+  assay-miner run --config /etc/assay/miner.toml --log-format json
+  assay-miner work --challenge challenge.json --out evidence.json
+  assay-miner config show --config /etc/assay/miner.toml";
+
+/// The miner's command line.
+#[derive(Debug, Parser)]
+#[command(name = "assay-miner", version, about = ABOUT, max_term_width = 120)]
+#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{LAYERS}\n\n{}", exit::HELP))]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+impl Cli {
+    /// This process's command line.
+    ///
+    /// # Errors
+    /// Clap's, which also stand for help and version.
+    pub fn from_process() -> Result<Self, clap::Error> {
+        Self::try_parse()
+    }
+}
+
+/// The miner's commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve a validator until SIGTERM or SIGINT, then drain; a second signal stops at once
+    #[command(after_help = "Examples:
+  assay-miner run
+  assay-miner run --validator validator.internal:7400 --insecure-allow-remote-plaintext
+  ASSAY_MINER_CPU_MEMORY=2GiB assay-miner run --cpu-devices 2", after_long_help = LAYERS)]
+    Run(RunArgs),
+    /// List this machine's devices, and what fits on them
+    #[command(after_help = "Examples:
+  assay-miner devices
+  assay-miner devices --json --cpu-devices 4 --cpu-memory 1GiB")]
+    Devices(DevicesArgs),
+    /// Do the work of a challenge in a file, without a validator
+    ///
+    /// The challenge's devices must be this machine's, by id (see `assay-miner devices`).
+    #[command(after_help = "Examples:
+  assay-miner work --challenge challenge.json --out evidence.json
+  assay-miner work --challenge challenge.json --probe probe.json --json")]
+    Work(WorkArgs),
+    /// Look at the configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
+}
+
+/// Arguments of `run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The settings.
+    #[command(flatten)]
+    pub settings: Flags<RawConfig>,
+}
+
+/// Arguments of `devices`.
+#[derive(Debug, Args)]
+pub struct DevicesArgs {
+    /// The matrix size that the table shows the slots for (JSON has all sizes)
+    #[arg(long, default_value_t = 2048)]
+    pub n: u32,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The settings.
+    #[command(flatten)]
+    pub settings: Flags<LocalFlags>,
+}
+
+/// Arguments of `work`.
+#[derive(Debug, Args)]
+pub struct WorkArgs {
+    /// The challenge, as JSON; - for standard input
+    #[arg(long, value_name = "FILE")]
+    pub challenge: PathBuf,
+    /// A probe to answer after the work, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub probe: Option<PathBuf>,
+    /// Write the evidence to this file
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Write the answer to the probe to this file
+    #[arg(long, value_name = "FILE", requires = "probe")]
+    pub answer_out: Option<PathBuf>,
+    /// Print JSON: `evidence`, and `answer` when there was a probe
+    #[arg(long)]
+    pub json: bool,
+    /// The settings.
+    #[command(flatten)]
+    pub settings: Flags<LocalFlags>,
+}
+
+/// Commands about the configuration.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Print each setting with its value and where that comes from, and check them all
+    Show(ShowArgs),
+}
+
+/// Arguments of `config show`.
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The settings.
+    #[command(flatten)]
+    pub settings: Flags<RawConfig>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+    use clap::error::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn commands_parse() {
+        for line in [
+            "run",
+            "run --config a.toml --validator [::1]:7400 --cpu-devices 2 --log-format json",
+            "run --insecure-allow-remote-plaintext --validator a:1",
+            "devices --json --cpu-memory 1GiB",
+            "work --challenge c.json --probe p.json --answer-out a.json --out e.json --json",
+            "config show --json --log debug",
+        ] {
+            let line = format!("assay-miner {line}");
+            Cli::try_parse_from(line.split(' ')).unwrap_or_else(|error| panic!("{line}: {error}"));
+        }
+    }
+
+    #[test]
+    fn mistakes_are_refused() {
+        for (line, kind) in [
+            ("", ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand),
+            ("mine", ErrorKind::InvalidSubcommand),
+            ("work", ErrorKind::MissingRequiredArgument),
+            ("work --challenge c --answer-out a", ErrorKind::MissingRequiredArgument),
+            ("run --cpu-devices two", ErrorKind::ValueValidation),
+            ("run --backend tpu", ErrorKind::InvalidValue),
+            ("run --validater a:1", ErrorKind::UnknownArgument),
+            ("devices --validator a:1", ErrorKind::UnknownArgument),
+        ] {
+            let line = format!("assay-miner {line}");
+            assert_eq!(Cli::try_parse_from(line.split_whitespace()).unwrap_err().kind(), kind, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_mistyped_flag_is_corrected() {
+        let error = Cli::try_parse_from(["assay-miner", "run", "--validater", "a:1"]).unwrap_err();
+        assert!(error.to_string().contains("--validator"), "{error}");
+    }
+}

@@ -1,0 +1,164 @@
+//! The miner's configuration: as written ([`RawConfig`]), and as it is once checked ([`MinerConfig`]).
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use assay_shared::program::address::Address;
+use assay_shared::program::devices::{DeviceConfig, RawDevices};
+use assay_shared::program::logging::{LogConfig, RawLogging};
+use assay_shared::program::paths;
+use assay_shared::program::settings::{Settings, SettingsError};
+use assay_shared::work::PublicKey;
+use clap::Args;
+
+/// What the miner's environment variables start with.
+pub const ENV_PREFIX: &str = "ASSAY_MINER_";
+
+/// The longest pause between two attempts to connect: beyond it a validator that is back waits for hours.
+const MAX_RECONNECT_MS: u64 = 3_600_000;
+/// The longest time to drain: a supervisor kills long before.
+const MAX_DRAIN_S: u64 = 3600;
+
+/// Settings of the connection, as written.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Connection")]
+pub struct RawConnection {
+    /// The validator to serve: host:port, or http://host:port
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7400")]
+    pub validator: String,
+    /// The validator's public key, 64 hex digits: any other validator is refused. Without it any is accepted
+    #[arg(long, value_name = "KEY")]
+    pub validator_key: Option<String>,
+    /// Connect to a validator on another machine although nothing encrypts or authenticates the transport: whoever
+    /// is on the path can read all messages, and drop or delay them. (Commitments stay signed.) Better: a tunnel
+    #[arg(
+        long,
+        value_name = "BOOL",
+        action = clap::ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value = "false",
+        default_missing_value = "true"
+    )]
+    pub insecure_allow_remote_plaintext: bool,
+    /// The shortest pause before connecting again, in milliseconds; it doubles with each attempt that fails
+    #[arg(long, value_name = "MS", default_value_t = 500)]
+    pub reconnect_min_ms: u64,
+    /// The longest pause before connecting again, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 30_000)]
+    pub reconnect_max_ms: u64,
+    /// How long a challenge under way may go on after SIGTERM or SIGINT, in seconds
+    #[arg(long, value_name = "S", default_value_t = 60)]
+    pub drain_timeout_s: u64,
+}
+
+/// Files of the miner, as written.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Files")]
+pub struct RawFiles {
+    /// The file with the miner's secret key, made on first use
+    #[arg(long, value_name = "FILE", default_value_os_t = paths::state_file("miner.key"))]
+    pub key_file: PathBuf,
+}
+
+/// All settings, as written.
+#[derive(Debug, Clone, Args)]
+pub struct RawConfig {
+    /// The connection.
+    #[command(flatten)]
+    pub connection: RawConnection,
+    /// Files.
+    #[command(flatten)]
+    pub files: RawFiles,
+    /// The devices.
+    #[command(flatten)]
+    pub devices: RawDevices,
+    /// The log.
+    #[command(flatten)]
+    pub logging: RawLogging,
+}
+
+/// The settings that matter without a connection: the key, the devices and the log.
+#[derive(Debug, Clone, Args)]
+pub struct LocalFlags {
+    /// Files.
+    #[command(flatten)]
+    pub files: RawFiles,
+    /// The devices.
+    #[command(flatten)]
+    pub devices: RawDevices,
+    /// The log.
+    #[command(flatten)]
+    pub logging: RawLogging,
+}
+
+/// All settings, checked: nothing downstream checks again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MinerConfig {
+    /// The validator to serve: on this machine, unless the operator allowed otherwise.
+    pub validator: Address,
+    /// The only validator to accept; `None`: any.
+    pub validator_key: Option<PublicKey>,
+    /// The file with the miner's secret key.
+    pub key_file: PathBuf,
+    /// The shortest pause before connecting again, above zero.
+    pub reconnect_min: Duration,
+    /// The longest pause, not below the shortest.
+    pub reconnect_max: Duration,
+    /// How long a challenge may go on while draining.
+    pub drain_timeout: Duration,
+    /// This machine's devices.
+    pub devices: DeviceConfig,
+    /// The log.
+    pub log: LogConfig,
+}
+
+impl MinerConfig {
+    /// Checks what was written.
+    ///
+    /// # Errors
+    /// [`SettingsError::Value`] for the first value out of bounds, with the bound and its reason.
+    pub fn check(settings: &Settings<RawConfig>) -> Result<Self, SettingsError> {
+        let raw = &settings.raw.connection;
+        let (reconnect_min, reconnect_max) = reconnect(settings)?;
+        let drain_reason = "a supervisor would kill the miner before";
+        let drain_s = settings.in_range("drain_timeout_s", raw.drain_timeout_s, 0..=MAX_DRAIN_S, drain_reason)?;
+        let key = raw.validator_key.as_deref();
+        Ok(Self {
+            validator: validator(settings)?,
+            validator_key: key.map(|text| settings.parsed("validator_key", text)).transpose()?,
+            key_file: settings.raw.files.key_file.clone(),
+            reconnect_min,
+            reconnect_max,
+            drain_timeout: Duration::from_secs(drain_s),
+            devices: DeviceConfig::check(settings, &settings.raw.devices)?,
+            log: LogConfig::check(settings, &settings.raw.logging)?,
+        })
+    }
+}
+
+fn validator(settings: &Settings<RawConfig>) -> Result<Address, SettingsError> {
+    let raw = &settings.raw.connection;
+    let address: Address = settings.parsed("validator", &raw.validator)?;
+    if address.port == 0 {
+        return Err(settings.wrong("validator", "port 0 is nobody's"));
+    }
+    if !address.is_loopback() && !raw.insecure_allow_remote_plaintext {
+        let reason = "not this machine, and the transport is neither encrypted nor authenticated: \
+             put a tunnel in front, or give --insecure-allow-remote-plaintext";
+        return Err(settings.wrong("validator", reason));
+    }
+    Ok(address)
+}
+
+fn reconnect(settings: &Settings<RawConfig>) -> Result<(Duration, Duration), SettingsError> {
+    let raw = &settings.raw.connection;
+    let reason = "too short a pause floods a validator that is down, too long a one keeps it waiting when it is back";
+    let min = settings.in_range("reconnect_min_ms", raw.reconnect_min_ms, 10..=MAX_RECONNECT_MS, reason)?;
+    let reason = "it is at least reconnect_min_ms, and more than an hour keeps a validator waiting when it is back";
+    let max = settings.in_range("reconnect_max_ms", raw.reconnect_max_ms, min..=MAX_RECONNECT_MS, reason)?;
+    Ok((Duration::from_millis(min), Duration::from_millis(max)))
+}
+
+#[cfg(test)]
+mod tests;

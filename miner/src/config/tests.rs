@@ -1,0 +1,117 @@
+use clap::{FromArgMatches, Parser};
+
+use assay_shared::program::devices::{Backend, CpuKernel};
+use assay_shared::program::logging::LogFormat;
+use assay_shared::program::settings::{Environment, Flags};
+use assay_shared::program::size::Size;
+
+use super::*;
+
+fn settings(flags: &[&str]) -> Settings<RawConfig> {
+    let command = Flags::<RawConfig>::augment_args(clap::Command::new("test"));
+    let matches = command.try_get_matches_from(["test"].iter().chain(flags)).unwrap();
+    let flags = Flags::<RawConfig>::from_arg_matches(&matches).unwrap();
+    Settings::resolve(&flags, &Environment::default()).unwrap()
+}
+
+fn check(flags: &[&str]) -> Result<MinerConfig, String> {
+    MinerConfig::check(&settings(flags)).map_err(|error| error.to_string())
+}
+
+#[test]
+fn the_defaults_are_a_configuration() {
+    let config = check(&[]).unwrap();
+    assert_eq!(config.validator.to_string(), "127.0.0.1:7400");
+    assert_eq!(config.validator_key, None);
+    assert!(config.key_file.ends_with("miner.key"));
+    assert_eq!(config.devices.backend, Backend::Auto);
+    assert_eq!((config.devices.cpu_devices, config.devices.cpu_memory, config.devices.cpu_threads), (1, None, None));
+    assert_eq!(config.log.format, LogFormat::Human);
+    assert_eq!(config.reconnect_min, Duration::from_millis(500));
+}
+
+#[test]
+fn what_is_written_is_what_is_meant() {
+    let key = "ab".repeat(32);
+    let config = check(&[
+        "--validator=http://[::1]:1/",
+        "--validator-key",
+        &key,
+        "--cpu-memory=512MiB",
+        "--cpu-threads=3",
+        "--cpu-kernel=avx512-vnni",
+        "--backend=cpu",
+        "--reconnect-max-ms=500",
+        "--drain-timeout-s=0",
+    ])
+    .unwrap();
+    assert_eq!(config.validator.url(), "http://[::1]:1");
+    assert_eq!(config.validator_key, Some(PublicKey([0xab; 32])));
+    assert_eq!(config.devices.cpu_memory, Some(Size { bytes: 512 << 20 }));
+    assert_eq!(config.devices.cpu_threads, Some(3));
+    assert_eq!(config.devices.cpu_kernel, CpuKernel::Avx512Vnni);
+    assert_eq!(config.reconnect_max, Duration::from_millis(500));
+    assert_eq!(config.drain_timeout, Duration::ZERO);
+}
+
+#[test]
+fn every_bound_is_kept_and_explained() {
+    for (flag, part) in [
+        ("--validator=127.0.0.1:0", "port 0"),
+        ("--validator=https://127.0.0.1:1", "`https://` is not spoken here"),
+        ("--validator-key=abcd", "expected 64 hex digits"),
+        ("--cpu-devices=0", "from 1 to 64: a host has at most 64 devices"),
+        ("--cpu-devices=65", "from 1 to 64"),
+        ("--cpu-memory=1MB", "at least 1MiB: the smallest share"),
+        ("--cpu-memory=2", "expected auto, or a value: expected a whole number and a unit"),
+        ("--cpu-threads=0", "from 1 to 1024"),
+        ("--cpu-threads=1025", "from 1 to 1024"),
+        ("--cpu-threads=x", "expected auto, or a value"),
+        ("--reconnect-min-ms=9", "from 10 to 3600000"),
+        ("--reconnect-min-ms=3600001", "from 10 to 3600000"),
+        ("--reconnect-max-ms=499", "from 500 to 3600000"),
+        ("--drain-timeout-s=3601", "from 0 to 3600"),
+        ("--log=a=b=c", "expected a level"),
+    ] {
+        let error = check(&[flag]).unwrap_err();
+        let (name, _) = flag.split_once('=').unwrap();
+        assert!(error.contains(part), "{flag}: {error}");
+        assert!(error.contains(&format!("(flag {name})")), "{flag}: {error}");
+    }
+}
+
+#[test]
+fn bounds_themselves_are_allowed() {
+    for flag in [
+        "--cpu-devices=64",
+        "--cpu-memory=1MiB",
+        "--cpu-threads=1024",
+        "--reconnect-min-ms=10",
+        "--reconnect-max-ms=3600000",
+        "--drain-timeout-s=3600",
+    ] {
+        check(&[flag]).unwrap();
+    }
+}
+
+#[test]
+fn another_machine_takes_a_word_from_the_operator() {
+    for address in ["10.0.0.1:7400", "validator.example:7400", "0.0.0.0:7400"] {
+        let error = check(&["--validator", address]).unwrap_err();
+        assert!(error.contains("neither encrypted nor authenticated"), "{error}");
+        assert!(error.contains("--insecure-allow-remote-plaintext"), "{error}");
+        check(&["--validator", address, "--insecure-allow-remote-plaintext"]).unwrap();
+        check(&["--validator", address, "--insecure-allow-remote-plaintext=false"]).unwrap_err();
+    }
+    for address in ["127.3.2.1:7400", "localhost:7400", "[::1]:7400"] {
+        check(&["--validator", address]).unwrap();
+    }
+}
+
+#[test]
+fn the_commands_flags_are_settings() {
+    let line = ["assay-miner", "devices", "--cpu-devices", "3"];
+    let crate::cli::Command::Devices(args) = crate::cli::Cli::try_parse_from(line).unwrap().command else { panic!() };
+    let settings = Settings::<RawConfig>::resolve(&args.settings, &Environment::default()).unwrap();
+    assert_eq!(MinerConfig::check(&settings).unwrap().devices.cpu_devices, 3);
+}

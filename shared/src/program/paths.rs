@@ -1,0 +1,63 @@
+//! Where the programs keep what outlives them, unless told otherwise.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+/// The folder's name below the folders of a user.
+const FOLDER: &str = "assay";
+
+/// A file that is kept: below `STATE_DIRECTORY` (a systemd unit's), `XDG_STATE_HOME/assay`,
+/// `HOME/.local/state/assay`, or `/var/lib/assay`.
+#[must_use]
+pub fn state_file(name: &str) -> PathBuf {
+    state_folder(|variable| env::var_os(variable).map(PathBuf::from)).join(name)
+}
+
+/// A socket, gone with the program: below `RUNTIME_DIRECTORY`, `XDG_RUNTIME_DIR/assay`, or else where
+/// [`state_file`] is.
+#[must_use]
+pub fn runtime_file(name: &str) -> PathBuf {
+    let variable = |variable: &str| env::var_os(variable).map(PathBuf::from);
+    runtime_folder(variable).unwrap_or_else(|| state_folder(variable)).join(name)
+}
+
+fn state_folder(variable: impl Fn(&str) -> Option<PathBuf>) -> PathBuf {
+    absolute(variable("STATE_DIRECTORY"))
+        .or_else(|| absolute(variable("XDG_STATE_HOME")).map(|p| p.join(FOLDER)))
+        .or_else(|| absolute(variable("HOME")).map(|p| p.join(".local/state").join(FOLDER)))
+        .unwrap_or_else(|| Path::new("/var/lib").join(FOLDER))
+}
+
+fn runtime_folder(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    absolute(variable("RUNTIME_DIRECTORY")).or_else(|| absolute(variable("XDG_RUNTIME_DIR")).map(|p| p.join(FOLDER)))
+}
+
+/// The XDG specification has relative paths ignored.
+fn absolute(path: Option<PathBuf>) -> Option<PathBuf> {
+    path.filter(|p| p.is_absolute())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(variables: &'static [(&str, &str)]) -> impl Fn(&str) -> Option<PathBuf> + Copy {
+        move |name| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| PathBuf::from(value))
+    }
+
+    #[test]
+    fn the_first_folder_that_is_known_is_taken() {
+        let all = with(&[("STATE_DIRECTORY", "/s"), ("XDG_STATE_HOME", "/x"), ("HOME", "/h")]);
+        assert_eq!(state_folder(all), Path::new("/s"));
+        assert_eq!(state_folder(with(&[("XDG_STATE_HOME", "/x"), ("HOME", "/h")])), Path::new("/x/assay"));
+        let relative = with(&[("XDG_STATE_HOME", "x"), ("HOME", "/h")]);
+        assert_eq!(state_folder(relative), Path::new("/h/.local/state/assay"));
+        assert_eq!(state_folder(with(&[])), Path::new("/var/lib/assay"));
+    }
+
+    #[test]
+    fn sockets_live_in_the_runtime_folder_when_there_is_one() {
+        assert_eq!(runtime_folder(with(&[("XDG_RUNTIME_DIR", "/run/user/1")])), Some("/run/user/1/assay".into()));
+        assert_eq!(runtime_folder(with(&[("HOME", "/h")])), None);
+    }
+}

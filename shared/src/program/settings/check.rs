@@ -1,0 +1,72 @@
+//! From what was written to what is meant: bounds, each with its reason.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use super::{Settings, SettingsError};
+
+impl<R: clap::Args> Settings<R> {
+    /// An error about a setting, with its value and origin.
+    #[must_use]
+    pub fn wrong(&self, key: &str, reason: impl Into<String>) -> SettingsError {
+        let setting = self.setting(key);
+        let value = setting.values.join(",");
+        let value = if setting.is_plain { value } else { format!("{value:?}") };
+        SettingsError::Value { key: key.to_owned(), value, origin: setting.origin.clone(), reason: reason.into() }
+    }
+
+    /// Passes a number on that lies in a range.
+    ///
+    /// # Errors
+    /// [`SettingsError::Value`] with the range and the `reason` for it.
+    pub fn in_range<T: PartialOrd + Display + Copy>(
+        &self,
+        key: &str,
+        value: T,
+        range: RangeInclusive<T>,
+        reason: &str,
+    ) -> Result<T, SettingsError> {
+        if range.contains(&value) {
+            return Ok(value);
+        }
+        Err(self.wrong(key, format!("must be from {} to {}: {reason}", range.start(), range.end())))
+    }
+
+    /// Passes a power of two on that lies in a range.
+    ///
+    /// # Errors
+    /// [`SettingsError::Value`] with the range and the `reason` for it.
+    pub fn power_of_two(
+        &self,
+        key: &str,
+        value: u32,
+        range: RangeInclusive<u32>,
+        reason: &str,
+    ) -> Result<u32, SettingsError> {
+        if value.is_power_of_two() && range.contains(&value) {
+            return Ok(value);
+        }
+        let bound = format!("must be a power of two from {} to {}: {reason}", range.start(), range.end());
+        Err(self.wrong(key, bound))
+    }
+
+    /// Parses a text.
+    ///
+    /// # Errors
+    /// [`SettingsError::Value`] with what the parser said.
+    pub fn parsed<T: FromStr<Err: Display>>(&self, key: &str, text: &str) -> Result<T, SettingsError> {
+        text.parse().map_err(|error: T::Err| self.wrong(key, error.to_string()))
+    }
+
+    /// Parses a text, for which `auto` means none.
+    ///
+    /// # Errors
+    /// [`SettingsError::Value`] with what the parser said.
+    pub fn parsed_or_auto<T: FromStr<Err: Display>>(&self, key: &str, text: &str) -> Result<Option<T>, SettingsError> {
+        if text == "auto" {
+            return Ok(None);
+        }
+        text.parse().map(Some).map_err(|error: T::Err| self.wrong(key, format!("expected auto, or a value: {error}")))
+    }
+}

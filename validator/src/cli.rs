@@ -1,0 +1,261 @@
+//! The command line, as typed.
+
+use std::path::PathBuf;
+
+use assay_shared::program::exit;
+use assay_shared::program::settings::Flags;
+use assay_shared::verdict::Mode;
+use assay_shared::work::PublicKey;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::config::{ControlFlags, LocalFlags, RawConfig};
+use crate::device_spec::DeviceSpec;
+use crate::policy::ModeChoice;
+
+const ABOUT: &str = "Challenges miners to prove their compute and memory, and judges what they answer";
+
+const LAYERS: &str =
+    "Every setting has a default. Over it goes the file given by --config (or ASSAY_VALIDATOR_CONFIG), over
+that the environment, over that the flags. --max-miners 9 is max_miners = 9 in the file, and
+ASSAY_VALIDATOR_MAX_MINERS=9 in the environment. Keys that nobody knows are refused.";
+
+const EXAMPLES: &str = "Examples:
+  assay-validator serve
+  assay-validator miners
+  assay-validator challenge --miner only
+  assay-validator challenge --devices 3x64 --miner-key KEY --out challenge.json
+  assay-validator verify --challenge challenge.json --evidence evidence.json --mode replay
+  assay-validator config show --config /etc/assay/validator.toml";
+
+/// The validator's command line.
+#[derive(Debug, Parser)]
+#[command(name = "assay-validator", version, about = ABOUT, max_term_width = 120)]
+#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{LAYERS}\n\n{}", exit::HELP))]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+impl Cli {
+    /// This process's command line.
+    ///
+    /// # Errors
+    /// Clap's, which also stand for help and version.
+    pub fn from_process() -> Result<Self, clap::Error> {
+        Self::try_parse()
+    }
+}
+
+/// The validator's commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve miners until SIGTERM or SIGINT, then drain; a second signal stops at once
+    #[command(after_help = "Examples:
+  assay-validator serve
+  assay-validator serve --config /etc/assay/validator.toml --log-format json
+  ASSAY_VALIDATOR_MODE=audit assay-validator serve --challenge-interval-s 60", after_long_help = LAYERS)]
+    Serve(ServeArgs),
+    /// Challenge a connected miner now and print the verdict; or make a challenge file
+    ///
+    /// With --miner, a running validator challenges that miner now. What is not given is the validator's policy.
+    /// With --devices, a challenge for these devices is written to a file, for `assay-miner work`.
+    #[command(after_help = "Examples:
+  assay-validator challenge --miner only
+  assay-validator challenge --miner KEY --mode audit --n 4096 --samples 512 --json
+  assay-validator challenge --devices 3x64 --miner-key KEY --out challenge.json
+  assay-validator challenge --devices ID:64,ID:32 --n 1024 --iterations 2 --miner-key KEY")]
+    Challenge(ChallengeArgs),
+    /// List the miners that are connected to a running validator
+    #[command(after_help = "Examples:
+  assay-validator miners
+  assay-validator miners --json | jq -r '.[].miner_key'")]
+    Miners(MinersArgs),
+    /// Check the evidence for a challenge file by computing the work again
+    #[command(after_help = "Examples:
+  assay-validator verify --challenge challenge.json --evidence evidence.json --mode replay
+  assay-validator verify --challenge challenge.json --evidence evidence.json --mode replay-sample --json")]
+    Verify(VerifyArgs),
+    /// Check the openings of a pass in a file
+    #[command(after_help = "Examples:
+  assay-validator check-openings openings.json
+  assay-validator check-openings - --json < openings.json")]
+    CheckOpenings(CheckOpeningsArgs),
+    /// Look at the configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
+}
+
+/// Arguments of `serve`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// The settings.
+    #[command(flatten)]
+    pub settings: Flags<RawConfig>,
+}
+
+/// Which connected miner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MinerChoice {
+    /// The only one that is connected.
+    Only,
+    /// The one with this key.
+    Key(PublicKey),
+}
+
+impl std::str::FromStr for MinerChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "only" {
+            return Ok(Self::Only);
+        }
+        text.parse().map(Self::Key).map_err(|error| format!("expected a miner's key, or `only`: {error}"))
+    }
+}
+
+/// Arguments of `challenge`, in both of its forms.
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("form").required(true).args(["miner", "devices"])))]
+pub struct ChallengeArgs {
+    /// The connected miner to challenge: its key (see `assay-validator miners`), or `only` when there is but one
+    #[arg(long, value_name = "KEY|only")]
+    pub miner: Option<MinerChoice>,
+    /// The devices to make a challenge for, each with how many matrices it fills: 64 is one device with 64, 3x64
+    /// three with 64 each, ID:64 a device of a known id (see `assay-miner devices`). Repeat, or put commas between.
+    /// Devices without an id of their own get 00…01, 00…02 and so on
+    #[arg(long, value_name = "SPEC", num_args = 1.., value_delimiter = ',')]
+    pub devices: Vec<DeviceSpec>,
+    /// The matrix size, a power of two from 256 to 32768 [default: the policy's]
+    #[arg(long)]
+    pub n: Option<u32>,
+    /// How many passes, from 1 to 65536 [default: the policy's]
+    #[arg(long, value_name = "COUNT")]
+    pub iterations: Option<u32>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Of a connected miner.
+    #[command(flatten)]
+    pub live: LiveArgs,
+    /// Of a challenge file.
+    #[command(flatten)]
+    pub file: FileArgs,
+    /// The settings.
+    #[command(flatten)]
+    pub settings: Flags<ControlFlags>,
+}
+
+/// What `challenge --miner` takes besides.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "With --miner")]
+pub struct LiveArgs {
+    /// How the work is checked [default: the policy's]
+    #[arg(long, value_enum, conflicts_with = "devices")]
+    pub mode: Option<ModeChoice>,
+    /// Samples of each device and iteration that an audit checks [default: the policy's]
+    #[arg(long, value_name = "COUNT", conflicts_with = "devices")]
+    pub samples: Option<u32>,
+    /// How much of the free memory is filled, in percent [default: the policy's]
+    #[arg(long, value_name = "PERCENT", conflicts_with = "devices")]
+    pub fill_percent: Option<u32>,
+}
+
+/// What `challenge --devices` takes besides.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "With --devices")]
+pub struct FileArgs {
+    /// The public key of the miner that is to do the work
+    #[arg(long, value_name = "KEY", conflicts_with = "miner", required_unless_present = "miner")]
+    pub miner_key: Option<PublicKey>,
+    /// The public key of the validator that asks [default: this one's, from its key file]
+    #[arg(long, value_name = "KEY", conflicts_with = "miner")]
+    pub validator_key: Option<PublicKey>,
+    /// Write the challenge to this file, not to standard output
+    #[arg(long, value_name = "FILE", conflicts_with = "miner")]
+    pub out: Option<PathBuf>,
+}
+
+/// Arguments of `miners`.
+#[derive(Debug, Args)]
+pub struct MinersArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The settings.
+    #[command(flatten)]
+    pub settings: Flags<ControlFlags>,
+}
+
+/// How `verify` checks: what needs no miner to answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum VerifyMode {
+    /// Every pass again.
+    Replay,
+    /// Some iterations again.
+    ReplaySample,
+}
+
+impl From<VerifyMode> for Mode {
+    fn from(mode: VerifyMode) -> Self {
+        match mode {
+            VerifyMode::Replay => Self::Replay,
+            VerifyMode::ReplaySample => Self::ReplaySample,
+        }
+    }
+}
+
+/// Arguments of `verify`.
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// The challenge, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub challenge: PathBuf,
+    /// The evidence, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub evidence: PathBuf,
+    /// How the work is checked
+    #[arg(long, value_enum)]
+    pub mode: VerifyMode,
+    /// Iterations of each device that replay-sample checks; the policy's when not given
+    #[arg(long, value_name = "COUNT")]
+    pub sampled_iterations: Option<u32>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The settings.
+    #[command(flatten)]
+    pub settings: Flags<LocalFlags>,
+}
+
+/// Arguments of `check-openings`.
+#[derive(Debug, Args)]
+pub struct CheckOpeningsArgs {
+    /// The openings, as JSON; - for standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Commands about the configuration.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Print each setting with its value and where that comes from, and check them all
+    Show(ShowArgs),
+}
+
+/// Arguments of `config show`.
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The settings.
+    #[command(flatten)]
+    pub settings: Flags<RawConfig>,
+}
+
+#[cfg(test)]
+mod tests;

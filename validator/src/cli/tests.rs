@@ -1,0 +1,72 @@
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+
+use super::*;
+
+const KEY: &str = "abababababababababababababababababababababababababababababababab";
+
+fn parse(line: &str) -> Result<Cli, clap::Error> {
+    let line = format!("assay-validator {}", line.replace("KEY", KEY));
+    Cli::try_parse_from(line.split_whitespace())
+}
+
+#[test]
+fn the_definition_is_sound() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn commands_parse() {
+    for line in [
+        "serve",
+        "serve --config a.toml --listen [::1]:0 --reflection --challenge-on-connect=false --allowed-miners KEY,KEY",
+        "challenge --miner only",
+        "challenge --miner KEY --mode audit --n 256 --iterations 2 --samples 9 --fill-percent 5 --json",
+        "challenge --miner only --control-socket /tmp/a.sock",
+        "challenge --devices 3x64 --miner-key KEY --out c.json",
+        "challenge --devices 64,2x32 --devices 3 --miner-key KEY --validator-key KEY --n 512",
+        "miners --json",
+        "verify --challenge c --evidence e --mode replay --cpu-devices 2",
+        "verify --challenge c --evidence e --mode replay-sample --sampled-iterations 2 --json",
+        "check-openings o.json --json",
+        "config show --json --samples 7",
+    ] {
+        parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    }
+}
+
+#[test]
+fn mistakes_are_refused() {
+    for (line, kind) in [
+        ("", ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand),
+        ("challenge", ErrorKind::MissingRequiredArgument),
+        ("challenge --devices 64", ErrorKind::MissingRequiredArgument),
+        ("challenge --devices 64 --miner only --miner-key KEY", ErrorKind::ArgumentConflict),
+        ("challenge --miner only --out c.json", ErrorKind::ArgumentConflict),
+        ("challenge --devices 64 --miner-key KEY --mode audit", ErrorKind::ArgumentConflict),
+        ("challenge --miner someone", ErrorKind::ValueValidation),
+        ("challenge --devices 2 --miner-key KEY", ErrorKind::ValueValidation),
+        ("verify --challenge c --evidence e", ErrorKind::MissingRequiredArgument),
+        ("verify --challenge c --evidence e --mode audit", ErrorKind::InvalidValue),
+        ("serve --sampels 3", ErrorKind::UnknownArgument),
+        ("check-openings", ErrorKind::MissingRequiredArgument),
+    ] {
+        assert_eq!(parse(line).unwrap_err().kind(), kind, "{line}");
+    }
+}
+
+#[test]
+fn a_miner_is_a_key_or_the_only_one() {
+    let miner = |line| match parse(line).unwrap().command {
+        Command::Challenge(args) => args.miner,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(miner("challenge --miner only"), Some(MinerChoice::Only));
+    assert_eq!(miner("challenge --miner KEY"), Some(MinerChoice::Key(PublicKey([0xab; 32]))));
+}
+
+#[test]
+fn a_mistyped_flag_is_corrected() {
+    let error = parse("serve --sampels 3").unwrap_err().to_string();
+    assert!(error.contains("--samples"), "{error}");
+}

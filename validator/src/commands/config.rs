@@ -1,0 +1,23 @@
+//! `assay-validator config show`.
+
+use assay_shared::program::exit::{Exit, print};
+use assay_shared::program::render::Screen;
+use assay_shared::program::settings::Settings;
+
+use crate::cli::ShowArgs;
+use crate::config::{RawConfig, ValidatorConfig};
+
+/// Prints every setting with its origin, then checks them: what `serve` would refuse is an error here too.
+///
+/// # Errors
+/// A setting that is out of bounds, or standard output.
+pub fn show(settings: &Settings<RawConfig>, args: &ShowArgs) -> anyhow::Result<Exit> {
+    let shown = settings.shown();
+    if args.json {
+        print(&serde_json::to_string_pretty(&shown.json())?)?;
+    } else {
+        print(&shown.table(&Screen::stdout()))?;
+    }
+    ValidatorConfig::check(settings)?;
+    Ok(Exit::Done)
+}

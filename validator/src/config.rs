@@ -1,0 +1,197 @@
+//! The validator's configuration: as written ([`RawConfig`]), and as it is once checked ([`ValidatorConfig`]).
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use assay_shared::program::address::Address;
+use assay_shared::program::devices::{DeviceConfig, RawDevices};
+use assay_shared::program::logging::{LogConfig, RawLogging};
+use assay_shared::program::paths;
+use assay_shared::program::settings::{Settings, SettingsError};
+use assay_shared::work::PublicKey;
+use clap::Args;
+
+use crate::policy::{Policy, RawPolicy};
+
+/// What the validator's environment variables start with.
+pub const ENV_PREFIX: &str = "ASSAY_VALIDATOR_";
+
+/// The most miners at once: each costs a connection, a task and its queues.
+const MAX_MINERS: u32 = 65_536;
+/// The longest time to drain: a supervisor kills long before.
+const MAX_DRAIN_S: u64 = 3600;
+
+/// Where the validator listens and whom it serves, as written.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Connections")]
+pub struct RawService {
+    /// Where miners connect to: host:port
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7400")]
+    pub listen: String,
+    /// Keys of the miners that may connect, 64 hex digits each, with commas between them; none: any miner may
+    #[arg(long, value_name = "KEYS", action = clap::ArgAction::Append, value_delimiter = ',')]
+    pub allowed_miners: Vec<String>,
+    /// How many miners may be connected at once
+    #[arg(long, value_name = "COUNT", default_value_t = 256)]
+    pub max_miners: u32,
+    /// Listen beyond this machine although nothing encrypts or authenticates the transport: whoever is on the path
+    /// can read all messages, and drop or delay them. (Commitments stay signed.) Better: a tunnel
+    #[arg(
+        long,
+        value_name = "BOOL",
+        action = clap::ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value = "false",
+        default_missing_value = "true"
+    )]
+    pub insecure_allow_remote_plaintext: bool,
+    /// Serve gRPC reflection, for tools such as grpcurl
+    #[arg(
+        long,
+        value_name = "BOOL",
+        action = clap::ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value = "false",
+        default_missing_value = "true"
+    )]
+    pub reflection: bool,
+    /// How often connected miners are pinged, in milliseconds; three missed pings mean that one is gone
+    #[arg(long, value_name = "MS", default_value_t = 5000)]
+    pub ping_interval_ms: u64,
+    /// A file that every verdict is added to, one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    pub verdict_log: Option<PathBuf>,
+    /// How long challenges under way may go on after SIGTERM or SIGINT, in seconds
+    #[arg(long, value_name = "S", default_value_t = 60)]
+    pub drain_timeout_s: u64,
+}
+
+/// Files that commands find the validator by, as written.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Files")]
+pub struct RawFiles {
+    /// The file with the validator's secret key, made on first use
+    #[arg(long, value_name = "FILE", default_value_os_t = paths::state_file("validator.key"))]
+    pub key_file: PathBuf,
+    /// The socket that a running validator takes commands on
+    #[arg(long, value_name = "FILE", default_value_os_t = paths::runtime_file("validator.sock"))]
+    pub control_socket: PathBuf,
+}
+
+/// All settings, as written.
+#[derive(Debug, Clone, Args)]
+pub struct RawConfig {
+    /// Connections.
+    #[command(flatten)]
+    pub service: RawService,
+    /// Files.
+    #[command(flatten)]
+    pub files: RawFiles,
+    /// What is asked of miners, and how it is checked.
+    #[command(flatten)]
+    pub policy: RawPolicy,
+    /// The devices.
+    #[command(flatten)]
+    pub devices: RawDevices,
+    /// The log.
+    #[command(flatten)]
+    pub logging: RawLogging,
+}
+
+/// The settings of a command that talks to a running validator.
+#[derive(Debug, Clone, Args)]
+pub struct ControlFlags {
+    /// Files.
+    #[command(flatten)]
+    pub files: RawFiles,
+    /// The log.
+    #[command(flatten)]
+    pub logging: RawLogging,
+}
+
+/// The settings of a command that computes on this machine's devices.
+#[derive(Debug, Clone, Args)]
+pub struct LocalFlags {
+    /// The devices.
+    #[command(flatten)]
+    pub devices: RawDevices,
+    /// The log.
+    #[command(flatten)]
+    pub logging: RawLogging,
+}
+
+/// All settings, checked: nothing downstream checks again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ValidatorConfig {
+    /// Where miners connect to: on this machine, unless the operator allowed otherwise.
+    pub listen: Address,
+    /// The socket for commands.
+    pub control_socket: PathBuf,
+    /// The file with the validator's secret key.
+    pub key_file: PathBuf,
+    /// Who may connect; empty: anyone.
+    pub allowed_miners: BTreeSet<PublicKey>,
+    /// How many may be connected at once.
+    pub max_miners: u32,
+    /// Whether gRPC reflection is served.
+    pub reflection: bool,
+    /// How often miners are pinged.
+    pub ping_interval: Duration,
+    /// A file that every verdict is added to.
+    pub verdict_log: Option<PathBuf>,
+    /// How long challenges may go on while draining.
+    pub drain_timeout: Duration,
+    /// What is asked of miners, and how it is checked.
+    pub policy: Policy,
+    /// The devices that replay work.
+    pub devices: DeviceConfig,
+    /// The log.
+    pub log: LogConfig,
+}
+
+impl ValidatorConfig {
+    /// Checks what was written.
+    ///
+    /// # Errors
+    /// [`SettingsError::Value`] for the first value out of bounds, with the bound and its reason.
+    pub fn check(settings: &Settings<RawConfig>) -> Result<Self, SettingsError> {
+        let RawConfig { service, files, policy, devices, logging } = &settings.raw;
+        let each = "each connection costs memory and file descriptors";
+        let ping = "faster pings load the link, slower ones notice a lost miner late";
+        let ping_ms = settings.in_range("ping_interval_ms", service.ping_interval_ms, 100..=600_000, ping)?;
+        let drain = "a supervisor would kill the validator before";
+        let drain_s = settings.in_range("drain_timeout_s", service.drain_timeout_s, 0..=MAX_DRAIN_S, drain)?;
+        let key = |text: &String| settings.parsed("allowed_miners", text);
+        Ok(Self {
+            listen: listen(settings)?,
+            control_socket: files.control_socket.clone(),
+            key_file: files.key_file.clone(),
+            allowed_miners: service.allowed_miners.iter().map(key).collect::<Result<_, _>>()?,
+            max_miners: settings.in_range("max_miners", service.max_miners, 1..=MAX_MINERS, each)?,
+            reflection: service.reflection,
+            ping_interval: Duration::from_millis(ping_ms),
+            verdict_log: service.verdict_log.clone(),
+            drain_timeout: Duration::from_secs(drain_s),
+            policy: Policy::check(settings, policy)?,
+            devices: DeviceConfig::check(settings, devices)?,
+            log: LogConfig::check(settings, logging)?,
+        })
+    }
+}
+
+fn listen(settings: &Settings<RawConfig>) -> Result<Address, SettingsError> {
+    let raw = &settings.raw.service;
+    let address: Address = settings.parsed("listen", &raw.listen)?;
+    if !address.is_loopback() && !raw.insecure_allow_remote_plaintext {
+        let reason = "not only this machine, and the transport is neither encrypted nor authenticated: \
+             put a tunnel in front, or give --insecure-allow-remote-plaintext";
+        return Err(settings.wrong("listen", reason));
+    }
+    Ok(address)
+}
+
+#[cfg(test)]
+mod tests;

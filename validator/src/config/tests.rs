@@ -1,0 +1,109 @@
+use clap::FromArgMatches;
+
+use assay_shared::program::settings::{Environment, Flags};
+use assay_shared::verdict::Mode;
+
+use super::*;
+
+fn check(flags: &[&str]) -> Result<ValidatorConfig, String> {
+    let command = Flags::<RawConfig>::augment_args(clap::Command::new("test"));
+    let matches = command.try_get_matches_from(["test"].iter().chain(flags)).unwrap();
+    let flags = Flags::<RawConfig>::from_arg_matches(&matches).unwrap();
+    let settings = Settings::resolve(&flags, &Environment::default()).unwrap();
+    ValidatorConfig::check(&settings).map_err(|error| error.to_string())
+}
+
+#[test]
+fn the_defaults_are_a_configuration() {
+    let config = check(&[]).unwrap();
+    assert_eq!(config.listen.to_string(), "127.0.0.1:7400");
+    assert!(config.allowed_miners.is_empty());
+    assert!(config.key_file.ends_with("validator.key"));
+    assert!(config.control_socket.ends_with("validator.sock"));
+    let policy = config.policy;
+    assert_eq!((policy.mode, policy.n, policy.iterations, policy.fill_percent), (None, 2048, 1, 90));
+    assert_eq!((policy.max_matrices, policy.samples, policy.segments), (1 << 20, 128, 32));
+    assert_eq!((policy.probe.target, policy.probe.deadline), (Duration::from_millis(250), Duration::from_millis(2500)));
+    assert_eq!((policy.probe.walks, policy.probe.steps), (262_144, 64));
+    assert_eq!((policy.challenge_on_connect, policy.challenge_interval), (true, Some(Duration::from_secs(600))));
+}
+
+#[test]
+fn what_is_written_is_what_is_meant() {
+    let keys = format!("--allowed-miners={},{}", "cd".repeat(32), "ab".repeat(32));
+    let config = check(&[
+        &keys,
+        "--mode=replay-sample",
+        "--challenge-interval-s=0",
+        "--challenge-on-connect=false",
+        "--reflection",
+        "--probe-target-ms=100",
+        "--max-matrices=7",
+        "--listen=localhost:0",
+    ])
+    .unwrap();
+    assert_eq!(config.allowed_miners, BTreeSet::from([PublicKey([0xab; 32]), PublicKey([0xcd; 32])]));
+    assert_eq!(config.policy.mode, Some(Mode::ReplaySample));
+    assert_eq!(config.policy.challenge_interval, None);
+    assert!(!config.policy.challenge_on_connect && config.reflection);
+    assert_eq!(config.policy.probe.deadline, Duration::from_secs(1));
+    assert_eq!(config.policy.max_matrices, 7);
+    assert_eq!(config.listen.port, 0);
+}
+
+/// Each setting with a bound: the flag, its least and its most, the values beyond them, and the bound as it is said.
+const BOUNDS: &[(&str, &str, &str, &[&str], &str)] = &[
+    ("max-miners", "1", "65536", &["0", "65537"], "from 1 to 65536"),
+    ("ping-interval-ms", "100", "600000", &["99", "600001"], "from 100 to 600000"),
+    ("drain-timeout-s", "0", "3600", &["3601"], "from 0 to 3600"),
+    ("replay-budget-s", "0", "86400", &["86401"], "from 0 to 86400"),
+    ("n", "256", "32768", &["0", "128", "300", "65536"], "a power of two from 256 to 32768"),
+    ("iterations", "1", "65536", &["0", "65537"], "from 1 to 65536"),
+    ("fill-percent", "1", "97", &["0", "98"], "from 1 to 97"),
+    ("max-matrices", "3", "1048576", &["2", "1048577"], "from 3 to 1048576"),
+    ("samples", "1", "4096", &["0", "4097"], "from 1 to 4096"),
+    ("segments", "1", "1024", &["0", "1025"], "from 1 to 1024"),
+    ("sampled-iterations", "1", "65536", &["0", "65537"], "from 1 to 65536"),
+    ("commit-deadline-s", "1", "86400", &["0", "86401"], "from 1 to 86400"),
+    ("probe-target-ms", "10", "60000", &["9", "60001"], "from 10 to 60000"),
+    ("probe-expect-gb-per-s", "0.01", "100000", &["0", "0.009", "100001", "NaN", "inf"], "from 0.01 to 100000"),
+    ("probe-walks", "64", "4194304", &["32", "100", "8388608"], "a power of two from 64 to 4194304"),
+    ("probe-steps", "1", "1024", &["0", "1025"], "from 1 to 1024"),
+    ("probe-deadline-ms", "250", "600000", &["249", "600001"], "from 250 to 600000"),
+    ("openings-deadline-s", "1", "86400", &["0", "86401"], "from 1 to 86400"),
+    ("challenge-interval-s", "0", "86400", &["86401"], "from 0 to 86400"),
+    ("cpu-devices", "1", "64", &["0", "65"], "from 1 to 64"),
+];
+
+#[test]
+fn every_bound_is_kept_and_explained() {
+    for (flag, least, most, beyond, bound) in BOUNDS {
+        for value in [least, most] {
+            check(&[&format!("--{flag}={value}")]).unwrap_or_else(|error| panic!("{flag} {value}: {error}"));
+        }
+        for value in *beyond {
+            let error = check(&[&format!("--{flag}={value}")]).unwrap_err();
+            let key = flag.replace('-', "_");
+            assert!(error.starts_with(&format!("{key} = {value} (flag --{flag}): must be {bound}: ")), "{error}");
+        }
+    }
+}
+
+#[test]
+fn texts_are_checked_too() {
+    let error = check(&["--allowed-miners=abcd"]).unwrap_err();
+    assert!(error.contains("allowed_miners = \"abcd\" (flag --allowed-miners): expected 64 hex digits"), "{error}");
+    let error = check(&["--listen=7400"]).unwrap_err();
+    assert!(error.contains("expected host:port"), "{error}");
+}
+
+#[test]
+fn listening_beyond_this_machine_takes_a_word_from_the_operator() {
+    for address in ["0.0.0.0:7400", "[::]:7400", "10.0.0.1:7400", "validator.example:7400"] {
+        let flag = format!("--listen={address}");
+        let error = check(&[&flag]).unwrap_err();
+        assert!(error.contains("neither encrypted nor authenticated"), "{error}");
+        check(&[&flag, "--insecure-allow-remote-plaintext"]).unwrap();
+    }
+    check(&["--listen=127.0.0.2:7400"]).unwrap();
+}
