@@ -55,7 +55,12 @@ impl LyingDevice {
 
     fn fill_slot(&self, pass: &Pass, leaves: &Pass, u: u32, lie: Option<WorkLie>) -> Vec<u8> {
         let mut slot = vec![0; pass.slot_bytes() as usize];
-        if lie == Some(WorkLie::ZeroSlot(u)) || (lie == Some(WorkLie::ZeroLeaves) && u < 2) {
+        let zero = match lie {
+            Some(WorkLie::ZeroSlots(zero)) => zero.contains(&u),
+            Some(WorkLie::ZeroLeaves) => u < 2,
+            _ => false,
+        };
+        if zero {
             return slot;
         }
         if u < 2 {
@@ -130,8 +135,12 @@ impl Device for LyingDevice {
 
     fn fill(&mut self, pass: &Pass, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
         let lie = *lock(&self.lies.work);
-        if let Some(WorkLie::Slow(time)) = lie {
-            sleep(time, handle)?;
+        match lie {
+            Some(WorkLie::Slow(time)) => sleep(time, handle)?,
+            Some(WorkLie::NoMemory) => {
+                return Err(DeviceError::Busy { needed_bytes: pass.bytes(), free_bytes: pass.bytes() / 2 });
+            }
+            _ => {}
         }
         let (computed, leaves) = self.passes(pass, lie)?;
         self.n = pass.n;

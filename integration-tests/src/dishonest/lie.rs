@@ -20,12 +20,14 @@ pub enum WorkLie {
     ZeroLeaves,
     /// The leaves are those of the host's other device.
     OtherLeaves,
-    /// One slot is zeros; the products after it are made from that.
-    ZeroSlot(u32),
+    /// These slots are zeros; the products after them are made from that.
+    ZeroSlots(&'static [u32]),
     /// Each of two devices does, and commits to, the other one's share.
     OtherShare,
     /// Every iteration is the first one again.
     FirstIterationAgain,
+    /// The memory claimed is not there when it is needed.
+    NoMemory,
     /// Nothing is wrong, but it takes so long.
     Slow(Duration),
 }

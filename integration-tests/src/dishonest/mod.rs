@@ -48,6 +48,8 @@ pub struct DishonestMiner {
 pub struct Disguise {
     /// The seed of its key.
     pub seed: u8,
+    /// The seed of the key that it signs its work with, where that is another.
+    pub signing_seed: Option<u8>,
     /// The first byte of its devices' ids: two miners can claim the same devices.
     pub first_device: u8,
     /// How many slots of n = 256 each device claims to hold.
@@ -58,7 +60,7 @@ impl Disguise {
     /// One miner with devices of so many slots of n = 256.
     #[must_use]
     pub fn new(slots: &[u64]) -> Self {
-        Self { seed: 1, first_device: 1, slots: slots.to_vec() }
+        Self { seed: 1, signing_seed: None, first_device: 1, slots: slots.to_vec() }
     }
 
     /// The id of a device.
@@ -81,7 +83,8 @@ impl DishonestMiner {
             Box::new(device) as Box<dyn Device>
         };
         let devices = (0..).zip(&disguise.slots).map(device).collect();
-        let engine = Arc::new(Engine::new(Host::new(devices), identity.clone()));
+        let signer = Identity::from_seed(&[disguise.signing_seed.unwrap_or(disguise.seed); 32]);
+        let engine = Arc::new(Engine::new(Host::new(devices), signer));
         let inventory = engine.inventory(0).expect("the devices are there");
         let (shutdown, stop) = Shutdown::by_hand();
         let session = Session { lies: lies.clone(), engine, stop };
