@@ -327,6 +327,11 @@ fn only_the_samples_drawn_are_an_answer() {
     assert_eq!(judge(&|given| given.samples.swap(0, 1)), rows(0));
     assert_eq!(judge(&|given| given.samples[3] = given.samples[2].clone()), rows(3));
     assert_eq!(judge(&|given| given.samples.truncate(5)), rows(5));
+    let also_bent = |given: &mut PassOpenings| {
+        given.samples.truncate(5);
+        given.samples[1].openings[0].bytes[0] ^= 1;
+    };
+    assert_eq!(judge(&also_bent), rows(5), "a sample left out is named before a path that leads elsewhere");
     assert_eq!(judge(&|given| given.samples.push(given.samples[0].clone())), rows(samples.len()));
     assert_eq!(judge(&|given| given.samples[2].parents.as_mut().unwrap().earlier += 1), rows(2));
     assert_eq!(judge(&|given| given.samples[0].parents = given.samples[2].parents), rows(0));

@@ -25,7 +25,7 @@ fn the_defaults_are_a_configuration() {
     assert_eq!(config.validator_key, None);
     assert!(config.key_file.ends_with("miner.key"));
     assert_eq!(config.devices.backend, Backend::Auto);
-    assert_eq!((config.devices.cpu_devices, config.devices.cpu_memory, config.devices.cpu_threads), (1, None, None));
+    assert_eq!((config.devices.cpu_devices, config.devices.cpu_memory, config.devices.cpu_threads), (1, vec![], vec![]));
     assert_eq!(config.log.format, LogFormat::Human);
     assert_eq!(config.reconnect_min, Duration::from_millis(500));
 }
@@ -47,8 +47,8 @@ fn what_is_written_is_what_is_meant() {
     .unwrap();
     assert_eq!(config.validator.url(), "http://[::1]:1");
     assert_eq!(config.validator_key, Some(PublicKey([0xab; 32])));
-    assert_eq!(config.devices.cpu_memory, Some(Size { bytes: 512 << 20 }));
-    assert_eq!(config.devices.cpu_threads, Some(3));
+    assert_eq!(config.devices.cpu_memory, vec![Size { bytes: 512 << 20 }]);
+    assert_eq!(config.devices.cpu_threads, vec![3]);
     assert_eq!(config.devices.cpu_kernel, CpuKernel::Avx512Vnni);
     assert_eq!(config.reconnect_max, Duration::from_millis(500));
     assert_eq!(config.drain_timeout, Duration::ZERO);
