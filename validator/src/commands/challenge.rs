@@ -19,7 +19,7 @@ use super::control;
 use crate::cli::{ChallengeArgs, MinerChoice};
 use crate::config::ValidatorConfig;
 use crate::device_spec;
-use crate::policy::{MAX_FILL_PERCENT, MAX_SAMPLES, ModeChoice};
+use crate::policy::{MAX_FILL_PERCENT, MAX_SAMPLES};
 
 /// One challenge to ask a running validator for. What is `None` is its policy's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +106,7 @@ fn live_request(miner: MinerChoice, args: &ChallengeArgs) -> Result<LiveRequest,
             MinerChoice::Only => None,
             MinerChoice::Key(key) => Some(key),
         },
-        mode: args.live.mode.and_then(ModeChoice::mode),
+        mode: args.live.mode,
         n: args.n,
         iterations: args.iterations,
         samples: check("samples", args.live.samples, MAX_SAMPLES)?,
