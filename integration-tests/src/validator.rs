@@ -13,9 +13,9 @@ use assay_shared::wire::mode_code;
 use assay_shared::work::PublicKey;
 use tempfile::TempDir;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Status};
+use tonic::{Code, Status, Streaming};
 
-use crate::daemon::PATIENCE;
+use crate::daemon::{Daemon, PATIENCE};
 
 /// How often the validator is asked who is connected.
 const NAP: Duration = Duration::from_millis(10);
@@ -45,7 +45,9 @@ pub struct Policy {
     pub openings_deadline_s: u64,
     /// How often miners are pinged.
     pub ping_interval_ms: u64,
-    /// Further flags, which count more.
+    /// Whether miners are challenged when they connect.
+    pub challenge_on_connect: bool,
+    /// Further flags.
     pub flags: Vec<String>,
 }
 
@@ -63,6 +65,7 @@ impl Default for Policy {
             probe_deadline_ms: 60_000,
             openings_deadline_s: 60,
             ping_interval_ms: 1000,
+            challenge_on_connect: false,
             flags: Vec::new(),
         }
     }
@@ -71,8 +74,8 @@ impl Default for Policy {
 impl Policy {
     fn flags(&self) -> Vec<String> {
         let mut flags: Vec<String> = [
-            "--backend=cpu --cpu-devices=1 --cpu-memory=64MiB --cpu-threads=1".to_owned(),
-            "--challenge-on-connect=false --challenge-interval-s=0".to_owned(),
+            "--backend=cpu --cpu-devices=1 --cpu-memory=8MiB --cpu-threads=1".to_owned(),
+            format!("--challenge-on-connect={} --challenge-interval-s=0", self.challenge_on_connect),
             format!("--n={} --max-matrices={} --iterations={}", self.n, self.max_matrices, self.iterations),
             format!("--sampled-iterations={} --samples={}", self.sampled_iterations, self.samples),
             // 64 walks of 8 steps read 32 KiB a round: 10 ms at 10 MB/s are three rounds.
@@ -92,6 +95,7 @@ impl Policy {
 }
 
 /// A running validator. Dropped, it is gone, and its folder with it.
+#[derive(Debug)]
 pub struct TestValidator {
     /// Where miners connect to.
     pub address: SocketAddr,
@@ -100,8 +104,10 @@ pub struct TestValidator {
     /// Its socket for commands.
     pub socket: PathBuf,
     /// The running program.
-    pub inside: crate::inside::Inside,
-    _folder: TempDir,
+    pub daemon: Daemon,
+    flags: Vec<String>,
+    /// Kept for as long as the program needs it.
+    folder: TempDir,
 }
 
 impl TestValidator {
@@ -113,21 +119,46 @@ impl TestValidator {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (socket, key_file) = (folder.path().join("run/control.sock"), folder.path().join("validator.key"));
         let key = Identity::load_or_create(&key_file).expect("a key").public_key();
-        let mut flags = policy.flags();
-        flags.push("--listen=127.0.0.1:0".to_owned());
+        let mut flags = vec!["serve".to_owned()];
+        flags.extend(policy.flags());
         flags.push(format!("--control-socket={}", socket.display()));
         flags.push(format!("--key-file={}", key_file.display()));
-        let inside = crate::inside::start(&flags, &socket).await;
-        while !socket.exists() {
+        let (daemon, address) = serve(&flags, "127.0.0.1:0");
+        let validator = Self { address, key, socket, daemon, flags, folder };
+        validator.wait_for_socket().await;
+        validator
+    }
+
+    /// Starts the program again, once it has ended, as the same validator at the same address.
+    ///
+    /// # Panics
+    /// When it still runs, or does not come up.
+    pub async fn restart(&mut self) {
+        self.daemon.wait();
+        (self.daemon, self.address) = serve(&self.flags, &self.address.to_string());
+        self.wait_for_socket().await;
+    }
+
+    /// A file in the validator's folder.
+    #[must_use]
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    async fn wait_for_socket(&self) {
+        let until = Instant::now() + PATIENCE;
+        while self.connect().await.is_err() {
+            assert!(Instant::now() < until, "the validator serves its socket");
             tokio::time::sleep(NAP).await;
         }
-        Self { address: inside.address, key, socket, inside, _folder: folder }
+    }
+
+    async fn connect(&self) -> Result<Channel, tonic::transport::Error> {
+        Endpoint::from_shared(format!("unix://{}", self.socket.display()))?.connect().await
     }
 
     async fn operator(&self) -> v1::control_service_client::ControlServiceClient<Channel> {
-        let url = format!("unix://{}", self.socket.display());
-        let endpoint = Endpoint::from_shared(url).expect("a socket's path makes a URL");
-        control_client(endpoint.connect().await.expect("the validator serves its socket"))
+        control_client(self.connect().await.expect("the validator serves its socket"))
     }
 
     /// The miners that are connected.
@@ -151,45 +182,77 @@ impl TestValidator {
         }
     }
 
-    /// Asks for a challenge of a miner; in the mode of the policy when none is given.
+    /// Challenges a miner, in the mode of the policy when none is given, and waits for the verdict.
     ///
     /// # Errors
-    /// What the validator answers when it makes none.
+    /// What the validator answers when it makes no challenge, or gives no verdict.
     ///
     /// # Panics
-    /// When the validator goes away.
+    /// When the validator does not serve its socket.
     pub async fn challenge(&self, key: PublicKey, mode: Option<Mode>) -> Result<Ruling, Status> {
-        self.run(RunChallengeRequest {
-            miner_key: key.0.to_vec(),
-            mode: mode_code(mode),
-            ..RunChallengeRequest::default()
-        })
-        .await
+        self.ask(key, mode).await?.ruling().await
     }
 
-    /// Asks for a challenge.
+    /// Challenges a miner as `request` says, and waits for the verdict.
     ///
     /// # Errors
-    /// What the validator answers when it makes none.
+    /// As [`TestValidator::challenge`].
     ///
     /// # Panics
-    /// When the validator goes away.
+    /// As [`TestValidator::challenge`].
     pub async fn run(&self, request: RunChallengeRequest) -> Result<Ruling, Status> {
-        let mut updates = self.operator().await.run_challenge(request).await?.into_inner();
-        let mut phases = Vec::new();
-        let verdicts = async {
-            loop {
-                match updates.message().await? {
-                    Some(v1::RunChallengeResponse { message: Some(Message::Verdict(verdict)) }) => return Ok(verdict),
-                    Some(v1::RunChallengeResponse { message: Some(Message::Phase(phase)) }) => phases.push(phase),
-                    Some(_) => {}
-                    None => return Err(Status::new(Code::Unavailable, "the validator gave no verdict")),
-                }
-            }
-        };
-        let verdict = tokio::time::timeout(2 * PATIENCE, verdicts).await.expect("a verdict comes")?;
-        Ok(Ruling { verdict, phases })
+        let updates = self.operator().await.run_challenge(request).await?.into_inner();
+        RunningChallenge(updates).ruling().await
     }
+
+    /// Challenges a miner, and does not wait.
+    ///
+    /// # Errors
+    /// What the validator answers when it makes no challenge.
+    ///
+    /// # Panics
+    /// When the validator does not serve its socket.
+    pub async fn ask(&self, key: PublicKey, mode: Option<Mode>) -> Result<RunningChallenge, Status> {
+        let request =
+            RunChallengeRequest { miner_key: key.0.to_vec(), mode: mode_code(mode), ..RunChallengeRequest::default() };
+        Ok(RunningChallenge(self.operator().await.run_challenge(request).await?.into_inner()))
+    }
+}
+
+/// A challenge whose verdict is still to come.
+#[derive(Debug)]
+pub struct RunningChallenge(Streaming<v1::RunChallengeResponse>);
+
+impl RunningChallenge {
+    /// Waits for the verdict.
+    ///
+    /// # Errors
+    /// Why there is none.
+    ///
+    /// # Panics
+    /// When nothing comes for as long as a test waits.
+    pub async fn ruling(mut self) -> Result<Ruling, Status> {
+        let mut phases = Vec::new();
+        loop {
+            let update = tokio::time::timeout(2 * PATIENCE, self.0.message()).await.expect("something comes")?;
+            match update.and_then(|update| update.message) {
+                Some(Message::Verdict(verdict)) => return Ok(Ruling { verdict, phases }),
+                Some(Message::Phase(phase)) => phases.push(phase),
+                Some(Message::Progress(_)) => {}
+                None => return Err(Status::new(Code::Unavailable, "the validator gave no verdict")),
+            }
+        }
+    }
+}
+
+/// Starts the program; it says where it listens.
+fn serve(flags: &[String], listen: &str) -> (Daemon, SocketAddr) {
+    let mut arguments = flags.to_vec();
+    arguments.push(format!("--listen={listen}"));
+    let mut daemon = Daemon::start("assay-validator", &arguments);
+    let line = daemon.wait_for("listening");
+    let address = line["address"].as_str().and_then(|address| address.parse().ok());
+    (daemon, address.unwrap_or_else(|| panic!("no address in {line}")))
 }
 
 /// A verdict as the operator gets it, and the phases that led to it.

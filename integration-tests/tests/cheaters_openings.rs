@@ -23,7 +23,7 @@ async fn a_bent_sample() {
         (ReasonCode::AuditRange, |s| s.openings[0].bytes.truncate(512)),
         (ReasonCode::AuditRange, |s| s.openings[0].bytes.push(0)),
         (ReasonCode::AuditRange, |s| s.openings[0].first_byte ^= 1024),
-        (ReasonCode::AuditSiblings, |s| drop(s.openings[0].siblings.pop())),
+        (ReasonCode::AuditSiblings, |s| s.openings[0].siblings.truncate(5)),
         (ReasonCode::AuditSiblings, |s| s.openings[0].siblings.push(ChainingValue([0; 32]))),
         (ReasonCode::AuditRows, |s| drop(s.openings.pop())),
     ];
@@ -44,7 +44,7 @@ async fn a_bent_segment() {
         (ReasonCode::ResidencyRange, |s| s.state.bytes.truncate(1023)),
         (ReasonCode::ResidencyRange, |s| s.lines[0].first_byte ^= 1024),
         (ReasonCode::ResidencyRange, |s| s.lines[0].slot ^= 1),
-        (ReasonCode::ResidencySiblings, |s| drop(s.lines[0].siblings.pop())),
+        (ReasonCode::ResidencySiblings, |s| s.lines[0].siblings.truncate(5)),
         (ReasonCode::ResidencyRows, |s| drop(s.lines.pop())),
         (ReasonCode::ResidencyRows, |s| s.walk ^= 1),
         (ReasonCode::ResidencyRange, |s| s.lines.reverse()),
@@ -61,7 +61,7 @@ async fn bent_digests() {
     for (item, code) in [(SEGMENTS, ReasonCode::ResidencyDigests), (SAMPLES, ReasonCode::AuditDigests)] {
         let flipped = |lies: &Lies| lies.in_what_goes_out(rewrite::digests_of(item, |d| d[4].0[7] ^= 1));
         stage.catches(&[Mode::Audit], code, flipped).await;
-        let fewer = |lies: &Lies| lies.in_what_goes_out(rewrite::digests_of(item, |d| drop(d.pop())));
+        let fewer = |lies: &Lies| lies.in_what_goes_out(rewrite::digests_of(item, |d| d.truncate(11)));
         stage.catches(&[Mode::Audit], code, fewer).await;
         let more = |lies: &Lies| lies.in_what_goes_out(rewrite::digests_of(item, |d| d.push(d[0])));
         stage.catches(&[Mode::Audit], code, more).await;
