@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use assay_integration_tests::dishonest::{DishonestMiner, Disguise, ProbeLie, WorkLie};
+use assay_integration_tests::dishonest::{Disguise, DishonestMiner, ProbeLie, WorkLie};
 use clap::{Parser, ValueEnum};
 
 /// Connects to a validator and lies in every challenge

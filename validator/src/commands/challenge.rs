@@ -9,9 +9,9 @@ use assay_shared::program::exit::{Exit, Failure, print};
 use assay_shared::program::progress;
 use assay_shared::program::render::{Screen, verdict};
 use assay_shared::verdict::{Mode, Verdict};
-use assay_shared::wire::v1::run_challenge_response::Message;
-use assay_shared::wire::v1::RunChallengeRequest;
 use assay_shared::wire::mode_code;
+use assay_shared::wire::v1::RunChallengeRequest;
+use assay_shared::wire::v1::run_challenge_response::Message;
 use assay_shared::work::challenge::WORK_VERSION;
 use assay_shared::work::{Challenge, ChallengeId, Nonce, Precision, PublicKey, UncheckedChallenge};
 
