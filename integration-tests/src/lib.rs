@@ -1,1 +1,10 @@
-//! The harness of the end-to-end tests.
+//! What the end-to-end tests are made of: real daemons in folders of their own, over real sockets, and a dishonest
+//! miner whose lies are switches.
+
+pub mod audited;
+pub mod daemon;
+pub mod dishonest;
+pub mod miner;
+pub mod raw;
+pub mod stage;
+pub mod validator;

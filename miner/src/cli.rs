@@ -58,7 +58,8 @@ pub enum Command {
     Devices(DevicesArgs),
     /// Do the work of a challenge in a file, without a validator
     ///
-    /// The challenge's devices must be this machine's, by id (see `assay-miner devices`).
+    /// Every share is computed, on whatever devices this machine has. The result is signed when the challenge names
+    /// this miner's key.
     #[command(after_help = "Examples:
   assay-miner work --challenge challenge.json --out evidence.json
   assay-miner work --challenge challenge.json --probe probe.json --json")]
@@ -105,7 +106,7 @@ pub struct WorkArgs {
     /// Write the answer to the probe to this file
     #[arg(long, value_name = "FILE", requires = "probe")]
     pub answer_out: Option<PathBuf>,
-    /// Print JSON: `evidence`, and `answer` when there was a probe
+    /// Print JSON on one line, also when --out is given: `evidence`, and `answer` when there was a probe
     #[arg(long)]
     pub json: bool,
     /// The settings.

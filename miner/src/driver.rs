@@ -178,7 +178,7 @@ impl Driver<'_> {
         Ok(None)
     }
 
-    async fn send(&self, message: MinerMessage) -> Result<(), String> {
+    async fn send(&mut self, message: MinerMessage) -> Result<(), String> {
         match self.outbound.send_timeout(message, SEND_LIMIT).await {
             Ok(()) => Ok(()),
             Err(mpsc::error::SendTimeoutError::Timeout(_)) => {

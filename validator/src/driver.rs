@@ -81,14 +81,17 @@ pub async fn drive(
     };
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut shutdown = validator.shutdown.clone();
+    let (mut shutdown, mut stopping) = (validator.shutdown.clone(), validator.shutdown.clone());
     loop {
+        // A challenge that runs is brought to its end before the session drains.
+        let idle = !driver.session.is_running();
         let actions = tokio::select! {
             biased;
+            () = stopping.stopped() => driver.session.drain(),
+            () = shutdown.draining(), if idle => driver.session.drain(),
             incoming = incoming.recv() => driver.incoming(incoming),
             Some(command) = asked.recv() => driver.command(command),
             Some((id, result)) = replays.recv() => driver.session.replayed(id, result),
-            () = shutdown.draining() => driver.session.drain(),
             _ = ticks.tick() => driver.tick(),
         };
         if let Some(why) = driver.act(actions).await {

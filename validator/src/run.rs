@@ -500,7 +500,9 @@ impl Run {
     }
 }
 
-fn commitment_reason(error: &CommitmentError) -> Reason {
+/// The reason for evidence that is no commitment to its challenge.
+#[must_use]
+pub fn commitment_reason(error: &CommitmentError) -> Reason {
     let code = match error {
         CommitmentError::OtherChallenge(_) => ReasonCode::CommitmentChallenge,
         CommitmentError::OtherSplit { .. } => ReasonCode::CommitmentSplit,

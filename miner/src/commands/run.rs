@@ -1,13 +1,92 @@
 //! `assay-miner run`.
 
+use std::sync::Arc;
+
+use anyhow::Context;
+use assay_shared::compute::choose::choose;
+use assay_shared::identity::Identity;
+use assay_shared::message::StopCode;
 use assay_shared::program::exit::{Exit, Failure};
+use assay_shared::program::shutdown::Shutdown;
+use assay_shared::verdict::{Outcome, Verdict};
+use assay_shared::work::{Challenge, PublicKey};
 
 use crate::config::MinerConfig;
+use crate::connection::{ConnectionError, Dial, serve};
+use crate::driver::Observer;
+use crate::engine::Engine;
 
 /// Serves the validator until a signal, then drains.
 ///
 /// # Errors
 /// What keeps the miner from starting: its key, its devices.
-pub fn execute(_config: &MinerConfig) -> anyhow::Result<Exit> {
-    Err(Failure::new(Exit::Internal, "this build has no miner").into())
+pub fn execute(config: &MinerConfig) -> anyhow::Result<Exit> {
+    let identity = Identity::load_or_create(&config.key_file)?;
+    let key = identity.public_key();
+    let chosen = choose(&config.devices.host(&key)).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
+    tracing::info!(%key, backend = chosen.backend, devices = chosen.host.len(), "{}", chosen.why);
+    let engine = Arc::new(Engine::new(chosen.host, identity.clone()));
+    let dial = Dial {
+        validator: config.validator.clone(),
+        pinned: config.validator_key,
+        identity,
+        backoff: (config.reconnect_min, config.reconnect_max),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
+    let served = runtime.block_on(async {
+        let shutdown = Shutdown::on_signals(config.drain_timeout).context("no signal handlers")?;
+        Ok::<_, anyhow::Error>(serve(dial, engine, shutdown, &mut Log::default()).await)
+    })?;
+    match served {
+        Ok(()) => {
+            tracing::info!("drained");
+            Ok(Exit::Done)
+        }
+        Err(error @ (ConnectionError::Operator(_) | ConnectionError::Address(_))) => {
+            Err(Failure::because(Exit::Config, "the miner cannot serve this validator", error).into())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Shows a session in the log.
+#[derive(Debug, Default)]
+struct Log {
+    all_slots: u64,
+}
+
+impl Observer for Log {
+    fn established(&mut self, validator_key: PublicKey) {
+        tracing::info!(validator = %validator_key, "connected: waiting for challenges");
+    }
+
+    fn challenged(&mut self, challenge: &Challenge) {
+        let slots: u64 = challenge.shares().iter().map(|s| u64::from(s.count)).sum();
+        self.all_slots = slots * u64::from(challenge.iterations());
+        tracing::info!(
+            challenge = %challenge.id(), n = challenge.n(), iterations = challenge.iterations(),
+            devices = challenge.shares().len(), slots, "working"
+        );
+    }
+
+    fn progress(&mut self, done_slots: u64) {
+        tracing::debug!("{done_slots} of {} slots", self.all_slots);
+    }
+
+    fn verdict(&mut self, verdict: &Verdict) {
+        let (challenge, tops) = (verdict.challenge_id, format!("{:.3}", verdict.whole.tops));
+        match verdict.outcome {
+            Outcome::Pass => tracing::info!(%challenge, tops, "verdict: pass"),
+            outcome => {
+                for reason in &verdict.reasons {
+                    let (code, class) = (reason.code.name(), reason.code.class().name());
+                    tracing::warn!(%challenge, code, class, "verdict: {outcome}: {}", reason.detail);
+                }
+            }
+        }
+    }
+
+    fn stopped(&mut self, code: StopCode, detail: &str) {
+        tracing::warn!(?code, "the validator stopped the challenge: {detail}");
+    }
 }

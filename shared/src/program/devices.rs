@@ -1,14 +1,20 @@
 //! Settings of this machine's own devices, the same for both programs.
 
+use std::fmt::Display;
+use std::str::FromStr;
+
 use clap::{Args, ValueEnum};
 
 use super::settings::{Settings, SettingsError};
 use super::size::Size;
+use crate::compute::choose::{BackendChoice, HostConfig};
+use crate::compute::cpu::{CpuConfig, KernelKind};
+use crate::work::PublicKey;
 
 /// The most devices of a host: what an inventory carries.
 pub const MAX_DEVICES: u32 = 64;
-/// The most threads of a device: more than any machine has, so that a slip of the finger starts no thousands.
-pub const MAX_THREADS: u32 = 1024;
+/// The most threads of a device: what the CPU backend can bound its memory for.
+pub const MAX_THREADS: u32 = 256;
 /// The least memory of a device: room for the smallest share and what is around it.
 pub const MIN_MEMORY: Size = Size { bytes: 1 << 20 };
 
@@ -48,10 +54,11 @@ pub struct RawDevices {
     /// As how many devices the processor counts, its cores and memory split evenly between them
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     pub cpu_devices: u32,
-    /// Memory of each processor device, such as 2GiB; auto takes what is free, less a reserve
+    /// Memory of each processor device, such as 2GiB, or one for each with commas between; auto takes three quarters
+    /// of what is free, split evenly
     #[arg(long, value_name = "SIZE", default_value = "auto")]
     pub cpu_memory: String,
-    /// Threads of each processor device; auto takes the cores, split evenly
+    /// Threads of each processor device, or one for each with commas between; auto takes the cores, split evenly
     #[arg(long, value_name = "COUNT", default_value = "auto")]
     pub cpu_threads: String,
     /// Which instructions processor devices multiply with
@@ -60,16 +67,16 @@ pub struct RawDevices {
 }
 
 /// Settings of the devices, checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceConfig {
     /// Which backends give devices.
     pub backend: Backend,
     /// As how many devices the processor counts.
     pub cpu_devices: u32,
-    /// Memory of each processor device; `None`: what is free.
-    pub cpu_memory: Option<Size>,
-    /// Threads of each processor device; `None`: the cores, split evenly.
-    pub cpu_threads: Option<u32>,
+    /// Memory of each processor device: one for all, one for each, or none, which is what is free, split evenly.
+    pub cpu_memory: Vec<Size>,
+    /// Threads of each processor device: one for all, one for each, or none, which is the cores, split evenly.
+    pub cpu_threads: Vec<u32>,
     /// Which instructions processor devices multiply with.
     pub cpu_kernel: CpuKernel,
 }
@@ -82,16 +89,68 @@ impl DeviceConfig {
     pub fn check<R: Args>(settings: &Settings<R>, raw: &RawDevices) -> Result<Self, SettingsError> {
         let most_devices = "a host has at most 64 devices";
         let cpu_devices = settings.in_range("cpu_devices", raw.cpu_devices, 1..=MAX_DEVICES, most_devices)?;
-        let cpu_memory: Option<Size> = settings.parsed_or_auto("cpu_memory", &raw.cpu_memory)?;
-        if cpu_memory.is_some_and(|memory| memory < MIN_MEMORY) {
+        let cpu_memory: Vec<Size> = each(settings, "cpu_memory", &raw.cpu_memory, cpu_devices)?;
+        if cpu_memory.iter().any(|memory| *memory < MIN_MEMORY) {
             let reason =
                 format!("must be at least {MIN_MEMORY}: the smallest share of a challenge does not fit in less");
             return Err(settings.wrong("cpu_memory", reason));
         }
-        let cpu_threads: Option<u32> = settings.parsed_or_auto("cpu_threads", &raw.cpu_threads)?;
-        if let Some(threads) = cpu_threads {
-            settings.in_range("cpu_threads", threads, 1..=MAX_THREADS, "no machine runs more at once")?;
+        let cpu_threads: Vec<u32> = each(settings, "cpu_threads", &raw.cpu_threads, cpu_devices)?;
+        for threads in &cpu_threads {
+            settings.in_range("cpu_threads", *threads, 1..=MAX_THREADS, "with more, its memory has no bound")?;
         }
         Ok(Self { backend: raw.backend, cpu_devices, cpu_memory, cpu_threads, cpu_kernel: raw.cpu_kernel })
+    }
+}
+
+impl DeviceConfig {
+    /// What the devices are made from. Ids of devices that have none of their own are derived from `key`.
+    #[must_use]
+    pub fn host(&self, key: &PublicKey) -> HostConfig {
+        HostConfig {
+            choice: match self.backend {
+                Backend::Auto => BackendChoice::Auto,
+                Backend::Cpu => BackendChoice::Cpu,
+            },
+            cpu: CpuConfig {
+                devices: self.cpu_devices as usize,
+                memory_bytes: self.cpu_memory.iter().map(|size| size.bytes).collect(),
+                threads: self.cpu_threads.iter().map(|threads| *threads as usize).collect(),
+                kernel: self.cpu_kernel.into(),
+            },
+            seed: key.0.to_vec(),
+        }
+    }
+}
+
+/// One value for all devices, or one for each; `auto` is none.
+fn each<R: Args, T: FromStr<Err: Display>>(
+    settings: &Settings<R>,
+    key: &str,
+    text: &str,
+    devices: u32,
+) -> Result<Vec<T>, SettingsError> {
+    if text == "auto" {
+        return Ok(Vec::new());
+    }
+    let wrong = |error: T::Err| settings.wrong(key, format!("expected auto, or values: {error}"));
+    let values = text.split(',').map(|value| value.trim().parse().map_err(wrong)).collect::<Result<Vec<_>, _>>()?;
+    if values.len() != 1 && values.len() != devices as usize {
+        let reason = format!("has {} values for {devices} devices: give one for all, or one for each", values.len());
+        return Err(settings.wrong(key, reason));
+    }
+    Ok(values)
+}
+
+impl From<CpuKernel> for KernelKind {
+    fn from(kernel: CpuKernel) -> Self {
+        match kernel {
+            CpuKernel::Auto => Self::Auto,
+            CpuKernel::Avx512Vnni => Self::Avx512Vnni,
+            CpuKernel::AvxVnni => Self::AvxVnni,
+            CpuKernel::Avx2 => Self::Avx2,
+            CpuKernel::NeonDot => Self::NeonDot,
+            CpuKernel::Portable => Self::Portable,
+        }
     }
 }

@@ -3,6 +3,7 @@
 pub mod address;
 pub mod devices;
 pub mod exit;
+pub mod file;
 pub mod logging;
 pub mod paths;
 pub mod progress;

@@ -1,6 +1,7 @@
 //! Signals: the first SIGTERM or SIGINT asks to drain, the second to stop at once.
 
 use std::io;
+use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -33,19 +34,22 @@ impl Trigger {
 }
 
 impl Shutdown {
-    /// Listens for SIGTERM and SIGINT from now on, inside a Tokio runtime.
+    /// Listens for SIGTERM and SIGINT from now on, inside a Tokio runtime. What is not drained after
+    /// `drain_timeout` is stopped as by a second signal.
     ///
     /// # Errors
     /// What the system said, when it takes no signal handlers.
-    pub fn on_signals() -> io::Result<Self> {
+    pub fn on_signals(drain_timeout: Duration) -> io::Result<Self> {
         let (trigger, shutdown) = Self::by_hand();
         let mut signals = Signals::new()?;
         tokio::spawn(async move {
             signals.next().await;
             tracing::info!("draining: a second signal stops at once");
             trigger.signal();
-            signals.next().await;
-            tracing::warn!("stopping at once");
+            tokio::select! {
+                () = signals.next() => tracing::warn!("stopping at once"),
+                () = tokio::time::sleep(drain_timeout) => tracing::warn!("stopping: draining took {drain_timeout:?}"),
+            }
             trigger.signal();
             // The trigger lives on, so that whoever waits later is told.
             trigger.0.closed().await;
@@ -147,7 +151,7 @@ mod tests {
     #[cfg(unix)]
     #[tokio::test]
     async fn a_real_signal_is_heard() {
-        let mut shutdown = Shutdown::on_signals().unwrap();
+        let mut shutdown = Shutdown::on_signals(Duration::from_secs(60)).unwrap();
         // SAFETY: raise only sends a signal to this process, whose handler stands.
         assert_eq!(unsafe { libc::raise(libc::SIGTERM) }, 0);
         shutdown.draining().await;

@@ -6,15 +6,20 @@ use std::path::Path;
 use anyhow::Context;
 use assay_shared::identity::{Identity, random_bytes};
 use assay_shared::program::exit::{Exit, Failure, print};
+use assay_shared::program::progress;
 use assay_shared::program::render::{Screen, verdict};
 use assay_shared::verdict::{Mode, Verdict};
+use assay_shared::wire::mode_code;
+use assay_shared::wire::v1::RunChallengeRequest;
+use assay_shared::wire::v1::run_challenge_response::Message;
 use assay_shared::work::challenge::WORK_VERSION;
 use assay_shared::work::{Challenge, ChallengeId, Nonce, Precision, PublicKey, UncheckedChallenge};
 
+use super::control;
 use crate::cli::{ChallengeArgs, MinerChoice};
 use crate::config::ValidatorConfig;
 use crate::device_spec;
-use crate::policy::{MAX_FILL_PERCENT, MAX_SAMPLES, ModeChoice};
+use crate::policy::{MAX_FILL_PERCENT, MAX_SAMPLES};
 
 /// One challenge to ask a running validator for. What is `None` is its policy's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,8 +53,36 @@ pub fn execute(config: &ValidatorConfig, args: &ChallengeArgs) -> anyhow::Result
 }
 
 /// Has a running validator challenge a miner, shows the progress, and gives the verdict.
-fn ask(_socket: &Path, _request: &LiveRequest) -> anyhow::Result<Verdict> {
-    Err(Failure::new(Exit::Internal, "this build has no validator").into())
+fn ask(socket: &Path, request: &LiveRequest) -> anyhow::Result<Verdict> {
+    let bar = progress::bar("work", 0);
+    let verdict = control::block_on(async {
+        let mut client = control::connect(socket).await?;
+        let mode = mode_code(request.mode);
+        let message = RunChallengeRequest {
+            miner_key: request.miner_key.map_or_else(Vec::new, |key| key.0.to_vec()),
+            mode,
+            n: request.n,
+            iterations: request.iterations,
+            samples: request.samples,
+            fill_percent: request.fill_percent,
+        };
+        let started = client.run_challenge(message).await;
+        let mut updates = started.map_err(|status| control::failure(&status))?.into_inner();
+        while let Some(update) = updates.message().await.map_err(|status| control::failure(&status))? {
+            match update.message {
+                Some(Message::Progress(progress)) => {
+                    bar.set_length(progress.all_slots);
+                    bar.set_position(progress.done_slots);
+                }
+                Some(Message::Phase(phase)) => bar.set_prefix(phase),
+                Some(Message::Verdict(verdict)) => return Ok(Verdict::try_from(verdict)?),
+                None => {}
+            }
+        }
+        Err(Failure::new(Exit::Inconclusive, "the validator ended without a verdict: its log says why").into())
+    });
+    bar.finish_and_clear();
+    verdict
 }
 
 fn show(verdict: &Verdict, json: bool) -> anyhow::Result<Exit> {
@@ -73,7 +106,7 @@ fn live_request(miner: MinerChoice, args: &ChallengeArgs) -> Result<LiveRequest,
             MinerChoice::Only => None,
             MinerChoice::Key(key) => Some(key),
         },
-        mode: args.live.mode.and_then(ModeChoice::mode),
+        mode: args.live.mode,
         n: args.n,
         iterations: args.iterations,
         samples: check("samples", args.live.samples, MAX_SAMPLES)?,

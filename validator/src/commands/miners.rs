@@ -2,11 +2,14 @@
 
 use std::path::Path;
 
-use assay_shared::program::exit::{Exit, Failure, print};
+use anyhow::Context;
+use assay_shared::program::exit::{Exit, print};
 use assay_shared::program::render::{Screen, table, units};
+use assay_shared::wire::v1::{self, ListMinersRequest};
 use assay_shared::work::PublicKey;
 use serde::Serialize;
 
+use super::control;
 use crate::cli::MinersArgs;
 use crate::config::ValidatorConfig;
 
@@ -48,8 +51,30 @@ pub fn execute(config: &ValidatorConfig, args: &MinersArgs) -> anyhow::Result<Ex
 }
 
 /// Asks the validator behind a socket.
-fn list(_socket: &Path) -> anyhow::Result<Vec<ConnectedMiner>> {
-    Err(Failure::new(Exit::Internal, "this build has no validator").into())
+fn list(socket: &Path) -> anyhow::Result<Vec<ConnectedMiner>> {
+    control::block_on(async {
+        let mut client = control::connect(socket).await?;
+        let listed = client.list_miners(ListMinersRequest {}).await.map_err(|status| control::failure(&status))?;
+        listed.into_inner().miners.into_iter().map(ConnectedMiner::try_from).collect()
+    })
+}
+
+impl TryFrom<v1::ConnectedMiner> for ConnectedMiner {
+    type Error = anyhow::Error;
+
+    fn try_from(miner: v1::ConnectedMiner) -> anyhow::Result<Self> {
+        let devices = miner.inventory.unwrap_or_default().devices;
+        Ok(Self {
+            miner_key: PublicKey::try_from(miner.miner_key.as_slice()).context("the validator sent no key")?,
+            agent: miner.agent,
+            address: miner.address,
+            devices: devices.len(),
+            free_bytes: devices.iter().map(|d| d.free_bytes).fold(0, u64::saturating_add),
+            challenged_now: miner.challenged_now,
+            connected_seconds: miner.connected_seconds,
+            round_trip_ms: miner.round_trip_ms,
+        })
+    }
 }
 
 fn shown(miners: &[ConnectedMiner], screen: &Screen) -> String {

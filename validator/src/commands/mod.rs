@@ -3,6 +3,7 @@
 pub mod challenge;
 pub mod check_openings;
 pub mod config;
+pub mod control;
 pub mod miners;
 pub mod serve;
 pub mod verify;

@@ -1,13 +1,107 @@
 //! `assay-validator serve`.
 
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+
+use anyhow::Context;
+use assay_shared::compute::choose::choose;
+use assay_shared::identity::Identity;
 use assay_shared::program::exit::{Exit, Failure};
+use assay_shared::program::shutdown::Shutdown;
+use assay_shared::verdict::Mode;
+use assay_shared::work::PublicKey;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
 use crate::config::ValidatorConfig;
+use crate::registry::Registry;
+use crate::server::{SPARE_CONNECTIONS, serve_control, serve_miners};
+use crate::session::Door;
+use crate::validator::{Validator, VerdictLog};
+use crate::verify::replay::Replayer;
 
 /// Serves miners until a signal, then drains.
 ///
 /// # Errors
-/// What keeps the validator from starting: its key, its address, its socket.
-pub fn execute(_config: &ValidatorConfig) -> anyhow::Result<Exit> {
-    Err(Failure::new(Exit::Internal, "this build has no validator").into())
+/// What keeps the validator from starting: its key, its address, its socket, its devices where the mode needs them.
+pub fn execute(config: &ValidatorConfig) -> anyhow::Result<Exit> {
+    let identity = Identity::load_or_create(&config.key_file)?;
+    let key = identity.public_key();
+    let replayer = replayer(config, &key)?.map(Arc::new);
+    let verdicts = match &config.verdict_log {
+        Some(path) => VerdictLog::open(path).with_context(|| format!("verdict log {}", path.display()))?,
+        None => VerdictLog::default(),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
+    runtime.block_on(async {
+        let shutdown = Shutdown::on_signals(config.drain_timeout).context("no signal handlers")?;
+        let validator = validator(config, identity, replayer, verdicts, shutdown);
+        serve(config, Arc::new(validator), &key).await
+    })
+}
+
+fn validator(
+    config: &ValidatorConfig,
+    identity: Identity,
+    replayer: Option<Arc<Replayer>>,
+    verdicts: VerdictLog,
+    shutdown: Shutdown,
+) -> Validator {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let allowed = config.allowed_miners.iter().copied().collect();
+    Validator {
+        door: Arc::new(Door { identity, allowed, ping_interval: config.ping_interval }),
+        policy: Arc::new(config.policy.clone()),
+        registry: Registry::default(),
+        replayer,
+        checks: Semaphore::new(cores),
+        sessions: Arc::new(Semaphore::new(config.max_miners as usize)),
+        replays: Arc::new(AtomicUsize::new(0)),
+        verdicts,
+        shutdown,
+        next_session: AtomicU64::new(0),
+    }
+}
+
+async fn serve(config: &ValidatorConfig, validator: Arc<Validator>, key: &PublicKey) -> anyhow::Result<Exit> {
+    let host = (config.listen.host.as_str(), config.listen.port);
+    let cannot = |error: io::Error| Failure::because(Exit::Io, format!("cannot listen on {}", config.listen), error);
+    let listener = TcpListener::bind(host).await.map_err(cannot)?;
+    let address = listener.local_addr().map_err(cannot)?;
+    let socket = config.control_socket.display();
+    tracing::info!(%address, control_socket = %socket, %key, "listening");
+    let mut stopping = validator.shutdown.clone();
+    let connections = config.max_miners as usize + SPARE_CONNECTIONS;
+    let miners = serve_miners(validator.clone(), listener, config.reflection, connections);
+    let control = serve_control(validator.clone(), &config.control_socket);
+    let both = async { tokio::try_join!(miners, control) };
+    tokio::select! {
+        served = both => served.map(|_| ())?,
+        // Connections that never end, such as a health check's, are not waited for.
+        () = stopping.stopped() => {}
+    }
+    tracing::info!("drained");
+    Ok(Exit::Done)
+}
+
+/// The devices that replay, when there are any. A mode that needs them does not start without.
+fn replayer(config: &ValidatorConfig, key: &PublicKey) -> anyhow::Result<Option<Replayer>> {
+    let needed = matches!(config.policy.mode, Some(Mode::Replay | Mode::ReplaySample));
+    let found = choose(&config.devices.host(key)).map_err(anyhow::Error::from).and_then(|chosen| {
+        tracing::info!(backend = chosen.backend, devices = chosen.host.len(), "devices for replay: {}", chosen.why);
+        Ok(Replayer::new(chosen.host)?)
+    });
+    match found {
+        Ok(replayer) => Ok(Some(replayer)),
+        Err(error) if needed => {
+            let mode = config.policy.mode.map_or("auto", Mode::name);
+            let message = format!("mode {mode} needs devices of the validator's own: choose mode audit, or mend them");
+            Err(error.context(Failure::new(Exit::Config, message)))
+        }
+        Err(error) => {
+            tracing::warn!("no devices for replay, audits only: {error:#}");
+            Ok(None)
+        }
+    }
 }

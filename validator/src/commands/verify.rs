@@ -1,15 +1,106 @@
 //! `assay-validator verify`.
 
-use assay_shared::program::exit::{Exit, Failure};
+use crate::validator::unix_seconds;
 
-use crate::cli::VerifyArgs;
+use assay_shared::compute::choose::choose;
+use assay_shared::compute::device::Handle;
+use assay_shared::identity;
+use assay_shared::message::Inventory;
+use assay_shared::program::exit::{Exit, Failure, print};
+use assay_shared::program::render::{Screen, verdict};
+use assay_shared::program::{file, progress};
+use assay_shared::verdict::{Mode, Reason, ReasonCode, Verdict};
+use assay_shared::work::commitment::{Evidence, commitment_message};
+use assay_shared::work::keys::work_key;
+use assay_shared::work::{Challenge, UncheckedChallenge};
+
+use crate::cli::{VerifyArgs, VerifyMode};
 use crate::config::ValidatorConfig;
+use crate::entropy::{EntropyError, OsEntropy};
+use crate::run::commitment_reason;
+use crate::verify::draw;
+use crate::verify::judge::Findings;
+use crate::verify::replay::{Extent, Replayer};
 
 /// Checks evidence by computing the work again, on this machine's devices.
 ///
 /// # Errors
 /// A file that cannot be read or is not what it should be. Devices that are missing or fail give an
 /// inconclusive verdict instead.
-pub fn execute(_config: &ValidatorConfig, _args: &VerifyArgs) -> anyhow::Result<Exit> {
-    Err(Failure::new(Exit::Internal, "this build has no devices").into())
+pub fn execute(config: &ValidatorConfig, args: &VerifyArgs) -> anyhow::Result<Exit> {
+    let unchecked: UncheckedChallenge = file::read(&args.challenge, "challenge")?;
+    let challenge = Challenge::try_from(unchecked).map_err(|error| {
+        let path = args.challenge.display();
+        Failure::new(Exit::Data, format!("{path}: the challenge breaks rule {}: {error}", error.code()))
+    })?;
+    let evidence: Evidence = file::read(&args.evidence, "evidence")?;
+    let drawn = args.sampled_iterations.unwrap_or(config.policy.sampled_iterations);
+    let extent = extent(args.mode, &challenge, drawn)?;
+    let result = judge(config, &challenge, &evidence, &extent);
+    let verdict = sum_up(&challenge, args.mode.into(), &extent, result.err());
+    if args.json {
+        print(&serde_json::to_string_pretty(&verdict)?)?;
+    } else {
+        print(&verdict::text(&verdict, &Screen::stdout()))?;
+        if evidence.signature.is_none() {
+            print("The evidence is not signed: the verdict says that the work is right, not whose it is.")?;
+        }
+    }
+    Ok(verdict.outcome.into())
+}
+
+fn extent(mode: VerifyMode, challenge: &Challenge, drawn: u32) -> Result<Extent, EntropyError> {
+    match mode {
+        VerifyMode::Replay => Ok(Extent::Everything),
+        VerifyMode::ReplaySample => {
+            let draw = |_| draw::iterations(challenge.iterations(), drawn.max(1), &mut OsEntropy);
+            Ok(Extent::Sampled(challenge.shares().iter().map(draw).collect::<Result<_, _>>()?))
+        }
+    }
+}
+
+/// The checksums, the signature where there is one, then the work itself.
+fn judge(config: &ValidatorConfig, challenge: &Challenge, evidence: &Evidence, extent: &Extent) -> Result<(), Reason> {
+    evidence.check(challenge).map_err(|error| commitment_reason(&error))?;
+    if let Some(signature) = &evidence.signature {
+        let message = commitment_message(&work_key(challenge), &evidence.checksum);
+        if !identity::verify(&challenge.fields().miner_key, &message, signature) {
+            let detail = "it does not hold for the challenge's miner_key";
+            return Err(Reason::new(ReasonCode::CommitmentSignature, detail));
+        }
+    }
+    let ours = |error: &dyn std::error::Error| Reason::new(ReasonCode::ValidatorDevices, error.to_string());
+    // Devices are named for this run alone.
+    let chosen = choose(&config.devices.host(&challenge.fields().validator_key)).map_err(|error| ours(&error))?;
+    let replayer = Replayer::new(chosen.host).map_err(|error| ours(&error))?;
+    let handle = Handle::default();
+    let passes = |index: usize| match extent {
+        Extent::Everything => u64::from(challenge.iterations()),
+        Extent::Sampled(drawn) => drawn[index].len() as u64,
+    };
+    let slots = challenge.shares().iter().enumerate().map(|(index, s)| u64::from(s.count) * passes(index)).sum();
+    progress::watch("replay", slots, &handle, || replayer.replay(challenge, evidence, extent, &handle))
+}
+
+fn sum_up(challenge: &Challenge, mode: Mode, extent: &Extent, reason: Option<Reason>) -> Verdict {
+    let checked = match extent {
+        Extent::Everything => challenge.iterations(),
+        Extent::Sampled(drawn) => drawn.iter().map(|d| d.len() as u32).min().unwrap_or(0),
+    };
+    Findings {
+        challenge,
+        inventory: &Inventory::default(),
+        mode: Some(mode),
+        iterations_checked: if reason.is_none() { checked } else { 0 },
+        work_time: None,
+        probe: None,
+        samples: 0,
+        segments: 0,
+        claimed: Vec::new(),
+        claimed_whole: None,
+        round_trip: None,
+        reasons: reason.into_iter().collect(),
+        unix_seconds: unix_seconds(),
+    }
+    .verdict()
 }

@@ -1,0 +1,164 @@
+//! One device's pass, done with or without a lie, and the validator's own check of samples that a test chooses.
+
+use std::sync::Arc;
+
+use assay_shared::compute::device::{Device, Handle};
+use assay_shared::compute::open::{AuditedPass, SamplePlan};
+use assay_shared::compute::run::ShareTask;
+use assay_shared::message::{OpenItem, OpenWhat, OpeningsChunk, OpeningsPart};
+use assay_shared::verdict::Reason;
+use assay_shared::work::commitment::Evidence;
+use assay_shared::work::keys::parents;
+use assay_shared::work::opening::Sample;
+use assay_shared::work::{
+    Answer, Challenge, ChallengeId, DeviceId, Digest, Nonce, Probe, ProbeSeed, PublicKey, Root, Share,
+    UncheckedChallenge, UncheckedProbe, reference,
+};
+use assay_validator::verify::check::{Bound, Collector};
+
+use crate::dishonest::{LyingDevice, SLOT_BYTES, SharedLies, WorkLie};
+
+/// The matrix size.
+const N: u32 = 256;
+/// The device's id.
+const DEVICE: DeviceId = DeviceId([3; 16]);
+
+/// A device with its pass, and all that binds it.
+pub struct Audited {
+    device: LyingDevice,
+    task: ShareTask,
+    digests: Vec<Digest>,
+    bound: Bound,
+}
+
+impl Audited {
+    /// A pass of so many slots of n = 256, the same for the same count.
+    ///
+    /// # Panics
+    /// When the device fails.
+    #[must_use]
+    pub fn new(count: u32, lie: Option<WorkLie>) -> Self {
+        let lies = SharedLies::default();
+        if let Some(lie) = lie {
+            lies.in_work(lie);
+        }
+        let mut device = LyingDevice::new(DEVICE, u64::from(count) * SLOT_BYTES, lies);
+        let challenge = challenge(count);
+        let task = ShareTask::of(&challenge).remove(0);
+        let worked = task.run_pass(&mut device, 0, &Root::BEFORE_FIRST, &Handle::default());
+        let (root, digests) = worked.expect("the device computes");
+        let probe = UncheckedProbe { seed: ProbeSeed([6; 32]), walks: 64, steps: 1, rounds: 1 };
+        let probe = Probe::try_from(probe).expect("a probe within its bounds");
+        let bound = Bound {
+            evidence: Arc::new(Evidence::assemble(&challenge, vec![vec![root]])),
+            answer: Arc::new(Answer::assemble(&challenge, &probe, vec![vec![Digest([0; 32])]])),
+            challenge: Arc::new(challenge),
+            probe,
+        };
+        Self { device, task, digests, bound }
+    }
+
+    /// How many slots there are.
+    #[must_use]
+    pub const fn count(&self) -> u32 {
+        self.task.share.count
+    }
+
+    /// The earlier and the previous slot of a product.
+    #[must_use]
+    pub fn parents(&self, u: u32) -> (u32, u32) {
+        parents(&self.task.pass(0, &Root::BEFORE_FIRST).key, u)
+    }
+
+    /// Opens samples as the miner does and checks them as the validator does.
+    ///
+    /// # Errors
+    /// The validator's reason.
+    ///
+    /// # Panics
+    /// When the device opens nothing.
+    pub fn check(&mut self, samples: Vec<Sample>) -> Result<(), Reason> {
+        let challenge = self.bound.challenge.clone();
+        let pass = AuditedPass {
+            challenge: &challenge,
+            device_id: DEVICE,
+            iteration: 0,
+            previous_root: Root::BEFORE_FIRST,
+            root: self.bound.evidence.devices[0].roots[0],
+            slot_digests: &self.digests,
+        };
+        let plan = SamplePlan::new(&mut self.device, &pass, &samples, &Handle::default()).expect("a plan");
+        let opened = (0..plan.len()).map(|i| OpeningsPart::Sample(plan.open(&mut self.device, i).expect("rows")));
+        let digests = OpeningsPart::SlotDigests(self.digests.clone());
+        let parts = std::iter::once(digests).chain(opened).chain([OpeningsPart::End]).collect::<Vec<_>>();
+        let item = OpenItem { device_id: DEVICE, what: OpenWhat::Samples { iteration: 0, samples } };
+        let mut collector = Collector::new(vec![item]);
+        for part in parts {
+            let chunk = OpeningsChunk { challenge_id: challenge.id(), item: 0, part };
+            if let Some(job) = collector.take(chunk, &self.bound)? {
+                return job.run();
+            }
+        }
+        panic!("the last part ends the item");
+    }
+
+    /// The probability that a sample touches a wrong element: the sampled one, or a factor that is a product's.
+    #[must_use]
+    pub fn touched(&mut self) -> f64 {
+        let right: Vec<_> =
+            (0..self.count()).map(|u| 1.0 - self.wrong_elements(u).len() as f64 / SLOT_BYTES as f64).collect();
+        let seen = |u: u32| {
+            let (earlier, previous) = self.parents(u);
+            1.0 - right[u as usize] * right[earlier as usize] * right[previous as usize]
+        };
+        (2..self.count()).map(seen).sum::<f64>() / f64::from(self.count() - 2)
+    }
+
+    /// Row and column of one element that is not what its formula gives.
+    ///
+    /// # Panics
+    /// When all are right.
+    #[must_use]
+    pub fn wrong_element(&mut self, u: u32) -> (u32, u32) {
+        let at = self.wrong_elements(u)[0];
+        (at / N, at % N)
+    }
+
+    /// The elements of a slot that do not follow from what the device holds; leaves count as right.
+    fn wrong_elements(&mut self, u: u32) -> Vec<u32> {
+        if u < 2 {
+            return Vec::new();
+        }
+        let (earlier, previous) = self.parents(u);
+        let [held, earlier, previous] = [u, earlier, previous].map(|slot| self.slot(slot));
+        let mut row = vec![0; N as usize];
+        let mut wrong = Vec::new();
+        for r in 0..N {
+            reference::product_row(&earlier, &previous, N, u, r, &mut row);
+            let held = &held[(r * N) as usize..][..N as usize];
+            wrong.extend((0..N).filter(|&c| held[c as usize] != row[c as usize]).map(|c| r * N + c));
+        }
+        wrong
+    }
+
+    fn slot(&mut self, slot: u32) -> Vec<u8> {
+        let mut bytes = vec![0; SLOT_BYTES as usize];
+        self.device.read(slot, 0, &mut bytes).expect("the slot is resident");
+        bytes
+    }
+}
+
+fn challenge(count: u32) -> Challenge {
+    let unchecked = UncheckedChallenge {
+        version: 1,
+        challenge_id: ChallengeId([1; 16]),
+        nonce: Nonce([2; 32]),
+        validator_key: PublicKey([4; 32]),
+        miner_key: PublicKey([5; 32]),
+        precision: 1,
+        n: N,
+        iterations: 1,
+        shares: vec![Share { device_id: DEVICE, offset: 0, count }],
+    };
+    Challenge::try_from(unchecked).expect("a valid challenge")
+}

@@ -1,0 +1,148 @@
+//! Programs of the workspace as processes that never outlive their test.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// How long a test waits for what has to come: far more than it takes on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+/// How often a process is asked whether it has ended.
+const NAP: Duration = Duration::from_millis(10);
+
+/// A program beside the test's own executable: `cargo build --bins` with the test's profile puts it there.
+///
+/// # Panics
+/// When it is not there: without it the test could only be skipped, and nobody would notice.
+#[must_use]
+pub fn program(name: &str) -> PathBuf {
+    let own = std::env::current_exe().expect("a test knows its executable");
+    let folder = own.ancestors().nth(2).expect("tests are built in target/PROFILE/deps");
+    let path = folder.join(name);
+    assert!(path.is_file(), "{} is missing: run scripts/test, or cargo build --bins first", path.display());
+    path
+}
+
+/// Runs a program to its end, without the environment's own settings.
+///
+/// # Panics
+/// When it cannot be started.
+pub fn run(name: &str, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
+    command(name).args(arguments).output().unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+fn command(name: &str) -> Command {
+    let mut command = Command::new(program(name));
+    let settings = std::env::vars_os().map(|(key, _)| key).filter(|key| key.to_string_lossy().starts_with("ASSAY_"));
+    for key in settings {
+        command.env_remove(key);
+    }
+    command
+}
+
+/// A running program that logs JSON. Dropped, it is killed.
+#[derive(Debug)]
+pub struct Daemon {
+    child: Child,
+    lines: Receiver<String>,
+    seen: Vec<String>,
+}
+
+impl Daemon {
+    /// Starts a program, which is told to log JSON.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn start(name: &str, arguments: &[String]) -> Self {
+        let mut child = command(name)
+            .args(arguments)
+            .args(["--log-format", "json"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        let errors = child.stderr.take().expect("standard error is a pipe");
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            // The thread ends with the pipe, that is with the process; the test may have gone before.
+            for line in BufReader::new(errors).lines().map_while(Result::ok) {
+                let _ = sender.send(line);
+            }
+        });
+        Self { child, lines, seen: Vec::new() }
+    }
+
+    /// Waits for a line of the log whose text contains `part`, and gives it.
+    ///
+    /// # Panics
+    /// When the program ends, or says no such thing for as long as a test waits.
+    pub fn wait_for(&mut self, part: &str) -> Value {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(line) => {
+                    self.seen.push(line.clone());
+                    if line.contains(part) {
+                        return serde_json::from_str(&line).unwrap_or(Value::String(line));
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => panic!("the log never says {part:?}: {:#?}", self.seen),
+                Err(RecvTimeoutError::Disconnected) => panic!("it ended without {part:?}: {:#?}", self.seen),
+            }
+        }
+    }
+
+    /// Sends SIGTERM.
+    ///
+    /// # Panics
+    /// When the process is gone already.
+    pub fn terminate(&mut self) {
+        assert!(self.child.try_wait().expect("a child can be asked").is_none(), "it runs");
+        let id = i32::try_from(self.child.id()).expect("process ids fit");
+        // SAFETY: kill only sends a signal; the child was not waited for, so that the id is still its own.
+        assert_eq!(unsafe { libc::kill(id, libc::SIGTERM) }, 0);
+    }
+
+    /// Waits until the process has ended by itself.
+    ///
+    /// # Panics
+    /// When it does not for as long as a test waits.
+    pub fn wait(&mut self) -> ExitStatus {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("a child can be asked") {
+                return status;
+            }
+            assert!(Instant::now() < until, "it does not end: {:#?}", self.log());
+            std::thread::sleep(NAP);
+        }
+    }
+
+    /// Kills the process.
+    pub fn kill(&mut self) {
+        // Either fails only when it has ended, which is what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// What it has logged so far.
+    pub fn log(&mut self) -> &[String] {
+        self.seen.extend(self.lines.try_iter());
+        &self.seen
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.kill();
+        if std::thread::panicking() {
+            eprintln!("the log of process {}:\n{}", self.child.id(), self.log().join("\n"));
+        }
+    }
+}

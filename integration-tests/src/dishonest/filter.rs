@@ -1,0 +1,59 @@
+//! What stands between a dishonest miner's session and its stream, in both directions.
+
+use std::sync::Mutex;
+
+use assay_shared::message::{MinerMessage, OpenItem, OpeningsPart, ValidatorMessage};
+use assay_shared::work::probe::LINE_BYTES;
+use assay_shared::work::reference;
+use assay_shared::work::segment::{SegmentOpenings, chunk_of};
+use assay_shared::work::tree::CHUNK_BYTES;
+
+use super::lie::{SharedLies, lock};
+
+/// Applies the lies to the messages of one session.
+pub(super) struct Filter {
+    lies: SharedLies,
+    /// What the validator asked to be opened last.
+    items: Mutex<Vec<OpenItem>>,
+}
+
+impl Filter {
+    pub const fn new(lies: SharedLies) -> Self {
+        Self { lies, items: Mutex::new(Vec::new()) }
+    }
+
+    pub fn incoming(&self, message: ValidatorMessage) -> ValidatorMessage {
+        if let ValidatorMessage::Open { items, .. } = &message {
+            lock(&self.items).clone_from(items);
+        }
+        match &mut *lock(&self.lies.incoming) {
+            Some(rewrite) => rewrite(message),
+            None => message,
+        }
+    }
+
+    pub fn outgoing(&self, mut message: MinerMessage) -> Vec<MinerMessage> {
+        if let MinerMessage::OpeningsChunk(chunk) = &mut message
+            && let OpeningsPart::Segment(segment) = &mut chunk.part
+        {
+            self.put_in_false_state(chunk.item, segment);
+        }
+        match &mut *lock(&self.lies.outgoing) {
+            Some(rewrite) => rewrite(message),
+            None => vec![message],
+        }
+    }
+
+    /// Opens the state that was answered, where that was a lie: it leads to the digest answered.
+    fn put_in_false_state(&self, item: u32, segment: &mut SegmentOpenings) {
+        if *lock(&self.lies.opens_true_states) {
+            return;
+        }
+        let device_id = lock(&self.items).get(item as usize).map(|item| item.device_id);
+        let out = device_id.and_then(|id| self.lies.board.out(id, segment.round));
+        if let Some(out) = out {
+            let state_byte = u64::from(segment.walk) * LINE_BYTES as u64;
+            segment.state = reference::open(&out, chunk_of(state_byte), CHUNK_BYTES);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What a dishonest miner can be told to lie about, and what its lies share.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use assay_shared::compute::device::Pass;
+use assay_shared::message::{MinerMessage, ValidatorMessage};
+use assay_shared::work::{DeviceId, RoundKey};
+
+/// How long a device waits for what another one is to show it.
+const BOARD_LIMIT: Duration = Duration::from_secs(30);
+
+/// A lie in the work: the devices hold what it makes, and digests and openings are of what they hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkLie {
+    /// Every twentieth element of a product is left zero.
+    SkipElements,
+    /// The leaves are zeros.
+    ZeroLeaves,
+    /// The leaves are those of the host's other device.
+    OtherLeaves,
+    /// These slots are zeros; the products after them are made from that.
+    ZeroSlots(&'static [u32]),
+    /// Each of two devices does, and commits to, the other one's share.
+    OtherShare,
+    /// Every iteration is the first one again.
+    FirstIterationAgain,
+    /// The memory claimed is not there when it is needed.
+    NoMemory,
+    /// Nothing is wrong, but it takes so long.
+    Slow(Duration),
+}
+
+/// A lie in the probe: what is held is right, what is answered is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProbeLie {
+    /// Other bytes were walked over than those held.
+    OtherMemory,
+    /// The slots from this one on are not in memory: zeros are read in their place.
+    Spilled(u32),
+    /// Every second walk is its neighbour's.
+    MergedWalks,
+    /// No round waits for the digest of the one before: all start as the first.
+    RoundsAtOnce,
+    /// One line of the memory, on the way of walk 0, is read wrong.
+    WrongLine,
+    /// Nothing is wrong, but it takes so long.
+    Slow(Duration),
+}
+
+/// Rewrites what goes out: no message, one, or many in place of one.
+pub type Outgoing = Box<dyn FnMut(MinerMessage) -> Vec<MinerMessage> + Send>;
+/// Rewrites what comes in before the miner's own session sees it.
+pub type Incoming = Box<dyn FnMut(ValidatorMessage) -> ValidatorMessage + Send>;
+
+/// The switches. An honest miner has none set.
+#[derive(Default)]
+pub struct Lies {
+    pub(super) work: Mutex<Option<WorkLie>>,
+    pub(super) probe: Mutex<Option<ProbeLie>>,
+    pub(super) opens_true_states: Mutex<bool>,
+    pub(super) outgoing: Mutex<Option<Outgoing>>,
+    pub(super) incoming: Mutex<Option<Incoming>>,
+    pub(super) board: Board,
+}
+
+impl Lies {
+    /// Lies about the work from the next challenge on.
+    pub fn in_work(&self, lie: WorkLie) {
+        *lock(&self.work) = Some(lie);
+    }
+
+    /// Lies about the probe, and opens the states that go with the lie.
+    pub fn in_probe(&self, lie: ProbeLie) {
+        *lock(&self.probe) = Some(lie);
+    }
+
+    /// Lies about the probe, but opens the states that it should have answered.
+    pub fn in_probe_only(&self, lie: ProbeLie) {
+        *lock(&self.opens_true_states) = true;
+        self.in_probe(lie);
+    }
+
+    /// Rewrites what goes out.
+    pub fn in_what_goes_out(&self, rewrite: impl FnMut(MinerMessage) -> Vec<MinerMessage> + Send + 'static) {
+        *lock(&self.outgoing) = Some(Box::new(rewrite));
+    }
+
+    /// Rewrites what comes in, so that the miner does honestly what it was not asked.
+    pub fn in_what_comes_in(&self, rewrite: impl FnMut(ValidatorMessage) -> ValidatorMessage + Send + 'static) {
+        *lock(&self.incoming) = Some(Box::new(rewrite));
+    }
+
+    /// Switches every lie off.
+    pub fn stop(&self) {
+        *lock(&self.work) = None;
+        *lock(&self.probe) = None;
+        *lock(&self.opens_true_states) = false;
+        *lock(&self.outgoing) = None;
+        *lock(&self.incoming) = None;
+    }
+}
+
+/// What the devices of one host show one another and the filter.
+#[derive(Debug, Default)]
+pub(super) struct Board {
+    passes: Mutex<BTreeMap<DeviceId, Pass>>,
+    shown: Condvar,
+    outs: Mutex<BTreeMap<DeviceId, Vec<(RoundKey, Vec<u8>)>>>,
+}
+
+impl Board {
+    /// Shows a device's pass and waits for another device's.
+    pub fn exchange(&self, device_id: DeviceId, pass: Pass) -> Option<Pass> {
+        let mut passes = lock(&self.passes);
+        passes.insert(device_id, pass);
+        self.shown.notify_all();
+        let alone = |passes: &mut BTreeMap<DeviceId, Pass>| passes.keys().all(|id| *id == device_id);
+        let (passes, _) =
+            self.shown.wait_timeout_while(passes, BOARD_LIMIT, alone).unwrap_or_else(PoisonError::into_inner);
+        passes.iter().find(|(id, _)| **id != device_id).map(|(_, pass)| *pass)
+    }
+
+    /// Notes the states that a device answered a round with; rounds come in order the first time.
+    pub fn note_out(&self, device_id: DeviceId, key: RoundKey, out: Vec<u8>) {
+        let mut outs = lock(&self.outs);
+        let of_device = outs.entry(device_id).or_default();
+        if of_device.iter().all(|(known, _)| *known != key) {
+            of_device.push((key, out));
+        }
+    }
+
+    /// The states that a device answered a round with.
+    pub fn out(&self, device_id: DeviceId, round: u32) -> Option<Vec<u8>> {
+        lock(&self.outs).get(&device_id)?.get(round as usize).map(|(_, out)| out.clone())
+    }
+
+    /// The key that a device's first round had.
+    pub fn first_key(&self, device_id: DeviceId) -> Option<RoundKey> {
+        lock(&self.outs).get(&device_id)?.first().map(|(key, _)| *key)
+    }
+
+    /// Forgets a device's challenge.
+    pub fn clear(&self, device_id: DeviceId) {
+        lock(&self.passes).remove(&device_id);
+        lock(&self.outs).remove(&device_id);
+    }
+}
+
+/// The switches, shared by the devices, the filter and the test.
+pub type SharedLies = Arc<Lies>;
+
+/// A lock that another test's panic does not poison.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

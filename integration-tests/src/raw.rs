@@ -1,0 +1,120 @@
+//! A conversation of bytes: what no program of the workspace would say.
+
+use std::net::SocketAddr;
+
+use assay_shared::identity::Identity;
+use assay_shared::message::{Hello, Inventory, MinerMessage, ValidatorMessage};
+use assay_shared::wire::v1::{SessionRequest, SessionResponse};
+use assay_shared::work::Nonce;
+use prost::Message;
+use prost::bytes::{Buf, BufMut};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::transport::Endpoint;
+use tonic::{Request, Status, Streaming};
+
+/// The path of the call that a miner makes.
+const SESSION: &str = "/assay.v1.SessionService/Session";
+/// Messages that may wait to be sent.
+const WAITING: usize = 64;
+
+/// One stream to a validator, on which anything may be said.
+pub struct RawMiner {
+    said: mpsc::Sender<Vec<u8>>,
+    heard: Streaming<SessionResponse>,
+}
+
+impl RawMiner {
+    /// Opens the stream and says this first: a validator answers the call only then.
+    ///
+    /// # Errors
+    /// What the validator answers the call with, when that is no stream.
+    ///
+    /// # Panics
+    /// When there is no connection.
+    pub async fn open(address: SocketAddr, first: Vec<u8>) -> Result<Self, Status> {
+        let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address makes a URL");
+        let channel = endpoint.connect().await.expect("the validator listens");
+        let mut grpc = tonic::client::Grpc::new(channel);
+        grpc.ready().await.expect("the connection stands");
+        let (said, queue) = mpsc::channel(WAITING);
+        said.send(first).await.expect("the queue is empty");
+        let request = Request::new(ReceiverStream::new(queue));
+        let heard = grpc.streaming(request, PathAndQuery::from_static(SESSION), Bytes).await?.into_inner();
+        Ok(Self { said, heard })
+    }
+
+    /// Says some bytes as one message.
+    pub async fn say(&self, bytes: Vec<u8>) {
+        // A validator that has closed the stream hears nothing more, which the test sees by what it answers.
+        let _ = self.said.send(bytes).await;
+    }
+
+    /// The validator's next message; `None` at the end of the stream, however that came.
+    ///
+    /// # Panics
+    /// When it is none that a miner would understand.
+    pub async fn hear(&mut self) -> Option<ValidatorMessage> {
+        let message = self.heard.message().await.ok().flatten()?;
+        Some(ValidatorMessage::try_from(message).expect("a validator keeps to the protocol"))
+    }
+}
+
+/// A message as its bytes.
+#[must_use]
+pub fn encoded(message: MinerMessage) -> Vec<u8> {
+    SessionRequest::from(message).encode_to_vec()
+}
+
+/// A hello of a miner without devices.
+#[must_use]
+pub fn hello(identity: &Identity) -> Hello {
+    Hello {
+        versions: vec![1],
+        miner_key: identity.public_key(),
+        miner_nonce: Nonce([7; 32]),
+        agent: "a test".into(),
+        inventory: Inventory::default(),
+    }
+}
+
+/// Bytes out, messages in.
+#[derive(Debug, Clone, Copy, Default)]
+struct Bytes;
+
+impl Codec for Bytes {
+    type Encode = Vec<u8>;
+    type Decode = SessionResponse;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl Encoder for Bytes {
+    type Item = Vec<u8>;
+    type Error = Status;
+
+    fn encode(&mut self, item: Vec<u8>, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        out.put_slice(&item);
+        Ok(())
+    }
+}
+
+impl Decoder for Bytes {
+    type Item = SessionResponse;
+    type Error = Status;
+
+    fn decode(&mut self, bytes: &mut DecodeBuf<'_>) -> Result<Option<SessionResponse>, Status> {
+        let bytes = bytes.copy_to_bytes(bytes.remaining());
+        SessionResponse::decode(bytes).map(Some).map_err(|error| Status::internal(error.to_string()))
+    }
+}

@@ -1,0 +1,74 @@
+//! One validator and one miner that may lie.
+
+use assay_shared::verdict::{Mode, ReasonCode};
+
+use crate::dishonest::{Disguise, DishonestMiner, Lies};
+use crate::validator::{Policy, Ruling, TestValidator};
+
+/// The modes that see all of the work, or enough of it.
+pub const REPLAY_AND_AUDIT: [Mode; 2] = [Mode::Replay, Mode::Audit];
+
+/// One validator and one connected miner.
+pub struct Stage {
+    /// The validator.
+    pub validator: TestValidator,
+    /// The miner.
+    pub miner: DishonestMiner,
+}
+
+impl Stage {
+    /// A validator with a policy and a miner with devices that claim so many slots of n = 256.
+    pub async fn new(policy: &Policy, slots: &[u64]) -> Self {
+        let validator = TestValidator::start(policy).await;
+        let miner = DishonestMiner::connect(validator.address, &Disguise::new(slots)).await;
+        validator.wait_for_miner(miner.key, true).await;
+        Self { validator, miner }
+    }
+
+    /// One device, the usual policy.
+    pub async fn with_one_device() -> Self {
+        Self::new(&Policy::default(), &[14]).await
+    }
+
+    /// Two devices of the same size, the usual policy.
+    pub async fn with_two_devices() -> Self {
+        Self::new(&Policy::default(), &[7, 7]).await
+    }
+
+    /// Challenges the miner.
+    ///
+    /// # Panics
+    /// When no challenge is made.
+    pub async fn challenge(&self, mode: Mode) -> Ruling {
+        let ruling = self.validator.challenge(self.miner.key, Some(mode)).await;
+        ruling.unwrap_or_else(|status| panic!("no challenge was made: {status}"))
+    }
+
+    /// The whole of most tests: in each mode the miner passes while it is honest, is caught for `code` while it
+    /// lies, and passes again after.
+    ///
+    /// # Panics
+    /// When one of them is otherwise.
+    pub async fn catches(&self, modes: &[Mode], code: ReasonCode, lie: impl Fn(&Lies)) {
+        for &mode in modes {
+            self.challenge(mode).await.expect_pass();
+            lie(&self.miner.lies);
+            self.challenge(mode).await.expect(code);
+            self.miner.lies.stop();
+            self.challenge(mode).await.expect_pass();
+        }
+    }
+
+    /// As [`Stage::catches`], for a lie that the session ends with.
+    ///
+    /// # Panics
+    /// When one of them is otherwise.
+    pub async fn throws_out(mut self, mode: Mode, code: ReasonCode, lie: impl Fn(&Lies)) {
+        self.challenge(mode).await.expect_pass();
+        lie(&self.miner.lies);
+        self.challenge(mode).await.expect(code);
+        self.validator.wait_for_miner(self.miner.key, false).await;
+        // How the miner learns of it is a race between the goodbye and the end of the stream.
+        let _ = self.miner.ended().await;
+    }
+}

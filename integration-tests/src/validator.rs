@@ -1,0 +1,295 @@
+//! A validator in a folder of its own, and its operator.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use assay_shared::identity::Identity;
+use assay_shared::verdict::{Mode, Outcome, ReasonCode};
+use assay_shared::wire::codec::control_client;
+use assay_shared::wire::mode_code;
+use assay_shared::wire::v1::run_challenge_response::Message;
+use assay_shared::wire::v1::{self, ListMinersRequest, RunChallengeRequest};
+use assay_shared::work::PublicKey;
+use tempfile::TempDir;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status, Streaming};
+
+use crate::daemon::{Daemon, PATIENCE};
+
+/// How often the validator is asked who is connected.
+const NAP: Duration = Duration::from_millis(10);
+
+/// What a test's validator asks: small work, a small probe, deadlines that no busy machine misses.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    /// The matrix size.
+    pub n: u32,
+    /// The slots of a challenge, over all devices.
+    pub max_matrices: u32,
+    /// Passes.
+    pub iterations: u32,
+    /// Iterations that are drawn.
+    pub sampled_iterations: u32,
+    /// Samples of a device and iteration.
+    pub samples: u32,
+    /// Segments of a device.
+    pub segments: u32,
+    /// Steps of each of 64 walks.
+    pub probe_steps: u32,
+    /// How long the work may take.
+    pub commit_deadline_s: u64,
+    /// How long the probe may take.
+    pub probe_deadline_ms: u64,
+    /// How long the openings may take.
+    pub openings_deadline_s: u64,
+    /// How often miners are pinged.
+    pub ping_interval_ms: u64,
+    /// Whether miners are challenged when they connect.
+    pub challenge_on_connect: bool,
+    /// Further flags.
+    pub flags: Vec<String>,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            n: 256,
+            max_matrices: 12,
+            iterations: 1,
+            sampled_iterations: 1,
+            samples: 128,
+            segments: 32,
+            probe_steps: 8,
+            commit_deadline_s: 60,
+            probe_deadline_ms: 60_000,
+            openings_deadline_s: 60,
+            ping_interval_ms: 1000,
+            challenge_on_connect: false,
+            flags: Vec::new(),
+        }
+    }
+}
+
+impl Policy {
+    fn flags(&self) -> Vec<String> {
+        let mut flags: Vec<String> = [
+            "--backend=cpu --cpu-devices=1 --cpu-memory=8MiB --cpu-threads=1".to_owned(),
+            format!("--challenge-on-connect={} --challenge-interval-s=0", self.challenge_on_connect),
+            format!("--n={} --max-matrices={} --iterations={}", self.n, self.max_matrices, self.iterations),
+            format!("--sampled-iterations={} --samples={}", self.sampled_iterations, self.samples),
+            // 64 walks of 8 steps read 32 KiB a round: 10 ms at 10 MB/s are three rounds.
+            format!("--segments={} --probe-walks=64 --probe-steps={}", self.segments, self.probe_steps),
+            "--probe-target-ms=10 --probe-expect-gb-per-s=0.01".to_owned(),
+            format!("--probe-deadline-ms={}", self.probe_deadline_ms),
+            format!("--commit-deadline-s={}", self.commit_deadline_s),
+            format!("--openings-deadline-s={}", self.openings_deadline_s),
+            format!("--ping-interval-ms={} --log=info", self.ping_interval_ms),
+        ]
+        .iter()
+        .flat_map(|flags| flags.split(' ').map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+        flags.extend(self.flags.iter().cloned());
+        flags
+    }
+}
+
+/// A running validator. Dropped, it is gone, and its folder with it.
+#[derive(Debug)]
+pub struct TestValidator {
+    /// Where miners connect to.
+    pub address: SocketAddr,
+    /// Its public key.
+    pub key: PublicKey,
+    /// Its socket for commands.
+    pub socket: PathBuf,
+    /// The running program.
+    pub daemon: Daemon,
+    flags: Vec<String>,
+    /// Kept for as long as the program needs it.
+    folder: TempDir,
+}
+
+impl TestValidator {
+    /// Starts one on a port that the system chooses.
+    ///
+    /// # Panics
+    /// When it does not come up.
+    pub async fn start(policy: &Policy) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (socket, key_file) = (folder.path().join("run/control.sock"), folder.path().join("validator.key"));
+        let key = Identity::load_or_create(&key_file).expect("a key").public_key();
+        let mut flags = vec!["serve".to_owned()];
+        flags.extend(policy.flags());
+        flags.push(format!("--control-socket={}", socket.display()));
+        flags.push(format!("--key-file={}", key_file.display()));
+        let (daemon, address) = serve(&flags, "127.0.0.1:0");
+        let validator = Self { address, key, socket, daemon, flags, folder };
+        validator.wait_for_socket().await;
+        validator
+    }
+
+    /// Starts the program again, once it has ended, as the same validator at the same address.
+    ///
+    /// # Panics
+    /// When it still runs, or does not come up.
+    pub async fn restart(&mut self) {
+        self.daemon.wait();
+        (self.daemon, self.address) = serve(&self.flags, &self.address.to_string());
+        self.wait_for_socket().await;
+    }
+
+    /// A file in the validator's folder.
+    #[must_use]
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    async fn wait_for_socket(&self) {
+        let until = Instant::now() + PATIENCE;
+        while self.connect().await.is_err() {
+            assert!(Instant::now() < until, "the validator serves its socket");
+            tokio::time::sleep(NAP).await;
+        }
+    }
+
+    async fn connect(&self) -> Result<Channel, tonic::transport::Error> {
+        Endpoint::from_shared(format!("unix://{}", self.socket.display()))?.connect().await
+    }
+
+    async fn operator(&self) -> v1::control_service_client::ControlServiceClient<Channel> {
+        control_client(self.connect().await.expect("the validator serves its socket"))
+    }
+
+    /// The miners that are connected.
+    ///
+    /// # Panics
+    /// When the validator does not say.
+    pub async fn miners(&self) -> Vec<v1::ConnectedMiner> {
+        let answer = self.operator().await.list_miners(ListMinersRequest {}).await;
+        answer.expect("the validator lists its miners").into_inner().miners
+    }
+
+    /// Waits until a miner is connected, or until it is not.
+    ///
+    /// # Panics
+    /// When that does not come.
+    pub async fn wait_for_miner(&self, key: PublicKey, connected: bool) {
+        let until = Instant::now() + PATIENCE;
+        while self.miners().await.iter().any(|miner| miner.miner_key == key.0) != connected {
+            assert!(Instant::now() < until, "miner {key} is not as waited for: connected = {connected}");
+            tokio::time::sleep(NAP).await;
+        }
+    }
+
+    /// Challenges a miner, in the mode of the policy when none is given, and waits for the verdict.
+    ///
+    /// # Errors
+    /// What the validator answers when it makes no challenge, or gives no verdict.
+    ///
+    /// # Panics
+    /// When the validator does not serve its socket.
+    pub async fn challenge(&self, key: PublicKey, mode: Option<Mode>) -> Result<Ruling, Status> {
+        self.ask(key, mode).await?.ruling().await
+    }
+
+    /// Challenges a miner as `request` says, and waits for the verdict.
+    ///
+    /// # Errors
+    /// As [`TestValidator::challenge`].
+    ///
+    /// # Panics
+    /// As [`TestValidator::challenge`].
+    pub async fn run(&self, request: RunChallengeRequest) -> Result<Ruling, Status> {
+        let updates = self.operator().await.run_challenge(request).await?.into_inner();
+        RunningChallenge(updates).ruling().await
+    }
+
+    /// Challenges a miner, and does not wait.
+    ///
+    /// # Errors
+    /// What the validator answers when it makes no challenge.
+    ///
+    /// # Panics
+    /// When the validator does not serve its socket.
+    pub async fn ask(&self, key: PublicKey, mode: Option<Mode>) -> Result<RunningChallenge, Status> {
+        let request =
+            RunChallengeRequest { miner_key: key.0.to_vec(), mode: mode_code(mode), ..RunChallengeRequest::default() };
+        Ok(RunningChallenge(self.operator().await.run_challenge(request).await?.into_inner()))
+    }
+}
+
+/// A challenge whose verdict is still to come.
+#[derive(Debug)]
+pub struct RunningChallenge(Streaming<v1::RunChallengeResponse>);
+
+impl RunningChallenge {
+    /// Waits for the verdict.
+    ///
+    /// # Errors
+    /// Why there is none.
+    ///
+    /// # Panics
+    /// When nothing comes for as long as a test waits.
+    pub async fn ruling(mut self) -> Result<Ruling, Status> {
+        let mut phases = Vec::new();
+        loop {
+            let update = tokio::time::timeout(2 * PATIENCE, self.0.message()).await.expect("something comes")?;
+            match update.and_then(|update| update.message) {
+                Some(Message::Verdict(verdict)) => return Ok(Ruling { verdict, phases }),
+                Some(Message::Phase(phase)) => phases.push(phase),
+                Some(Message::Progress(_)) => {}
+                None => return Err(Status::new(Code::Unavailable, "the validator gave no verdict")),
+            }
+        }
+    }
+}
+
+/// Starts the program; it says where it listens.
+fn serve(flags: &[String], listen: &str) -> (Daemon, SocketAddr) {
+    let mut arguments = flags.to_vec();
+    arguments.push(format!("--listen={listen}"));
+    let mut daemon = Daemon::start("assay-validator", &arguments);
+    let line = daemon.wait_for("listening");
+    let address = line["address"].as_str().and_then(|address| address.parse().ok());
+    (daemon, address.unwrap_or_else(|| panic!("no address in {line}")))
+}
+
+/// A verdict as the operator gets it, and the phases that led to it.
+#[derive(Debug, Clone)]
+pub struct Ruling {
+    /// The verdict.
+    pub verdict: v1::Verdict,
+    /// What the challenge went through.
+    pub phases: Vec<String>,
+}
+
+impl Ruling {
+    /// Requires a pass.
+    ///
+    /// # Panics
+    /// When it is none.
+    pub fn expect_pass(&self) -> &Self {
+        assert_eq!(self.verdict.outcome(), v1::Outcome::Pass, "an honest run passes: {:#?}", self.verdict.reasons);
+        assert!(self.verdict.reasons.is_empty());
+        self
+    }
+
+    /// Requires this one reason, its class, and the outcome that goes with it.
+    ///
+    /// # Panics
+    /// When it is another.
+    pub fn expect(&self, code: ReasonCode) -> &Self {
+        let reasons: Vec<_> = self.verdict.reasons.iter().map(|r| (r.code.as_str(), r.class.as_str())).collect();
+        let (expected, given) = ([(code.name(), code.class().name())], &self.verdict.reasons);
+        assert_eq!(reasons, expected, "it deserves another reason: {given:#?}");
+        let outcome = if code.class().fails() { Outcome::Fail } else { Outcome::Inconclusive };
+        let found = match self.verdict.outcome() {
+            v1::Outcome::Fail => Outcome::Fail,
+            v1::Outcome::Inconclusive => Outcome::Inconclusive,
+            other => panic!("{other:?} with reasons {given:#?}"),
+        };
+        assert_eq!(found, outcome, "{given:#?}");
+        self
+    }
+}

@@ -1,0 +1,80 @@
+//! Work that was not done, or done on the wrong bytes: by replay the root differs, by audit an element or a leaf.
+
+use assay_integration_tests::dishonest::WorkLie;
+use assay_integration_tests::stage::Stage;
+use assay_integration_tests::validator::Policy;
+use assay_shared::verdict::{Mode, ReasonCode};
+
+/// What a lie is caught for by replay and by audit.
+async fn caught(stage: &Stage, lie: WorkLie, audit: ReasonCode) {
+    stage.catches(&[Mode::Replay], ReasonCode::RootMismatch, |lies| lies.in_work(lie)).await;
+    stage.catches(&[Mode::Audit], audit, |lies| lies.in_work(lie)).await;
+}
+
+/// Of a sample 14 % touch one of them: 128 samples miss all with a probability of 2⁻²⁷.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_twentieth_of_the_elements_left_out() {
+    caught(&Stage::with_one_device().await, WorkLie::SkipElements, ReasonCode::AuditElement).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leaves_of_zeros() {
+    caught(&Stage::with_one_device().await, WorkLie::ZeroLeaves, ReasonCode::AuditLeaf).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_leaves_of_another_device() {
+    caught(&Stage::with_two_devices().await, WorkLie::OtherLeaves, ReasonCode::AuditLeaf).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_shares_of_two_devices_swapped() {
+    caught(&Stage::with_two_devices().await, WorkLie::OtherShare, ReasonCode::AuditLeaf).await;
+}
+
+/// Wherever in the chain it is. An audit of 128 samples over 10 products misses one slot, even one that no other
+/// uses, with a probability of 2⁻¹⁹.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_of_zeros() {
+    let stage = Stage::with_one_device().await;
+    for slot in [&[2][..], &[5], &[11]] {
+        caught(&stage, WorkLie::ZeroSlots(slot), ReasonCode::AuditElement).await;
+    }
+    caught(&stage, WorkLie::ZeroSlots(&[1]), ReasonCode::AuditLeaf).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_iteration_for_every_iteration() {
+    let policy = Policy { max_matrices: 6, iterations: 3, sampled_iterations: 3, ..Policy::default() };
+    let stage = Stage::new(&policy, &[6]).await;
+    caught(&stage, WorkLie::FirstIterationAgain, ReasonCode::AuditLeaf).await;
+    let lie = WorkLie::FirstIterationAgain;
+    stage.catches(&[Mode::ReplaySample], ReasonCode::RootMismatch, |lies| lies.in_work(lie)).await;
+}
+
+/// One iteration drawn of three: the honest first one is no fault, each other one is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_faked_iteration_is_caught_when_it_is_drawn() {
+    let policy = Policy { max_matrices: 4, iterations: 2, ..Policy::default() };
+    let stage = Stage::new(&policy, &[6]).await;
+    stage.miner.lies.in_work(WorkLie::FirstIterationAgain);
+    let (mut passed, mut caught) = (0, 0);
+    for _ in 0..40 {
+        let ruling = stage.challenge(Mode::ReplaySample).await;
+        if ruling.verdict.reasons.is_empty() {
+            passed += 1;
+        } else {
+            ruling.expect(ReasonCode::RootMismatch);
+            caught += 1;
+        }
+    }
+    // 20 expected of each; all of one kind has a probability of 2⁻³⁹.
+    assert!(passed > 0 && caught > 0, "{passed} passed, {caught} caught");
+}
+
+/// A hello claims memory that is not there when the work needs it: that is no pass, nor is it forged.
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_that_is_not_there_for_the_work() {
+    let stage = Stage::with_one_device().await;
+    stage.catches(&[Mode::Audit], ReasonCode::NotEnoughMemory, |lies| lies.in_work(WorkLie::NoMemory)).await;
+}

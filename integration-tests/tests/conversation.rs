@@ -1,0 +1,342 @@
+//! What is said before and besides the work, and what a validator makes of it.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use assay_integration_tests::dishonest::{Disguise, DishonestMiner, Lies, WorkLie};
+use assay_integration_tests::raw::{RawMiner, encoded, hello};
+use assay_integration_tests::stage::Stage;
+use assay_integration_tests::validator::{Policy, TestValidator};
+use assay_shared::identity::{Identity, SessionTranscript};
+use assay_shared::message::{DeviceClaim, Hello, MinerMessage, RefusedCode, Stop, StopCode, ValidatorMessage, Welcome};
+use assay_shared::verdict::{Mode, ReasonCode};
+use assay_shared::work::DeviceId;
+
+fn identity() -> Identity {
+    Identity::from_seed(&[0x31; 32])
+}
+
+/// Says this first, and gives what a validator refuses it with.
+async fn refused(validator: &TestValidator, first: Vec<u8>) -> (RefusedCode, String) {
+    let mut miner = RawMiner::open(validator.address, first).await.unwrap();
+    let answer = miner.hear().await;
+    assert_eq!(miner.hear().await, None, "the stream ends with a refusal");
+    match answer {
+        Some(ValidatorMessage::Refused(code, detail)) => (code, detail),
+        other => panic!("no refusal but {other:?}"),
+    }
+}
+
+/// The handshake up to the welcome.
+async fn welcomed(validator: &TestValidator, hello: &Hello) -> (RawMiner, Welcome) {
+    let mut miner = RawMiner::open(validator.address, encoded(MinerMessage::Hello(hello.clone()))).await.unwrap();
+    match miner.hear().await {
+        Some(ValidatorMessage::Welcome(welcome)) => (miner, welcome),
+        other => panic!("no welcome but {other:?}"),
+    }
+}
+
+fn proof(hello: &Hello, welcome: &Welcome, signer: &Identity) -> Vec<u8> {
+    let transcript = SessionTranscript {
+        version: welcome.version,
+        validator_key: welcome.validator_key,
+        miner_key: hello.miner_key,
+        nonce: welcome.nonce,
+        miner_nonce: hello.miner_nonce,
+    };
+    encoded(MinerMessage::Proof(signer.sign(&transcript.proof_message())))
+}
+
+/// The whole handshake.
+async fn accepted(validator: &TestValidator) -> RawMiner {
+    let hello = hello(&identity());
+    let (mut miner, welcome) = welcomed(validator, &hello).await;
+    miner.say(proof(&hello, &welcome, &identity())).await;
+    assert!(matches!(miner.hear().await, Some(ValidatorMessage::Accepted(_))));
+    miner
+}
+
+/// The goodbye that a connected miner gets; pings may come before it.
+async fn goodbye(mut miner: RawMiner) -> StopCode {
+    loop {
+        match miner.hear().await {
+            Some(ValidatorMessage::Goodbye(code, _)) => return code,
+            Some(ValidatorMessage::Ping(_)) => {}
+            other => panic!("no goodbye but {other:?}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_version() {
+    let validator = TestValidator::start(&Policy::default()).await;
+    let hello = Hello { versions: vec![7, 9], ..hello(&identity()) };
+    let (code, detail) = refused(&validator, encoded(MinerMessage::Hello(hello))).await;
+    assert_eq!(code, RefusedCode::Version);
+    assert!(detail.contains("[1]") && detail.contains("[7, 9]"), "it names what is spoken: {detail}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn garbage_before_hello() {
+    let validator = TestValidator::start(&Policy::default()).await;
+    let device = |id: u16, free_bytes| DeviceClaim {
+        id: DeviceId(std::array::from_fn(|i| if i < 2 { id.to_be_bytes()[i] } else { 0 })),
+        name: "a device".into(),
+        backend: "test".into(),
+        detail: String::new(),
+        total_bytes: 1 << 20,
+        free_bytes,
+        slots: [4; 8],
+    };
+    let with = |devices| {
+        let mut hello = hello(&identity());
+        hello.inventory.devices = devices;
+        encoded(MinerMessage::Hello(hello))
+    };
+    let cases = [
+        ("bytes of no message", vec![0xff; 64]),
+        ("an empty message", Vec::new()),
+        ("half a hello", encoded(MinerMessage::Hello(hello(&identity())))[..40].to_vec()),
+        ("a message beyond the limit", vec![0; 5 << 20]),
+        ("a pong", encoded(MinerMessage::Pong(1))),
+        ("a proof", encoded(MinerMessage::Proof(identity().sign(b"")))),
+        ("more free memory than there is", with(vec![device(1, 1 << 21)])),
+        ("more devices than a host has", with((0..65).map(|id| device(id, 0)).collect())),
+        ("a device twice", with(vec![device(1, 0), device(1, 0)])),
+    ];
+    for (what, bytes) in cases {
+        let (code, detail) = refused(&validator, bytes).await;
+        assert_eq!(code, RefusedCode::Malformed, "{what}: {detail}");
+    }
+    accepted(&validator).await;
+}
+
+/// Bytes that are no HTTP at all; whoever sends them learns nothing, and the next miner is served.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_of_other_bytes() {
+    let validator = TestValidator::start(&Policy::default()).await;
+    for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 4096], &[0xff; 100_000]] {
+        let mut stream = TcpStream::connect(validator.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        // The other side may close before it has read all.
+        let _ = stream.write_all(bytes);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert!(answer.len() < 200, "{} bytes come back", answer.len());
+    }
+    accepted(&validator).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proof_by_another_key() {
+    let validator = TestValidator::start(&Policy::default()).await;
+    let hello = hello(&identity());
+    let (mut miner, welcome) = welcomed(&validator, &hello).await;
+    assert_eq!(welcome.validator_key, validator.key);
+    miner.say(proof(&hello, &welcome, &Identity::from_seed(&[0x32; 32]))).await;
+    assert!(matches!(miner.hear().await, Some(ValidatorMessage::Refused(RefusedCode::Signature, _))));
+    // The proof of another session holds for that one only.
+    let (_, other) = welcomed(&validator, &hello).await;
+    let (mut miner, _) = welcomed(&validator, &hello).await;
+    miner.say(proof(&hello, &other, &identity())).await;
+    assert!(matches!(miner.hear().await, Some(ValidatorMessage::Refused(RefusedCode::Signature, _))));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn something_else_where_a_proof_is_due() {
+    let validator = TestValidator::start(&Policy::default()).await;
+    let hello = hello(&identity());
+    let (mut miner, _) = welcomed(&validator, &hello).await;
+    miner.say(encoded(MinerMessage::Hello(hello))).await;
+    assert!(matches!(miner.hear().await, Some(ValidatorMessage::Refused(RefusedCode::Malformed, _))));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_not_on_the_list() {
+    let flags = vec![format!("--allowed-miners={}", identity().public_key())];
+    let validator = TestValidator::start(&Policy { flags, ..Policy::default() }).await;
+    let stranger = hello(&Identity::from_seed(&[0x32; 32]));
+    let (code, _) = refused(&validator, encoded(MinerMessage::Hello(stranger))).await;
+    assert_eq!(code, RefusedCode::NotAllowed);
+    accepted(&validator).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_miners_than_the_validator_takes() {
+    let flags = vec!["--max-miners=1".to_owned()];
+    let validator = TestValidator::start(&Policy { flags, ..Policy::default() }).await;
+    let first = accepted(&validator).await;
+    let other = hello(&Identity::from_seed(&[0x32; 32]));
+    let (code, _) = refused(&validator, encoded(MinerMessage::Hello(other))).await;
+    assert_eq!(code, RefusedCode::Full);
+    drop(first);
+    validator.wait_for_miner(identity().public_key(), false).await;
+    accepted(&validator).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn garbage_in_a_session() {
+    let validator = TestValidator::start(&Policy::default()).await;
+    let inventory = hello(&identity()).inventory;
+    let cases = [
+        ("bytes of no message", vec![0xff; 64]),
+        ("a message beyond the limit", vec![0; 5 << 20]),
+        ("a second hello", encoded(MinerMessage::Hello(hello(&identity())))),
+        ("a pong to no ping", encoded(MinerMessage::Pong(77))),
+        ("an inventory out of sequence", encoded(MinerMessage::Inventory(inventory))),
+    ];
+    for (what, bytes) in cases {
+        let miner = accepted(&validator).await;
+        miner.say(bytes).await;
+        assert_eq!(goodbye(miner).await, StopCode::Invalid, "{what}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_broken_in_a_challenge() {
+    let stage = Stage::with_one_device().await;
+    stage.challenge(Mode::Audit).await.expect_pass();
+    stage.miner.lies.in_work(WorkLie::Slow(Duration::from_secs(60)));
+    let breaks = async {
+        while !stage.validator.miners().await.iter().any(|miner| miner.challenged_now) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        stage.miner.vanish();
+    };
+    let (ruling, ()) = tokio::join!(stage.challenge(Mode::Audit), breaks);
+    ruling.expect(ReasonCode::Disconnected);
+    stage.validator.wait_for_miner(stage.miner.key, false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_key_connects_again() {
+    let stage = Stage::with_one_device().await;
+    stage.challenge(Mode::Audit).await.expect_pass();
+    stage.miner.lies.in_work(WorkLie::Slow(Duration::from_secs(60)));
+    let again = async {
+        while !stage.validator.miners().await.iter().any(|miner| miner.challenged_now) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        DishonestMiner::connect(stage.validator.address, &Disguise::new(&[14])).await
+    };
+    let (ruling, second) = tokio::join!(stage.challenge(Mode::Audit), again);
+    ruling.expect(ReasonCode::Disconnected);
+    assert_eq!(second.key, stage.miner.key);
+    stage.challenge(Mode::Audit).await.expect_pass();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_challenge_at_a_time() {
+    let stage = Stage::with_one_device().await;
+    stage.miner.lies.in_work(WorkLie::Slow(Duration::from_secs(1)));
+    let second = async {
+        while !stage.validator.miners().await.iter().any(|miner| miner.challenged_now) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        stage.validator.challenge(stage.miner.key, None).await.unwrap_err()
+    };
+    let (ruling, refused) = tokio::join!(stage.challenge(Mode::Audit), second);
+    ruling.expect_pass();
+    assert_eq!(refused.code(), tonic::Code::FailedPrecondition, "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pings_unanswered() {
+    let stage = Stage::new(&Policy { ping_interval_ms: 400, ..Policy::default() }, &[14]).await;
+    let deaf = |lies: &Lies| {
+        lies.in_work(WorkLie::Slow(Duration::from_secs(60)));
+        lies.in_what_goes_out(|message| match message {
+            MinerMessage::Pong(_) => Vec::new(),
+            other => vec![other],
+        });
+    };
+    stage.throws_out(Mode::Audit, ReasonCode::PeerSilent, deaf).await;
+}
+
+/// A miner may have its reasons; none of them is a pass, none a failure.
+#[tokio::test(flavor = "multi_thread")]
+async fn challenges_declined() {
+    let stage = Stage::with_one_device().await;
+    let codes = [
+        (StopCode::Busy, ReasonCode::MinerBusy),
+        (StopCode::Draining, ReasonCode::MinerDraining),
+        (StopCode::NotEnoughMemory, ReasonCode::NotEnoughMemory),
+        (StopCode::DeviceLost, ReasonCode::DeviceSick),
+        (StopCode::StaleInventory, ReasonCode::StaleInventory),
+        (StopCode::Unsupported, ReasonCode::MinerUnsupported),
+        (StopCode::Internal, ReasonCode::MinerStopped),
+        // Who gives up on a deadline has missed it.
+        (StopCode::Deadline, ReasonCode::CommitmentLate),
+    ];
+    for (code, reason) in codes {
+        let declines = move |lies: &Lies| {
+            lies.in_what_goes_out(move |message| match message {
+                MinerMessage::Commitment(commitment) => vec![MinerMessage::Declined(Stop {
+                    challenge_id: commitment.challenge_id,
+                    code,
+                    detail: "a test".into(),
+                })],
+                MinerMessage::DeviceRoots(_) => Vec::new(),
+                other => vec![other],
+            });
+        };
+        stage.catches(&[Mode::Audit], reason, declines).await;
+    }
+}
+
+/// What the miner's own session declines.
+#[tokio::test(flavor = "multi_thread")]
+async fn challenges_that_do_not_fit_the_miner() {
+    let stage = Stage::with_one_device().await;
+    let cases: [(ReasonCode, fn(&mut assay_shared::message::Offer)); 3] = [
+        (ReasonCode::StaleInventory, |offer| offer.inventory_sequence += 1),
+        (ReasonCode::NotEnoughMemory, |offer| offer.total = 15),
+        (ReasonCode::MinerStopped, |offer| offer.precision = 2),
+    ];
+    for (reason, change) in cases {
+        let asked_otherwise = move |lies: &Lies| {
+            lies.in_what_comes_in(move |mut message| {
+                if let ValidatorMessage::Challenge(offer) = &mut message {
+                    change(offer);
+                }
+                message
+            });
+        };
+        stage.catches(&[Mode::Audit], reason, asked_otherwise).await;
+    }
+}
+
+/// A challenge under way is brought to its end; then the miner says goodbye.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_miner_that_drains_in_a_challenge() {
+    let mut stage = Stage::with_one_device().await;
+    stage.miner.lies.in_work(WorkLie::Slow(Duration::from_millis(500)));
+    let drains = async {
+        while !stage.validator.miners().await.iter().any(|miner| miner.challenged_now) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        stage.miner.drain();
+    };
+    let (ruling, ()) = tokio::join!(stage.challenge(Mode::Replay), drains);
+    ruling.expect_pass();
+    assert_eq!(stage.miner.ended().await, Ok(assay_miner::session::Closed::Drained));
+    stage.validator.wait_for_miner(stage.miner.key, false).await;
+}
+
+/// Openings are not counted, everything else is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_messages() {
+    let stage = Stage::new(&Policy { ping_interval_ms: 60_000, ..Policy::default() }, &[14]).await;
+    let flood = |lies: &Lies| {
+        lies.in_what_goes_out(|message| match message {
+            MinerMessage::Commitment(commitment) => {
+                let id = commitment.challenge_id;
+                let progress = |done_slots| MinerMessage::Progress { challenge_id: id, done_slots, all_slots: 2000 };
+                (0..2000).map(progress).collect()
+            }
+            other => vec![other],
+        });
+    };
+    stage.throws_out(Mode::Audit, ReasonCode::Protocol, flood).await;
+}

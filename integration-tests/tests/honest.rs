@@ -1,0 +1,154 @@
+//! Honest miners pass, in every mode and with every shape of host.
+
+use assay_integration_tests::miner::TestMiner;
+use assay_integration_tests::stage::Stage;
+use assay_integration_tests::validator::{Policy, Ruling, TestValidator};
+use assay_shared::verdict::Mode;
+use assay_shared::wire::v1::RunChallengeRequest;
+
+const MODES: [Mode; 3] = [Mode::Replay, Mode::ReplaySample, Mode::Audit];
+
+/// Passes once in each mode, and gives what the validator found.
+async fn passes(policy: &Policy, devices: u32) -> Vec<Ruling> {
+    let validator = TestValidator::start(policy).await;
+    let miner = TestMiner::start(validator.address, devices, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    let mut rulings = Vec::new();
+    for mode in MODES {
+        let ruling = validator.challenge(miner.key, Some(mode)).await.unwrap();
+        ruling.expect_pass();
+        assert_eq!(ruling.verdict.miner_key, miner.key.0);
+        assert_eq!(ruling.verdict.validator_key, validator.key.0);
+        assert_eq!(ruling.verdict.devices.len(), devices as usize);
+        rulings.push(ruling);
+    }
+    rulings
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_device() {
+    let rulings = passes(&Policy::default(), 1).await;
+    for ruling in &rulings {
+        let whole = ruling.verdict.whole.as_ref().unwrap();
+        assert_eq!((whole.matrices, whole.bytes_held), (12, 10 << 16));
+        assert_eq!(whole.multiply_accumulates_low, 10 << 24);
+        assert!(whole.probe_bytes > 0 && whole.seconds > 0.0 && whole.probe_seconds > 0.0);
+        assert_eq!(whole.segments, 32);
+    }
+    // 5 % of the work wrong passes 128 samples with a probability of 0.95^128.
+    let audit = &rulings[2].verdict;
+    assert_eq!(audit.whole.as_ref().unwrap().samples, 128);
+    let bound = audit.work_bounds.iter().find(|bound| bound.fraction == 0.05).unwrap();
+    assert!((bound.log2_probability - 128.0 * 0.95_f64.log2()).abs() < 1e-9, "{bound:?}");
+    assert!(rulings[0].verdict.work_bounds.is_empty(), "a replay leaves nothing to chance");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_devices() {
+    let rulings = passes(&Policy::default(), 2).await;
+    let matrices: Vec<_> = rulings[0].verdict.devices.iter().map(|d| d.work.as_ref().unwrap().matrices).collect();
+    assert_eq!(matrices, [6, 6]);
+}
+
+/// The validator has one device of its own, and replays what three did.
+#[tokio::test(flavor = "multi_thread")]
+async fn three_devices_replayed_on_one() {
+    passes(&Policy { max_matrices: 15, ..Policy::default() }, 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn devices_of_uneven_weights() {
+    let stage = Stage::new(&Policy { max_matrices: 22, ..Policy::default() }, &[5, 9, 20]).await;
+    for mode in MODES {
+        let ruling = stage.challenge(mode).await;
+        let devices = &ruling.expect_pass().verdict.devices;
+        let matrices: Vec<_> = devices.iter().map(|d| d.work.as_ref().unwrap().matrices).collect();
+        // 22 · 5/34, 22 · 9/34 and 22 · 20/34, the one left over to the largest remainder.
+        assert_eq!(matrices, [3, 6, 13]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_iterations_of_which_one_is_checked() {
+    let rulings = passes(&Policy { iterations: 3, ..Policy::default() }, 2).await;
+    let checked: Vec<_> = rulings.iter().map(|r| r.verdict.iterations_checked).collect();
+    assert_eq!(checked, [3, 1, 1]);
+    assert!(!rulings[2].verdict.iteration_bounds.is_empty());
+}
+
+/// The audit asks for the early iterations too, which the miner computes again.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_audit_of_early_iterations() {
+    let rulings = passes(&Policy { iterations: 3, sampled_iterations: 3, ..Policy::default() }, 2).await;
+    assert_eq!(rulings[2].verdict.iterations_checked, 3);
+    assert!(rulings[2].verdict.iteration_bounds.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn larger_matrices() {
+    passes(&Policy { n: 512, max_matrices: 6, ..Policy::default() }, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_operator_asks_for_counts_more_than_the_policy() {
+    let validator = TestValidator::start(&Policy::default()).await;
+    let miner = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    let request =
+        RunChallengeRequest { n: Some(512), iterations: Some(2), samples: Some(40), ..RunChallengeRequest::default() };
+    let ruling = validator.run(request).await.unwrap();
+    let verdict = &ruling.expect_pass().verdict;
+    assert_eq!((verdict.n, verdict.iterations), (512, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disconnect_between_challenges() {
+    let validator = TestValidator::start(&Policy::default()).await;
+    let mut miner = TestMiner::start(validator.address, 2, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    let before = validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap();
+    miner.daemon.kill();
+    validator.wait_for_miner(miner.key, false).await;
+    miner.restart();
+    validator.wait_for_miner(miner.key, true).await;
+    let after = validator.challenge(miner.key, Some(Mode::Replay)).await.unwrap();
+    let ids = |ruling: &Ruling| -> Vec<_> {
+        ruling.expect_pass().verdict.devices.iter().map(|device| device.device_id.clone()).collect()
+    };
+    assert_eq!(ids(&before), ids(&after), "devices keep their names over a restart");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_miners_at_once() {
+    let validator = TestValidator::start(&Policy::default()).await;
+    let miners = [TestMiner::start(validator.address, 1, &[]), TestMiner::start(validator.address, 2, &[])];
+    for miner in &miners {
+        validator.wait_for_miner(miner.key, true).await;
+    }
+    let [first, second] = &miners;
+    let (first, second) = tokio::join!(
+        validator.challenge(first.key, Some(Mode::Replay)),
+        validator.challenge(second.key, Some(Mode::Audit)),
+    );
+    assert_eq!(first.unwrap().expect_pass().verdict.devices.len(), 1);
+    assert_eq!(second.unwrap().expect_pass().verdict.devices.len(), 2);
+    let unnamed = validator.run(RunChallengeRequest::default()).await.unwrap_err();
+    assert_eq!(unnamed.code(), tonic::Code::InvalidArgument, "{unnamed}");
+}
+
+/// Nobody asks: the miner is challenged as it connects, and the verdict goes into the log.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_challenge_on_connect() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("verdicts.jsonl");
+    let flags = vec![format!("--verdict-log={}", log.display()), "--mode=audit".into()];
+    let mut policy = Policy { flags, ..Policy::default() };
+    policy.challenge_on_connect = true;
+    let mut validator = TestValidator::start(&policy).await;
+    let miner = TestMiner::start(validator.address, 1, &[]);
+    validator.daemon.wait_for("\"pass\"");
+    let text = std::fs::read_to_string(&log).unwrap();
+    let verdict: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    assert_eq!(verdict["outcome"], "pass");
+    assert_eq!(verdict["miner_key"], miner.key.to_string());
+}

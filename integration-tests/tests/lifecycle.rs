@@ -1,0 +1,131 @@
+//! Daemons that start, drain, stop, come back, and refuse.
+
+use assay_integration_tests::daemon;
+use assay_integration_tests::miner::TestMiner;
+use assay_integration_tests::validator::{Policy, TestValidator};
+use assay_shared::verdict::{Mode, ReasonCode};
+use assay_shared::work::PublicKey;
+
+/// Work of some seconds, of which an audit looks at one iteration.
+fn long_work() -> Policy {
+    Policy { iterations: 1500, ..Policy::default() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_miner_drains_at_once() {
+    let validator = TestValidator::start(&Policy::default()).await;
+    let mut miner = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    miner.daemon.terminate();
+    assert_eq!(miner.daemon.wait().code(), Some(0));
+    validator.wait_for_miner(miner.key, false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_miner_ends_its_challenge_before_it_drains() {
+    let validator = TestValidator::start(&long_work()).await;
+    let mut miner = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    let key = miner.key;
+    let terminates = async {
+        tokio::task::block_in_place(|| {
+            miner.daemon.wait_for("working");
+            miner.daemon.terminate();
+        });
+    };
+    let (ruling, ()) = tokio::join!(validator.challenge(key, Some(Mode::Audit)), terminates);
+    ruling.unwrap().expect_pass();
+    assert_eq!(miner.daemon.wait().code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_validator_drains_at_once_and_takes_its_socket_with_it() {
+    let mut validator = TestValidator::start(&Policy::default()).await;
+    let miner = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    validator.daemon.terminate();
+    assert_eq!(validator.daemon.wait().code(), Some(0));
+    assert!(!validator.socket.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_validator_ends_its_challenges_before_it_drains() {
+    let mut validator = TestValidator::start(&long_work()).await;
+    let mut miner = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    let challenge = validator.ask(miner.key, Some(Mode::Audit)).await.unwrap();
+    miner.daemon.wait_for("working");
+    validator.daemon.terminate();
+    challenge.ruling().await.unwrap().expect_pass();
+    assert_eq!(validator.daemon.wait().code(), Some(0));
+}
+
+/// What is not over when the time to drain is: that is nobody's failure.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_validator_that_may_not_wait_stops_its_challenges() {
+    let policy = Policy { iterations: 30_000, flags: vec!["--drain-timeout-s=0".into()], ..Policy::default() };
+    let mut validator = TestValidator::start(&policy).await;
+    let mut miner = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    let challenge = validator.ask(miner.key, Some(Mode::Audit)).await.unwrap();
+    miner.daemon.wait_for("working");
+    validator.daemon.terminate();
+    challenge.ruling().await.unwrap().expect(ReasonCode::ValidatorDraining);
+    assert_eq!(validator.daemon.wait().code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_miner_comes_back_when_its_validator_does() {
+    let mut validator = TestValidator::start(&Policy::default()).await;
+    let miner = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    // Once by its own wish, once without a word.
+    validator.daemon.terminate();
+    validator.restart().await;
+    validator.wait_for_miner(miner.key, true).await;
+    validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    validator.daemon.kill();
+    validator.restart().await;
+    validator.wait_for_miner(miner.key, true).await;
+    validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_miner_serves_the_validator_that_it_is_told_to_and_no_other() {
+    let validator = TestValidator::start(&Policy::default()).await;
+    let pinned = format!("--validator-key={}", validator.key);
+    let right = TestMiner::start(validator.address, 1, &[&pinned]);
+    validator.wait_for_miner(right.key, true).await;
+    let other = PublicKey([0x42; 32]);
+    let mut wrong = TestMiner::start(validator.address, 1, &[&format!("--validator-key={other}")]);
+    assert_eq!(wrong.daemon.wait().code(), Some(78), "only its operator can mend that");
+    let said = wrong.daemon.log().join("\n");
+    assert!(said.contains(&validator.key.to_string()) && said.contains(&other.to_string()), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_miner_that_is_not_on_the_list_ends() {
+    let flags = vec![format!("--allowed-miners={}", PublicKey([0x42; 32]))];
+    let validator = TestValidator::start(&Policy { flags, ..Policy::default() }).await;
+    let mut miner = TestMiner::start(validator.address, 1, &[]);
+    assert_eq!(miner.daemon.wait().code(), Some(78));
+    assert!(miner.daemon.log().join("\n").contains("not on the validator's list"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_taken_is_not_taken_over() {
+    let validator = TestValidator::start(&Policy::default()).await;
+    let folder = tempfile::tempdir().unwrap();
+    let key = format!("--key-file={}", folder.path().join("key").display());
+    let taken = format!("--control-socket={}", validator.socket.display());
+    let free = format!("--control-socket={}", folder.path().join("sock").display());
+    let same = format!("--listen={}", validator.address);
+    let cheap = "--backend=cpu --cpu-memory=8MiB --cpu-threads=1 --mode=audit";
+    for (listen, socket) in [("--listen=127.0.0.1:0", &taken), (&same, &free)] {
+        let arguments = ["serve", listen, socket, &key].into_iter().chain(cheap.split(' '));
+        let second = daemon::run("assay-validator", arguments);
+        assert_eq!(second.status.code(), Some(74), "{}", String::from_utf8_lossy(&second.stderr));
+    }
+    assert!(validator.miners().await.is_empty(), "the first one serves on");
+}
