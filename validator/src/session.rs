@@ -14,7 +14,7 @@ use assay_shared::verdict::{Mode, Reason, ReasonCode, Verdict};
 use assay_shared::work::{ChallengeId, Nonce, PublicKey, Signature};
 
 use crate::entropy::Entropy;
-use crate::issue::{IssueError, issue};
+use crate::issue::{IssueError, check_draws, issue};
 use crate::policy::Policy;
 use crate::run::{Run, RunAction, SentAt};
 use crate::verify::check::{Bound, CheckJob};
@@ -262,6 +262,7 @@ impl Session {
                 if estimate.is_some_and(|time| time <= policy.replay_budget) { Mode::Replay } else { Mode::Audit }
             }
         };
+        check_draws(policy, mode, &issued.challenge)?;
         let (mut run, actions) =
             Run::start(policy.clone(), mode, issued, inventory.clone(), context.unix_seconds, context.now);
         run.round_trip = self.pings.least();

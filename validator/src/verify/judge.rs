@@ -97,8 +97,13 @@ impl Findings<'_> {
         self.timed(whole)
     }
 
-    /// Puts the times in, and what was not shown in that time out.
+    /// Puts the times in, and what was not shown out: after a failure nothing was.
     fn timed(&self, mut work: Work) -> Work {
+        if !self.reasons.is_empty() {
+            let seconds = self.work_time.map_or(0.0, |t| t.as_secs_f64());
+            let probe_seconds = self.probe.and_then(|(_, time)| time).map_or(0.0, |t| t.as_secs_f64());
+            return Work { seconds, probe_seconds, claimed_seconds: work.claimed_seconds, ..Work::default() };
+        }
         match self.work_time.map(|t| t.as_secs_f64()) {
             Some(seconds) if seconds > 0.0 => {
                 work.seconds = seconds;
