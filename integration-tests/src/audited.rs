@@ -105,7 +105,8 @@ impl Audited {
     /// The probability that a sample touches a wrong element: the sampled one, or a factor that is a product's.
     #[must_use]
     pub fn touched(&mut self) -> f64 {
-        let right: Vec<_> = (0..self.count()).map(|u| 1.0 - self.wrong_elements(u).len() as f64 / SLOT_BYTES as f64).collect();
+        let right: Vec<_> =
+            (0..self.count()).map(|u| 1.0 - self.wrong_elements(u).len() as f64 / SLOT_BYTES as f64).collect();
         let seen = |u: u32| {
             let (earlier, previous) = self.parents(u);
             1.0 - right[u as usize] * right[earlier as usize] * right[previous as usize]

@@ -2,7 +2,7 @@
 
 use assay_shared::verdict::{Mode, ReasonCode};
 
-use crate::dishonest::{DishonestMiner, Disguise, Lies};
+use crate::dishonest::{Disguise, DishonestMiner, Lies};
 use crate::validator::{Policy, Ruling, TestValidator};
 
 /// The modes that see all of the work, or enough of it.

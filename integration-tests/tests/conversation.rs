@@ -4,14 +4,12 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use assay_integration_tests::dishonest::{DishonestMiner, Disguise, Lies, WorkLie};
+use assay_integration_tests::dishonest::{Disguise, DishonestMiner, Lies, WorkLie};
 use assay_integration_tests::raw::{RawMiner, encoded, hello};
 use assay_integration_tests::stage::Stage;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_shared::identity::{Identity, SessionTranscript};
-use assay_shared::message::{
-    DeviceClaim, Hello, MinerMessage, RefusedCode, Stop, StopCode, ValidatorMessage, Welcome,
-};
+use assay_shared::message::{DeviceClaim, Hello, MinerMessage, RefusedCode, Stop, StopCode, ValidatorMessage, Welcome};
 use assay_shared::verdict::{Mode, ReasonCode};
 use assay_shared::work::DeviceId;
 

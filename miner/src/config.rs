@@ -81,9 +81,6 @@ pub struct RawConfig {
 /// The settings that matter without a connection: the key, the devices and the log.
 #[derive(Debug, Clone, Args)]
 pub struct LocalFlags {
-    /// The file with the miner's secret key, made on first use
-    #[arg(long, value_name = "FILE", default_value_os_t = paths::state_file("miner.key"))]
-    pub key_file: PathBuf,
     /// Files.
     #[command(flatten)]
     pub files: RawFiles,

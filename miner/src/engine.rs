@@ -41,8 +41,11 @@ struct Held {
     challenge: Arc<Challenge>,
     evidence: Evidence,
     devices: Vec<HeldDevice>,
-    probed: Mutex<Option<(Probe, HashMap<DeviceId, Vec<Digest>>)>>,
+    probed: Mutex<Option<Answered>>,
 }
+
+/// The probe answered, and each device's digests.
+type Answered = (Probe, HashMap<DeviceId, Vec<Digest>>);
 
 /// One device's part of it.
 struct HeldDevice {

@@ -6,11 +6,11 @@ use assay_shared::program::exit;
 use assay_shared::program::settings::Flags;
 use assay_shared::verdict::Mode;
 use assay_shared::work::PublicKey;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::{ControlFlags, LocalFlags, RawConfig};
 use crate::device_spec::DeviceSpec;
-use crate::policy::ModeChoice;
 
 const ABOUT: &str = "Challenges miners to prove their compute and memory, and judges what they answer";
 
@@ -151,14 +151,21 @@ pub struct ChallengeArgs {
 #[command(next_help_heading = "With --miner")]
 pub struct LiveArgs {
     /// How the work is checked [default: the policy's]
-    #[arg(long, value_enum, conflicts_with = "devices")]
-    pub mode: Option<ModeChoice>,
+    #[arg(long, value_parser = mode_parser(), conflicts_with = "devices")]
+    pub mode: Option<Mode>,
     /// Samples of each device and iteration that an audit checks [default: the policy's]
     #[arg(long, value_name = "COUNT", conflicts_with = "devices")]
     pub samples: Option<u32>,
     /// How much of the free memory is filled, in percent [default: the policy's]
     #[arg(long, value_name = "PERCENT", conflicts_with = "devices")]
     pub fill_percent: Option<u32>,
+}
+
+/// Not `auto`: the policy's mode is asked for by leaving it out.
+fn mode_parser() -> impl TypedValueParser<Value = Mode> {
+    const MODES: [Mode; 3] = [Mode::Replay, Mode::ReplaySample, Mode::Audit];
+    let named = |name: String| MODES.into_iter().find(|mode| mode.name() == name).ok_or("no such mode");
+    PossibleValuesParser::new(MODES.map(Mode::name)).try_map(named)
 }
 
 /// What `challenge --devices` takes besides.

@@ -232,7 +232,8 @@ mod tests {
         let probe = issue_probe(&Policy::default(), &issued.challenge, &mut SeededEntropy::new(6)).unwrap();
         // 45 slots of 4 MiB: an eighth holds 2^18 walks and more.
         assert_eq!((probe.walks(), probe.steps(), probe.rounds()), (1 << 18, 64, 1));
-        let fast = Policy { probe: ProbePolicy { expect_gb_per_s: 2000.0, ..Policy::default().probe }, ..Policy::default() };
+        let fast =
+            Policy { probe: ProbePolicy { expect_gb_per_s: 2000.0, ..Policy::default().probe }, ..Policy::default() };
         let probe = issue_probe(&fast, &issued.challenge, &mut SeededEntropy::new(6)).unwrap();
         assert_eq!(probe.rounds(), 466);
     }

@@ -1,9 +1,9 @@
 //! Rewrites of single messages, for [`super::Lies::in_what_goes_out`].
 
 use assay_shared::message::{MinerMessage, OpeningsChunk, OpeningsPart};
+use assay_shared::work::Digest;
 use assay_shared::work::opening::SampleOpenings;
 use assay_shared::work::segment::SegmentOpenings;
-use assay_shared::work::Digest;
 
 /// Bends every message, and sends each.
 pub fn each(mut bend: impl FnMut(&mut MinerMessage) + Send) -> impl FnMut(MinerMessage) -> Vec<MinerMessage> + Send {
@@ -14,9 +14,7 @@ pub fn each(mut bend: impl FnMut(&mut MinerMessage) + Send) -> impl FnMut(MinerM
 }
 
 /// Bends the first sample of each challenge.
-pub fn first_sample(
-    bend: impl Fn(&mut SampleOpenings) + Send,
-) -> impl FnMut(MinerMessage) -> Vec<MinerMessage> + Send {
+pub fn first_sample(bend: impl Fn(&mut SampleOpenings) + Send) -> impl FnMut(MinerMessage) -> Vec<MinerMessage> + Send {
     let mut at = First::default();
     each(move |message| {
         if let MinerMessage::OpeningsChunk(OpeningsChunk { part: OpeningsPart::Sample(sample), .. }) = message

@@ -38,11 +38,16 @@ pub fn execute(config: &MinerConfig, args: &WorkArgs) -> anyhow::Result<Exit> {
     let challenge = read_challenge(&args.challenge)?;
     let probe = args.probe.as_deref().map(read_probe).transpose()?;
     let identity = Identity::load_or_create(&config.key_file)?;
-    let chosen =
-        choose(&config.devices.host(&identity.public_key())).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
+    let chosen = choose(&config.devices.host(&identity.public_key()))
+        .map_err(|e| Failure::because(Exit::Config, "devices", e))?;
     let start = Instant::now();
     let results = compute(&chosen.host, &challenge, probe)?;
-    tracing::info!("{} share(s) in {:.2} s on backend {}", results.len(), start.elapsed().as_secs_f64(), chosen.backend);
+    tracing::info!(
+        "{} share(s) in {:.2} s on backend {}",
+        results.len(),
+        start.elapsed().as_secs_f64(),
+        chosen.backend
+    );
     let mut product = assemble(&challenge, probe, results);
     if challenge.fields().miner_key == identity.public_key() {
         sign(&mut product, &challenge, probe, &identity);

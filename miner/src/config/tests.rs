@@ -25,7 +25,10 @@ fn the_defaults_are_a_configuration() {
     assert_eq!(config.validator_key, None);
     assert!(config.key_file.ends_with("miner.key"));
     assert_eq!(config.devices.backend, Backend::Auto);
-    assert_eq!((config.devices.cpu_devices, config.devices.cpu_memory, config.devices.cpu_threads), (1, vec![], vec![]));
+    assert_eq!(
+        (config.devices.cpu_devices, config.devices.cpu_memory, config.devices.cpu_threads),
+        (1, vec![], vec![])
+    );
     assert_eq!(config.log.format, LogFormat::Human);
     assert_eq!(config.reconnect_min, Duration::from_millis(500));
 }
@@ -63,10 +66,11 @@ fn every_bound_is_kept_and_explained() {
         ("--cpu-devices=0", "from 1 to 64: a host has at most 64 devices"),
         ("--cpu-devices=65", "from 1 to 64"),
         ("--cpu-memory=1MB", "at least 1MiB: the smallest share"),
-        ("--cpu-memory=2", "expected auto, or a value: expected a whole number and a unit"),
-        ("--cpu-threads=0", "from 1 to 1024"),
-        ("--cpu-threads=1025", "from 1 to 1024"),
-        ("--cpu-threads=x", "expected auto, or a value"),
+        ("--cpu-memory=1GiB,2GiB", "2 values for 1 devices: give one for all, or one for each"),
+        ("--cpu-memory=2", "expected auto, or values: expected a whole number and a unit"),
+        ("--cpu-threads=0", "from 1 to 256"),
+        ("--cpu-threads=257", "from 1 to 256"),
+        ("--cpu-threads=x", "expected auto, or values"),
         ("--reconnect-min-ms=9", "from 10 to 3600000"),
         ("--reconnect-min-ms=3600001", "from 10 to 3600000"),
         ("--reconnect-max-ms=499", "from 500 to 3600000"),
@@ -85,7 +89,7 @@ fn bounds_themselves_are_allowed() {
     for flag in [
         "--cpu-devices=64",
         "--cpu-memory=1MiB",
-        "--cpu-threads=1024",
+        "--cpu-threads=256",
         "--reconnect-min-ms=10",
         "--reconnect-max-ms=3600000",
         "--drain-timeout-s=3600",

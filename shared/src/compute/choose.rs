@@ -46,11 +46,13 @@ pub enum ChooseError {
     None(String),
 }
 
+type Detected = Result<Vec<Box<dyn Device>>, ChooseError>;
+
 /// One backend: its name, and how it finds its devices. What it cannot do now, it says in one sentence.
 struct Backend {
     name: &'static str,
     choice: BackendChoice,
-    detect: fn(&HostConfig) -> Result<Vec<Box<dyn Device>>, ChooseError>,
+    detect: fn(&HostConfig) -> Detected,
 }
 
 /// All backends of this build, the fastest first.
@@ -79,7 +81,7 @@ pub fn choose(config: &HostConfig) -> Result<Chosen, ChooseError> {
     Err(ChooseError::None(passed_over.join(", ")))
 }
 
-fn detect_cpu(config: &HostConfig) -> Result<Vec<Box<dyn Device>>, ChooseError> {
+fn detect_cpu(config: &HostConfig) -> Detected {
     let devices = cpu::detect(&config.cpu, &config.seed)?;
     Ok(devices.into_iter().map(|device| Box::new(device) as Box<dyn Device>).collect())
 }

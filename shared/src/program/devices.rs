@@ -91,12 +91,13 @@ impl DeviceConfig {
         let cpu_devices = settings.in_range("cpu_devices", raw.cpu_devices, 1..=MAX_DEVICES, most_devices)?;
         let cpu_memory: Vec<Size> = each(settings, "cpu_memory", &raw.cpu_memory, cpu_devices)?;
         if cpu_memory.iter().any(|memory| *memory < MIN_MEMORY) {
-            let reason = format!("must be at least {MIN_MEMORY}: the smallest share of a challenge does not fit in less");
+            let reason =
+                format!("must be at least {MIN_MEMORY}: the smallest share of a challenge does not fit in less");
             return Err(settings.wrong("cpu_memory", reason));
         }
         let cpu_threads: Vec<u32> = each(settings, "cpu_threads", &raw.cpu_threads, cpu_devices)?;
         for threads in &cpu_threads {
-            settings.in_range("cpu_threads", *threads, 1..=MAX_THREADS, "no machine runs more at once")?;
+            settings.in_range("cpu_threads", *threads, 1..=MAX_THREADS, "with more, its memory has no bound")?;
         }
         Ok(Self { backend: raw.backend, cpu_devices, cpu_memory, cpu_threads, cpu_kernel: raw.cpu_kernel })
     }
@@ -132,7 +133,8 @@ fn each<R: Args, T: FromStr<Err: Display>>(
     if text == "auto" {
         return Ok(Vec::new());
     }
-    let values = text.split(',').map(|value| settings.parsed(key, value.trim())).collect::<Result<Vec<_>, _>>()?;
+    let wrong = |error: T::Err| settings.wrong(key, format!("expected auto, or values: {error}"));
+    let values = text.split(',').map(|value| value.trim().parse().map_err(wrong)).collect::<Result<Vec<_>, _>>()?;
     if values.len() != 1 && values.len() != devices as usize {
         let reason = format!("has {} values for {devices} devices: give one for all, or one for each", values.len());
         return Err(settings.wrong(key, reason));

@@ -26,9 +26,8 @@ pub fn read<T: DeserializeOwned>(path: &Path, name: &str) -> Result<T, Failure> 
         _ => None,
     });
     match held {
-        Some(held) => from_json(&held.to_string()).map_err(|error| {
-            Failure::new(Exit::Data, format!("{}: {name}: {error}", path.display()))
-        }),
+        Some(held) => from_json(&held.to_string())
+            .map_err(|error| Failure::new(Exit::Data, format!("{}: {name}: {error}", path.display()))),
         None => from_json(&text).map_err(|error| wrong(&error)),
     }
 }

@@ -53,7 +53,8 @@ impl From<DeviceClaim> for v1::Device {
             backend: field::printable(&backend, MAX_BACKEND_BYTES),
             detail: field::printable(&detail, MAX_DEVICE_DETAIL_BYTES),
             total_bytes,
-            free_bytes,
+            // Drivers that count the two at different moments must not lock a host out.
+            free_bytes: free_bytes.min(total_bytes),
             slots: slots.to_vec(),
         }
     }

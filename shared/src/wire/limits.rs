@@ -30,7 +30,7 @@ pub const MAX_DEVICE_DETAIL_BYTES: usize = 256;
 pub const MAX_AGENT_BYTES: usize = 64;
 /// Bytes of a free text about what happened: a sentence with figures, or a few.
 pub const MAX_DETAIL_BYTES: usize = 1024;
-/// Bytes of a reason's code: twice the longest there is.
+/// Bytes of a reason's code: more than twice the longest there is.
 pub const MAX_REASON_CODE_BYTES: usize = 48;
 /// Bytes of a reason's class.
 pub const MAX_CLASS_BYTES: usize = 16;
@@ -46,8 +46,8 @@ pub const MAX_EVIDENCE_BYTES: usize = MAX_DEVICES * MAX_ROOTS * 32;
 
 /// Items of one open: 127 iterations of 64 devices, and the segments of each.
 pub const MAX_OPEN_ITEMS: usize = 8192;
-/// Samples and segments of one open together. More would not fit in a message whatever their numbers, and
-/// answers to them would take gigabytes.
+/// Samples and segments of one open together: what fits in a message whatever their numbers. Answers to so
+/// many take gigabytes; a policy asks for hundreds.
 pub const MAX_OPEN_DRAWS: usize = 65_536;
 /// Digests of one chunk: 1 MiB, so that the digests of a large pass do not hold up pings for long.
 pub const MAX_CHUNK_DIGESTS: usize = 32_768;

@@ -6,8 +6,8 @@
 //! sense at its place in a session, or fits its challenge, is for the session to say.
 //!
 //! Out: `v1::SessionRequest::from(message)`, `v1::SessionResponse::from(message)`. That cannot fail: texts
-//! are made printable and cut to their bound, durations are brought into their range, numbers that are not
-//! finite become the nearest finite ones. Lists go as they are; who makes them keeps to [`limits`].
+//! are made printable and cut to their bound, durations and counts are brought into their range, numbers that
+//! are not finite become the nearest finite ones. Lists go as they are; who makes them keeps to [`limits`].
 
 pub mod codec;
 mod error;

@@ -6,7 +6,7 @@ use super::limits::{MAX_PING_INTERVAL_MS, MIN_PING_INTERVAL_MS};
 use super::openings::{read_open, write_open};
 use super::v1::session_request::Message as Request;
 use super::v1::session_response::Message as Response;
-use super::work::{read_probe, read_progress, write_probe};
+use super::work::{read_probe, read_progress, write_probe, write_progress};
 use super::{field, v1};
 use crate::message::{MinerMessage, ValidatorMessage};
 
@@ -48,7 +48,7 @@ impl From<MinerMessage> for v1::SessionRequest {
             MinerMessage::Pong(sequence) => Request::Pong(v1::Pong { sequence }),
             MinerMessage::Declined(stop) => Request::Declined(stop.into()),
             MinerMessage::Progress { challenge_id, done_slots, all_slots } => {
-                Request::Progress(v1::Progress { challenge_id: challenge_id.0.to_vec(), done_slots, all_slots })
+                Request::Progress(write_progress(challenge_id, done_slots, all_slots))
             }
             MinerMessage::Commitment(commitment) => Request::Commitment(commitment.into()),
             MinerMessage::DeviceRoots(roots) => Request::DeviceRoots(roots.into()),

@@ -68,6 +68,11 @@ pub(super) fn read_progress(progress: v1::Progress) -> Result<(ChallengeId, u64,
     Ok((field::fixed("Progress.challenge_id", &challenge_id)?, done_slots, all_slots))
 }
 
+pub(super) fn write_progress(challenge_id: ChallengeId, done_slots: u64, all_slots: u64) -> v1::Progress {
+    let all_slots = all_slots.min(MAX_PROGRESS_SLOTS);
+    v1::Progress { challenge_id: challenge_id.0.to_vec(), done_slots: done_slots.min(all_slots), all_slots }
+}
+
 impl TryFrom<v1::Commitment> for Commitment {
     type Error = WireError;
 

@@ -44,6 +44,7 @@ fn mistakes_are_refused() {
         ("challenge --devices 64 --miner only --miner-key KEY", ErrorKind::ArgumentConflict),
         ("challenge --miner only --out c.json", ErrorKind::ArgumentConflict),
         ("challenge --devices 64 --miner-key KEY --mode audit", ErrorKind::ArgumentConflict),
+        ("challenge --miner only --mode auto", ErrorKind::InvalidValue),
         ("challenge --miner someone", ErrorKind::ValueValidation),
         ("challenge --devices 2 --miner-key KEY", ErrorKind::ValueValidation),
         ("verify --challenge c --evidence e", ErrorKind::MissingRequiredArgument),

@@ -9,9 +9,9 @@ use assay_shared::program::exit::{Exit, Failure, print};
 use assay_shared::program::progress;
 use assay_shared::program::render::{Screen, verdict};
 use assay_shared::verdict::{Mode, Verdict};
-use assay_shared::wire::v1::run_challenge_response::Message;
-use assay_shared::wire::v1::RunChallengeRequest;
 use assay_shared::wire::mode_code;
+use assay_shared::wire::v1::RunChallengeRequest;
+use assay_shared::wire::v1::run_challenge_response::Message;
 use assay_shared::work::challenge::WORK_VERSION;
 use assay_shared::work::{Challenge, ChallengeId, Nonce, Precision, PublicKey, UncheckedChallenge};
 
@@ -19,7 +19,7 @@ use super::control;
 use crate::cli::{ChallengeArgs, MinerChoice};
 use crate::config::ValidatorConfig;
 use crate::device_spec;
-use crate::policy::{MAX_FILL_PERCENT, MAX_SAMPLES, ModeChoice};
+use crate::policy::{MAX_FILL_PERCENT, MAX_SAMPLES};
 
 /// One challenge to ask a running validator for. What is `None` is its policy's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,7 @@ fn ask(socket: &Path, request: &LiveRequest) -> anyhow::Result<Verdict> {
         let mode = mode_code(request.mode);
         let message = RunChallengeRequest {
             miner_key: request.miner_key.map_or_else(Vec::new, |key| key.0.to_vec()),
-            mode: mode.into(),
+            mode,
             n: request.n,
             iterations: request.iterations,
             samples: request.samples,
@@ -106,7 +106,7 @@ fn live_request(miner: MinerChoice, args: &ChallengeArgs) -> Result<LiveRequest,
             MinerChoice::Only => None,
             MinerChoice::Key(key) => Some(key),
         },
-        mode: args.live.mode.and_then(ModeChoice::mode),
+        mode: args.live.mode,
         n: args.n,
         iterations: args.iterations,
         samples: check("samples", args.live.samples, MAX_SAMPLES)?,

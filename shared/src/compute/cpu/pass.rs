@@ -257,6 +257,7 @@ impl Run<'_> {
                     length: n,
                     x: self.x_panel(thread, within),
                     y: self.scratch.add(y),
+                    next_y: self.scratch.wrapping_add(y + kernel.columns * n + within * n * kernel.columns / MAX_ROWS),
                     row_bias: bias.as_ptr().add(within),
                     first_column: column as u32,
                     out: self.row(product.u, row).add(column),

@@ -10,6 +10,11 @@ use crate::verdict::{Bound, Class, DeviceWork, Outcome, Reason, Verdict, Work};
 const HEADER: [&str; 10] =
     ["device", "matrices", "GiB held", "MACs", "seconds", "TOPS", "probe GB/s", "samples", "segments", "claimed s"];
 
+/// Columns that the table takes with one line for each device.
+const WIDE: u16 = 120;
+/// The most devices, the whole host among them, that fit as columns on a narrower screen.
+const FEW: usize = 3;
+
 /// The outcome, why, what each device showed, and what that is worth. Without a line's end after it.
 #[must_use]
 pub fn text(verdict: &Verdict, screen: &Screen) -> String {
@@ -73,15 +78,29 @@ fn paragraph(reason: &Reason, verdict: &Verdict) -> String {
     out
 }
 
+/// One line for each device; on a narrow screen, one column, as long as those are few.
 fn figures(verdict: &Verdict, screen: &Screen) -> String {
-    let mut table = table::new(screen, &HEADER);
-    for device in &verdict.devices {
-        table.add_row(row(&label(device), &device.work));
+    let mut rows: Vec<_> = verdict.devices.iter().map(|d| row(label(d), &d.work)).collect();
+    if rows.len() > 1 {
+        rows.push(row("whole host".to_owned(), &verdict.whole));
     }
-    if verdict.devices.len() > 1 {
-        table.add_row(row("whole host", &verdict.whole));
+    if screen.width.is_some_and(|width| width < WIDE) && rows.len() <= FEW {
+        let header: Vec<_> = std::iter::once(HEADER[0]).chain(rows.iter().map(|row| row[0].as_str())).collect();
+        let mut table = table::new(screen, &header);
+        for (index, name) in HEADER.iter().enumerate().skip(1) {
+            table.add_row(cells(name, rows.iter().map(|row| &row[index])));
+        }
+        return table::text(&table);
+    }
+    let mut table = table::new(screen, &HEADER);
+    for row in &rows {
+        table.add_row(cells(&row[0], &row[1..]));
     }
     table::text(&table)
+}
+
+fn cells<'a>(label: &str, figures: impl IntoIterator<Item = &'a String>) -> Vec<Cell> {
+    std::iter::once(Cell::new(label)).chain(figures.into_iter().map(table::figure)).collect()
 }
 
 /// The model, and enough of the id to tell devices apart.
@@ -90,9 +109,10 @@ fn label(device: &DeviceWork) -> String {
     format!("{} {}", &id[..8], units::printable(&device.name)).trim_end().to_owned()
 }
 
-fn row(label: &str, work: &Work) -> Vec<Cell> {
+fn row(label: String, work: &Work) -> [String; HEADER.len()] {
     let shown = |number: f64| if number == 0.0 { "–".to_owned() } else { units::figures(number) };
-    let texts = [
+    [
+        label,
         work.matrices.to_string(),
         units::gib(work.bytes_held),
         units::count(work.multiply_accumulates),
@@ -102,8 +122,7 @@ fn row(label: &str, work: &Work) -> Vec<Cell> {
         work.samples.to_string(),
         work.segments.to_string(),
         work.claimed_seconds.map_or_else(|| "–".to_owned(), units::figures),
-    ];
-    std::iter::once(Cell::new(label)).chain(texts.into_iter().map(table::figure)).collect()
+    ]
 }
 
 fn bounds(verdict: &Verdict) -> String {
@@ -116,7 +135,8 @@ fn bounds(verdict: &Verdict) -> String {
     };
     let work = verdict.work_bounds.iter().map(|b| sentence("of whose work {} rests on wrong values", b));
     let memory = verdict.probe_bounds.iter().map(|b| sentence("of whose memory {} does not hold what it should", b));
-    let sentences: String = work.chain(memory).collect();
+    let drawn = verdict.iteration_bounds.iter().map(|b| sentence("that faked {} of its iterations", b));
+    let sentences: String = work.chain(drawn).chain(memory).collect();
     if sentences.is_empty() { sentences } else { format!("\n\nHow sure this is:{sentences}") }
 }
 
@@ -162,6 +182,7 @@ mod tests {
             devices: vec![device(0xaa), device(0xbb)],
             whole: work(),
             work_bounds: vec![Bound { fraction: 0.1, log2_probability: -19.45 }],
+            iteration_bounds: vec![Bound { fraction: 0.05, log2_probability: -0.5 }],
             probe_bounds: vec![Bound { fraction: 0.01, log2_probability: -1.86 }],
             round_trip_ms: Some(3.21),
             unix_seconds: 0,
@@ -180,6 +201,7 @@ mod tests {
             "whole host",
             "4.38 T",
             "a host of whose work 10 % rests on wrong values would pass with probability 2⁻¹⁹",
+            "a host that faked 5 % of its iterations would pass with probability 70.8 %",
             "a host of whose memory 1 % does not hold what it should would pass with probability 27.6 %",
         ] {
             assert!(shown.contains(part), "{part} in\n{shown}");
@@ -214,8 +236,12 @@ mod tests {
         let screen = Screen { width: Some(80), colour: true };
         let shown = text(&verdict(vec![]), &screen);
         assert!(shown.starts_with("\x1b[1;32mPASS\x1b[0m"));
-        let table = shown.lines().filter(|line| line.contains('─') || line.contains("H200"));
-        assert!(table.clone().count() > 2);
-        assert!(table.into_iter().all(|line| line.chars().count() <= 80), "{shown}");
+        let (_, table) = shown.split_once("round trip\n\n").unwrap();
+        let (table, _) = table.split_once("\n\n").unwrap();
+        assert!(table.contains("aaaaaaaa H200") && table.contains("4.38 T"), "{shown}");
+        assert!(table.lines().all(|line| line.chars().count() <= 80), "{shown}");
+        // One line for each device where there is room.
+        let wide = text(&verdict(vec![]), &Screen { width: Some(140), colour: false });
+        assert!(wide.lines().any(|line| line.contains("aaaaaaaa H200") && line.contains("4.38 T")), "{wide}");
     }
 }

@@ -58,15 +58,4 @@ impl<R: clap::Args> Settings<R> {
     pub fn parsed<T: FromStr<Err: Display>>(&self, key: &str, text: &str) -> Result<T, SettingsError> {
         text.parse().map_err(|error: T::Err| self.wrong(key, error.to_string()))
     }
-
-    /// Parses a text, for which `auto` means none.
-    ///
-    /// # Errors
-    /// [`SettingsError::Value`] with what the parser said.
-    pub fn parsed_or_auto<T: FromStr<Err: Display>>(&self, key: &str, text: &str) -> Result<Option<T>, SettingsError> {
-        if text == "auto" {
-            return Ok(None);
-        }
-        text.parse().map(Some).map_err(|error: T::Err| self.wrong(key, format!("expected auto, or a value: {error}")))
-    }
 }

@@ -85,7 +85,8 @@ impl<R: Args> Args for Flags<R> {
             .value_name("FILE")
             .value_hint(ValueHint::FilePath)
             .value_parser(clap::value_parser!(PathBuf))
-            .help("A TOML file with settings: the names of the flags below, with _ for -");
+            .help_heading("Configuration")
+            .help("A TOML file with settings, each by the name of its flag with _ for -");
         R::augment_args(command.arg(config))
     }
 

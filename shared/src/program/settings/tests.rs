@@ -208,6 +208,6 @@ fn bounds_name_the_setting_its_origin_and_the_reason() {
         settings.power_of_two("count", value, 4..=8, "it is so").unwrap_err();
     }
     assert_eq!(settings.wrong("name", "no").to_string(), "name = \"x\" (flag --name): no");
-    assert_eq!(settings.parsed_or_auto::<u32>("name", "auto").unwrap(), None);
-    assert_eq!(settings.parsed_or_auto::<u32>("name", "7").unwrap(), Some(7));
+    let error = settings.parsed::<u32>("name", "x").unwrap_err().to_string();
+    assert_eq!(error, "name = \"x\" (flag --name): invalid digit found in string");
 }

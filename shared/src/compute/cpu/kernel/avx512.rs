@@ -17,6 +17,9 @@ const ROWS: usize = 12;
 const COLUMNS: usize = 32;
 /// Lanes of a vector of sums.
 const LANES: usize = 16;
+/// Steps after which the tile asks for one more line of the next panel of Y: as its own panel has two lines
+/// a step, the 8 tiles of a large row block ask for all of it.
+const STEPS_A_LINE: usize = 4;
 /// Vectors of sums in a row of a tile.
 const VECTORS: usize = COLUMNS / LANES;
 
@@ -133,26 +136,41 @@ unsafe fn tile(t: &Tile) {
     }
 }
 
+/// One step: 4 elements of k.
+///
+/// # Safety
+/// 32 words, aligned to 64 bytes, are readable at `y`, and R words at `x`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vnni")]
+unsafe fn multiply<const R: usize>(x: *const i32, y: *const i32, sums: &mut [[__m512i; VECTORS]; R]) {
+    let mut columns = [_mm512_setzero_si512(); VECTORS];
+    for (j, column) in columns.iter_mut().enumerate() {
+        // SAFETY: the caller's promise.
+        *column = unsafe { _mm512_load_si512(y.add(LANES * j).cast()) };
+    }
+    for (i, row) in sums.iter_mut().enumerate() {
+        // SAFETY: the caller's promise.
+        let word = _mm512_set1_epi32(unsafe { x.add(i).read() });
+        for (sum, column) in row.iter_mut().zip(columns) {
+            *sum = _mm512_dpbusd_epi32(*sum, column, word);
+        }
+    }
+}
+
 /// # Safety
 /// As [`tile`]; `t.rows` is `R`.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 unsafe fn tile_of<const R: usize>(t: &Tile) {
     let mut sums = [[_mm512_setzero_si512(); VECTORS]; R];
-    let (mut x, mut y) = (t.x.cast::<i32>(), t.y.cast::<i32>());
-    for _ in 0..t.length / 4 {
-        let mut columns = [_mm512_setzero_si512(); VECTORS];
-        for (j, column) in columns.iter_mut().enumerate() {
-            // SAFETY: the panel of Y has 32 words for each group, and is aligned to 64.
-            *column = unsafe { _mm512_load_si512(y.add(LANES * j).cast()) };
+    let (mut x, mut y, mut next_y) = (t.x.cast::<i32>(), t.y.cast::<i32>(), t.next_y);
+    for _ in 0..t.length / (4 * STEPS_A_LINE) {
+        _mm_prefetch::<_MM_HINT_T1>(next_y.cast());
+        next_y = next_y.wrapping_add(64);
+        for _ in 0..STEPS_A_LINE {
+            // SAFETY: the panels have words for `length / 4` steps, 32 of Y and R of X each; that of Y is aligned to 64.
+            unsafe { multiply::<R>(x, y, &mut sums) };
+            (x, y) = (x.wrapping_add(R), y.wrapping_add(COLUMNS));
         }
-        for (i, row) in sums.iter_mut().enumerate() {
-            // SAFETY: the panel of X has R words for each group.
-            let word = _mm512_set1_epi32(unsafe { x.add(i).read() });
-            for (sum, column) in row.iter_mut().zip(columns) {
-                *sum = _mm512_dpbusd_epi32(*sum, column, word);
-            }
-        }
-        (x, y) = (x.wrapping_add(R), y.wrapping_add(COLUMNS));
     }
     let lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     let first = _mm512_add_epi32(lanes, _mm512_set1_epi32(t.first_column as i32));

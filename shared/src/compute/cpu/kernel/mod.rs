@@ -172,6 +172,9 @@ pub(super) struct Tile {
     pub(super) x: *const u8,
     /// The panel of Y.
     pub(super) y: *const u8,
+    /// Where the part of the next panel of Y starts that this tile may ask for ahead of time, as a hint:
+    /// any address is allowed.
+    pub(super) next_y: *const u8,
     /// For each row, what its sums start from: `r·n + u · SLOT_FACTOR` and the correction.
     pub(super) row_bias: *const u32,
     /// The first column, c.

@@ -64,6 +64,7 @@ fn check(kernel: &Kernel, rows: usize, length: usize, x: &[u8], y: &[u8]) {
             length,
             x: x_panel.as_ptr().cast(),
             y: y_panel.as_ptr().cast(),
+            next_y: y_panel.as_ptr().cast(),
             row_bias: bias.as_ptr(),
             first_column,
             out: out.as_mut_ptr(),

@@ -1,0 +1,93 @@
+//! The largest messages that the bounds allow fit in one message, in both directions.
+
+use prost::Message;
+
+use super::super::limits::*;
+use super::super::v1;
+use super::super::v1::openings_chunk::Part;
+use super::super::v1::session_request::Message as Request;
+use super::super::v1::session_response::Message as Response;
+use super::samples;
+use crate::message::{MinerMessage, ValidatorMessage};
+
+/// Reads the request, and gives its encoded length.
+#[track_caller]
+fn request(message: Request) -> usize {
+    let request = v1::SessionRequest { message: Some(message) };
+    let bytes = request.encoded_len();
+    assert!(bytes <= MAX_MESSAGE_BYTES, "{bytes} bytes");
+    MinerMessage::try_from(request).unwrap();
+    bytes
+}
+
+/// Reads the response, and gives its encoded length.
+#[track_caller]
+fn response(message: Response) -> usize {
+    let response = v1::SessionResponse { message: Some(message) };
+    let bytes = response.encoded_len();
+    assert!(bytes <= MAX_MESSAGE_BYTES, "{bytes} bytes");
+    ValidatorMessage::try_from(response).unwrap();
+    bytes
+}
+
+#[test]
+fn roots_and_digests() {
+    let claimed_ms = MAX_CLAIMED_MS;
+    let roots = v1::DeviceRoots { roots: vec![1; 32 * MAX_ROOTS], claimed_ms, ..samples::device_roots() };
+    assert!(request(Request::DeviceRoots(roots)) > 2 << 20);
+    let digests = vec![1; 32 * MAX_PROBE_DIGESTS];
+    request(Request::DeviceDigests(v1::DeviceDigests { digests, claimed_ms, ..samples::device_digests() }));
+    let digests = Part::SlotDigests(vec![1; 32 * MAX_CHUNK_DIGESTS]);
+    request(Request::OpeningsChunk(samples::chunk(digests)));
+}
+
+#[test]
+fn openings() {
+    let line = v1::OpenedRange { slot: u32::MAX, ..samples::range(1024, MAX_SIBLINGS) };
+    let segment = v1::SegmentOpenings {
+        segment: Some(v1::Segment { round: u32::MAX, walk: u32::MAX }),
+        state: Some(samples::range(1024, MAX_SIBLINGS)),
+        lines: vec![line; MAX_LINES],
+    };
+    assert!(request(Request::OpeningsChunk(samples::chunk(Part::Segment(segment)))) > 1 << 20);
+    let sample = v1::SampleOpenings {
+        openings: vec![samples::range(MAX_RANGE_BYTES, MAX_SIBLINGS); MAX_SAMPLE_OPENINGS],
+        ..samples::sample_openings(0)
+    };
+    request(Request::OpeningsChunk(samples::chunk(Part::Sample(sample))));
+}
+
+#[test]
+fn an_open() {
+    let items = vec![samples::samples(MAX_OPEN_DRAWS / MAX_OPEN_ITEMS); MAX_OPEN_ITEMS];
+    let bytes = response(Response::Open(v1::Open { items, ..samples::open() }));
+    assert!(bytes < 5 << 19, "{bytes} bytes: limits.rs says below 2.5 MiB");
+}
+
+#[test]
+fn an_inventory_and_a_verdict() {
+    let text = |len| "x".repeat(len);
+    let device = |id| v1::Device {
+        name: text(MAX_NAME_BYTES),
+        backend: text(MAX_BACKEND_BYTES),
+        detail: text(MAX_DEVICE_DETAIL_BYTES),
+        total_bytes: u64::MAX,
+        free_bytes: u64::MAX,
+        slots: vec![u32::MAX; SLOT_ENTRIES],
+        ..samples::device(id)
+    };
+    let devices = (0..64).map(device).collect();
+    request(Request::Inventory(v1::Inventory { sequence: u32::MAX, devices }));
+
+    let reason = v1::Reason { detail: text(MAX_DETAIL_BYTES), ..samples::reason() };
+    let device = |id| v1::DeviceWork { name: text(MAX_NAME_BYTES), ..samples::device_work(id) };
+    let bounds = vec![v1::Bound { fraction: 0.1, log2_probability: -1.0 }; MAX_BOUNDS];
+    response(Response::Verdict(v1::Verdict {
+        reasons: vec![reason; MAX_REASONS],
+        devices: (0..64).map(device).collect(),
+        work_bounds: bounds.clone(),
+        iteration_bounds: bounds.clone(),
+        probe_bounds: bounds,
+        ..samples::verdict()
+    }));
+}

@@ -1,0 +1,180 @@
+//! One valid wire message of each kind, for tests that bend a single field.
+
+use crate::wire::v1;
+
+pub fn device(id: u8) -> v1::Device {
+    v1::Device {
+        device_id: vec![id; 16],
+        name: "NVIDIA H200".into(),
+        backend: "cuda".into(),
+        detail: "wgmma m64n256k32".into(),
+        total_bytes: 150 << 30,
+        free_bytes: 149 << 30,
+        slots: vec![8; 8],
+    }
+}
+
+pub fn inventory(devices: u8) -> v1::Inventory {
+    v1::Inventory { sequence: 7, devices: (0..devices).map(device).collect() }
+}
+
+pub fn hello() -> v1::Hello {
+    v1::Hello {
+        versions: vec![1],
+        miner_key: vec![1; 32],
+        miner_nonce: vec![2; 32],
+        agent: "assay-miner 0.1.0".into(),
+        inventory: Some(inventory(2)),
+    }
+}
+
+pub fn welcome() -> v1::Welcome {
+    v1::Welcome {
+        version: 1,
+        validator_key: vec![1; 32],
+        nonce: vec![2; 32],
+        signature: vec![3; 64],
+        agent: "assay-validator 0.1.0".into(),
+    }
+}
+
+pub fn refused() -> v1::Refused {
+    v1::Refused { code: v1::RefusedCode::Full.into(), detail: "64 miners are connected".into() }
+}
+
+pub fn declined() -> v1::Declined {
+    v1::Declined { challenge_id: vec![1; 16], code: v1::StopCode::Busy.into(), detail: "in use".into() }
+}
+
+pub fn abort() -> v1::Abort {
+    v1::Abort { challenge_id: vec![1; 16], code: v1::StopCode::DeviceLost.into(), detail: "it fell off the bus".into() }
+}
+
+pub fn goodbye() -> v1::Goodbye {
+    v1::Goodbye { code: v1::StopCode::Draining.into(), detail: "until tomorrow".into() }
+}
+
+pub fn progress() -> v1::Progress {
+    v1::Progress { challenge_id: vec![1; 16], done_slots: 3, all_slots: 9 }
+}
+
+pub fn challenge() -> v1::Challenge {
+    v1::Challenge {
+        version: 1,
+        challenge_id: vec![1; 16],
+        nonce: vec![2; 32],
+        precision: 1,
+        n: 256,
+        iterations: 2,
+        total: 9,
+        inventory_sequence: 7,
+        deadline_ms: 60_000,
+    }
+}
+
+pub fn commitment() -> v1::Commitment {
+    v1::Commitment { challenge_id: vec![1; 16], checksum: vec![2; 32], signature: vec![3; 64], claimed_ms: 900 }
+}
+
+pub fn probe_answer() -> v1::ProbeAnswer {
+    v1::ProbeAnswer { challenge_id: vec![1; 16], checksum: vec![2; 32], signature: vec![3; 64], claimed_ms: 900 }
+}
+
+pub fn device_roots() -> v1::DeviceRoots {
+    v1::DeviceRoots {
+        challenge_id: vec![1; 16],
+        share: Some(v1::Share { device_id: vec![2; 16], offset: 3, count: 4 }),
+        roots: vec![5; 64],
+        checksum: vec![6; 32],
+        claimed_ms: 900,
+    }
+}
+
+pub fn device_digests() -> v1::DeviceDigests {
+    v1::DeviceDigests { challenge_id: vec![1; 16], device_id: vec![2; 16], digests: vec![3; 64], claimed_ms: 900 }
+}
+
+pub fn probe() -> v1::Probe {
+    v1::Probe { challenge_id: vec![1; 16], seed: vec![2; 32], walks: 64, steps: 8, rounds: 2, deadline_ms: 5000 }
+}
+
+pub fn segments(count: usize) -> v1::OpenItem {
+    let segments = vec![v1::Segment { round: 1, walk: 2 }; count];
+    v1::OpenItem { device_id: vec![2; 16], what: Some(v1::open_item::What::Segments(v1::OpenSegments { segments })) }
+}
+
+pub fn samples(count: usize) -> v1::OpenItem {
+    let factors = Some(v1::SampleFactors { column: u32::MAX, inner: u32::MAX });
+    let samples = vec![v1::Sample { slot: u32::MAX, row: u32::MAX, factors }; count];
+    v1::OpenItem {
+        device_id: vec![2; 16],
+        what: Some(v1::open_item::What::Samples(v1::OpenSamples { iteration: u32::MAX, samples })),
+    }
+}
+
+pub fn open() -> v1::Open {
+    v1::Open { challenge_id: vec![1; 16], items: vec![segments(2), samples(3)], deadline_ms: 5000 }
+}
+
+pub fn range(bytes: usize, siblings: usize) -> v1::OpenedRange {
+    v1::OpenedRange { slot: 0, first_byte: u64::MAX, bytes: vec![1; bytes], siblings: vec![2; 32 * siblings] }
+}
+
+pub fn sample_openings(ranges: usize) -> v1::SampleOpenings {
+    v1::SampleOpenings {
+        sample: Some(v1::Sample { slot: 5, row: 6, factors: None }),
+        parents: Some(v1::Parents { earlier: 3, previous: 4 }),
+        openings: vec![range(1024, 6); ranges],
+    }
+}
+
+pub fn segment_openings(lines: usize) -> v1::SegmentOpenings {
+    v1::SegmentOpenings {
+        segment: Some(v1::Segment { round: 1, walk: 2 }),
+        state: Some(range(1024, 18)),
+        lines: vec![range(1024, 20); lines],
+    }
+}
+
+pub fn chunk(part: v1::openings_chunk::Part) -> v1::OpeningsChunk {
+    v1::OpeningsChunk { challenge_id: vec![1; 16], item: 0, part: Some(part) }
+}
+
+pub fn work() -> v1::Work {
+    v1::Work { matrices: 9, seconds: 1.5, tops: 1200.0, claimed_seconds: Some(1.4), ..Default::default() }
+}
+
+pub fn reason() -> v1::Reason {
+    v1::Reason {
+        code: "audit_element".into(),
+        class: "forged".into(),
+        detail: "slot 4, row 7".into(),
+        device_id: Some(vec![2; 16]),
+    }
+}
+
+pub fn device_work(id: u8) -> v1::DeviceWork {
+    v1::DeviceWork { device_id: vec![id; 16], name: "NVIDIA H200".into(), work: Some(work()) }
+}
+
+pub fn verdict() -> v1::Verdict {
+    let bounds = vec![v1::Bound { fraction: 0.01, log2_probability: -40.0 }];
+    v1::Verdict {
+        challenge_id: vec![1; 16],
+        miner_key: vec![2; 32],
+        validator_key: vec![3; 32],
+        outcome: v1::Outcome::Fail.into(),
+        reasons: vec![reason()],
+        mode: v1::Mode::Audit.into(),
+        n: 256,
+        iterations: 2,
+        iterations_checked: 1,
+        devices: vec![device_work(0), device_work(1)],
+        whole: Some(work()),
+        work_bounds: bounds.clone(),
+        iteration_bounds: bounds.clone(),
+        probe_bounds: bounds,
+        round_trip_ms: 1.5,
+        unix_seconds: 1_800_000_000,
+    }
+}
