@@ -92,6 +92,7 @@ async fn another_miners_commitment() {
     }
     let stolen = record(&victim.lies);
     validator.challenge(victim.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    victim.lies.stop();
     for mode in REPLAY_AND_AUDIT {
         play(&thief.lies, &stolen, false);
         validator.challenge(thief.key, Some(mode)).await.unwrap().expect(ReasonCode::CommitmentChallenge);
