@@ -13,7 +13,7 @@ const STEPS: u32 = 64;
 
 /// Prints the table.
 pub fn section(settings: &Settings) {
-    let gib = u64::from(COUNT) * u64::from(N).pow(2) >> 30;
+    let gib = (u64::from(COUNT) * u64::from(N).pow(2)) >> 30;
     println!("\nresidency probe, {WALKS} walks of {STEPS} steps over {gib} GiB; plain: random reads of 64-byte lines");
     println!("threads   plain GB/s   probe GB/s   probe / plain");
     for &threads in &settings.threads {
