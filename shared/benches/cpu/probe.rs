@@ -6,8 +6,8 @@ use assay_shared::work::{PassKey, RoundKey};
 use crate::{Settings, device, limits, median};
 
 const N: u32 = 2048;
-/// 2 GiB of slots: far more than any cache.
-const COUNT: u32 = 512;
+/// 1 GiB of slots: far more than any cache.
+const COUNT: u32 = 256;
 const WALKS: u32 = 1 << 16;
 const STEPS: u32 = 64;
 
