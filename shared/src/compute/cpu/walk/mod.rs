@@ -20,7 +20,7 @@ pub(super) type State = [u32; 16];
 /// The length of a line in bytes.
 pub(super) const LINE_BYTES: usize = 64;
 /// The most walks of a batch: enough lines in flight, and their states and lines still fit the first-level cache.
-pub(super) const BATCH: usize = 256;
+pub(super) const BATCH: usize = 128;
 
 const FIRST_FACTOR: u32 = 0x9E37_79B1;
 const SECOND_FACTOR: u32 = 0x85EB_CA6B;
