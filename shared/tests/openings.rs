@@ -34,13 +34,10 @@ struct InvalidOpening {
     opening: PassOpenings,
 }
 
-/// n = 256 … 1024 in every build, 2048 where matrices are multiplied fast enough.
 fn sizes() -> &'static [Worked] {
     static SIZES: LazyLock<Vec<Worked>> = LazyLock::new(|| {
-        let largest = if cfg!(debug_assertions) { 1024 } else { 2048 };
         let counts = [(256, 3, 9), (512, 2, 6), (1024, 1, 4), (2048, 1, 4)];
-        let within = counts.into_iter().filter(|&(n, ..)| n <= largest);
-        within.map(|(n, iterations, count)| Worked::new(n, iterations, count)).collect()
+        counts.into_iter().map(|(n, iterations, count)| Worked::new(n, iterations, count)).collect()
     });
     &SIZES
 }
@@ -106,12 +103,7 @@ fn fault(worked: &Worked, kind: FaultKind, place: FaultPlace) -> Result<(), Open
 
 #[test]
 fn openings_of_the_vectors_are_accepted_and_built_again() {
-    let names: &[&str] = if cfg!(debug_assertions) {
-        &["openings-n256", "openings-second-device"]
-    } else {
-        &["openings-n256", "openings-second-device", "openings-n2048"]
-    };
-    for name in names {
+    for name in ["openings-n256", "openings-second-device", "openings-n2048"] {
         let openings: PassOpenings = vector_object(name);
         check_standalone(&openings, None).unwrap();
         let samples: Vec<_> = openings.samples.iter().map(|s| s.sample).collect();

@@ -77,16 +77,12 @@ impl Probed {
 /// One chunk a row, several rows a chunk, several chunks a row.
 fn sizes() -> &'static [Probed] {
     static SIZES: LazyLock<Vec<Probed>> = LazyLock::new(|| {
-        let mut sizes = vec![
+        vec![
             Probed::new(256, 5, probe(64, 5, 3)),
             Probed::new(512, 3, probe(256, 1, 2)),
             Probed::new(1024, 3, probe(128, 16, 1)),
-        ];
-        if !cfg!(debug_assertions) {
-            sizes.push(Probed::new(2048, 3, probe(64, 24, 2)));
-            sizes.push(Probed::new(4096, 3, probe(64, 8, 1)));
-        }
-        sizes
+            Probed::new(2048, 3, probe(64, 24, 2)),
+        ]
     });
     &SIZES
 }

@@ -207,13 +207,11 @@ fn uneven_devices() {
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "34 products of n = 1024: with --release")]
 fn n1024() {
     check_worked("n1024");
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "products of n = 2048: with --release")]
 fn n2048() {
     check_worked("n2048");
 }

@@ -1,11 +1,8 @@
-//! The device as a whole against the formulas of WORK.md, written down naively.
-
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
+//! The device as a whole against the reference.
 
 use super::*;
 use crate::compute::device::{Device, DeviceError, Handle, Pass, ProbeRound};
-use crate::work::{Digest, PassKey, RoundKey, keys};
+use crate::work::{Digest, PassKey, RoundKey, keys, product, reference};
 
 const MEMORY_BYTES: u64 = 1 << 30;
 
@@ -18,67 +15,13 @@ fn pass(n: u32, offset: u32, count: u32, seed: u8) -> Pass {
     Pass { key: PassKey([seed; 32]), n, offset, count }
 }
 
-fn keystream(key: &[u8; 32], stream: u64, bytes: usize) -> Vec<u8> {
-    let mut rng = ChaCha8Rng::from_seed(*key);
-    rng.set_stream(stream);
-    let mut out = vec![0; bytes];
-    rng.fill_bytes(&mut out);
-    out
-}
-
-/// All slots of a pass, one after another (WORK.md, A pass).
 fn naive_pass(pass: &Pass) -> Vec<Vec<u8>> {
-    let n = pass.n as usize;
-    let mut slots: Vec<Vec<u8>> = Vec::new();
-    for u in 0..pass.count {
-        if u < 2 {
-            slots.push(keystream(pass.key.as_bytes(), u64::from(pass.offset + u), n * n));
-            continue;
-        }
-        let (earlier, previous) = keys::parents(&pass.key, u);
-        let [x, y] = [earlier, previous]
-            .map(|slot| slots[slot as usize].iter().map(|&b| i16::from(b as i8)).collect::<Vec<_>>());
-        let mut slot = vec![0; n * n];
-        for r in 0..n {
-            for c in 0..n {
-                let pairs = x[r * n..][..n].iter().zip(&y[c * n..][..n]);
-                let sum: i32 = pairs.map(|(&a, &b)| i32::from(a) * i32::from(b)).sum();
-                let mut v = (sum as u32).wrapping_add((r * n + c) as u32).wrapping_add(u.wrapping_mul(0xC2B2_AE35));
-                v = v.wrapping_mul(0x9E37_79B1);
-                v ^= v >> 16;
-                v = v.wrapping_mul(0x85EB_CA6B);
-                slot[r * n + c] = (v >> 24) as u8;
-            }
-        }
-        slots.push(slot);
-    }
-    slots
+    reference::pass(&pass.key, pass.n, pass.offset, pass.count)
 }
 
-/// The states after a round (WORK.md, Residency probe).
 fn naive_round(round: &ProbeRound, slots: &[Vec<u8>]) -> Vec<u8> {
-    let mut out = keystream(round.key.as_bytes(), 0, 64 * round.walks as usize);
-    let word = |bytes: &[u8], k: usize| u32::from_le_bytes(bytes[4 * k..4 * k + 4].try_into().unwrap());
-    for state in out.chunks_mut(64) {
-        for _ in 0..round.steps {
-            let s: Vec<u32> = (0..16).map(|k| word(state, k)).collect();
-            let a = (0..16).fold(0, |a, k| a ^ s[k].rotate_left(2 * k as u32));
-            let b = s.iter().fold(0_u32, |b, &x| b.wrapping_add(x));
-            let slot = &slots[((u64::from(a) * slots.len() as u64) >> 32) as usize];
-            let line = &slot[64 * ((u64::from(b) * (slot.len() as u64 / 64)) >> 32) as usize..][..64];
-            let t: Vec<u32> =
-                (0..16).map(|k| (s[k] ^ word(line, k)).wrapping_mul(0x9E37_79B1)).map(|t| t ^ (t >> 15)).collect();
-            for k in 0..16 {
-                let next = t[k].wrapping_mul(0x85EB_CA6B).wrapping_add(t[(k + 1) % 16].rotate_left(7));
-                state[4 * k..4 * k + 4].copy_from_slice(&next.to_le_bytes());
-            }
-        }
-    }
-    out
-}
-
-fn digests(slots: &[Vec<u8>]) -> Vec<Digest> {
-    slots.iter().map(|slot| Digest(blake3::hash(slot).into())).collect()
+    let n = slots[0].len().isqrt() as u32;
+    (0..round.walks).flat_map(|walk| reference::walk(slots, n, &round.key, walk, round.steps)).collect()
 }
 
 /// Every kernel, on 1, 2 and 3 threads.
@@ -97,7 +40,7 @@ fn check_everywhere(pass: &Pass) {
             let differs = slot.iter().zip(found).position(|(a, b)| a != b);
             assert_eq!(differs, None, "{:?}, {}: slot {u}", pass, device.info().detail);
         }
-        assert_eq!(found, digests(&slots), "{:?}, {}", pass, device.info().detail);
+        assert_eq!(found, reference::digests(&slots), "{:?}, {}", pass, device.info().detail);
         assert_eq!(handle.done_steps(), u64::from(pass.count));
     }
 }
@@ -109,7 +52,6 @@ fn small_passes_give_the_naive_bits() {
     check_everywhere(&pass(512, 1_000_000, 4, 3));
 }
 
-#[cfg(not(debug_assertions))]
 #[test]
 fn larger_passes_give_the_naive_bits() {
     check_everywhere(&pass(1024, 5, 6, 4));
@@ -117,7 +59,6 @@ fn larger_passes_give_the_naive_bits() {
 }
 
 /// Matrices whose Y is packed by blocks of columns.
-#[cfg(not(debug_assertions))]
 #[test]
 fn blocks_of_columns_give_the_same_bits_on_every_kernel() {
     let pass = pass(8192, 3, 3, 6);
@@ -146,7 +87,7 @@ fn memory_is_reused_from_pass_to_pass() {
     let mut device = device(KernelKind::Auto, 2);
     for pass in [pass(512, 0, 5, 7), pass(256, 9, 3, 8), pass(512, 0, 3, 7), pass(256, 0, 40, 1)] {
         let found = device.fill(&pass, &Handle::default()).unwrap();
-        assert_eq!(found, digests(&naive_pass(&pass)));
+        assert_eq!(found, reference::digests(&naive_pass(&pass)));
     }
 }
 
@@ -282,5 +223,5 @@ fn a_cancelled_pass_leaves_nothing_and_the_device_works_on() {
     });
     assert_eq!(result, Err(DeviceError::Cancelled));
     assert!(handle.done_steps() < 500);
-    assert_eq!(device.fill(&small, &Handle::default()).unwrap(), digests(&naive_pass(&small)));
+    assert_eq!(device.fill(&small, &Handle::default()).unwrap(), reference::digests(&naive_pass(&small)));
 }
