@@ -9,7 +9,9 @@ use assay_integration_tests::raw::{RawMiner, encoded, hello};
 use assay_integration_tests::stage::Stage;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_shared::identity::{Identity, SessionTranscript};
-use assay_shared::message::{DeviceClaim, Hello, MinerMessage, RefusedCode, Stop, StopCode, ValidatorMessage, Welcome};
+use assay_shared::message::{
+    DeviceClaim, Hello, MinerMessage, Offer, RefusedCode, Stop, StopCode, ValidatorMessage, Welcome,
+};
 use assay_shared::verdict::{Mode, ReasonCode};
 use assay_shared::wire::v1::{SessionRequest, session_request};
 use assay_shared::work::DeviceId;
@@ -299,11 +301,14 @@ async fn challenges_declined() {
     }
 }
 
+/// What a miner reads in an offer that does not say so, and what comes of that.
+type Misread = (ReasonCode, fn(&mut Offer));
+
 /// What the miner's own session declines.
 #[tokio::test(flavor = "multi_thread")]
 async fn challenges_that_do_not_fit_the_miner() {
     let stage = Stage::with_one_device().await;
-    let cases: [(ReasonCode, fn(&mut assay_shared::message::Offer)); 3] = [
+    let cases: [Misread; 3] = [
         (ReasonCode::StaleInventory, |offer| offer.inventory_sequence += 1),
         (ReasonCode::NotEnoughMemory, |offer| offer.total = 15),
         (ReasonCode::MinerStopped, |offer| offer.precision = 2),
