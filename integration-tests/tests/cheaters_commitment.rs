@@ -109,6 +109,7 @@ async fn a_replayed_commitment() {
     let stage = Stage::with_one_device().await;
     let old = record(&stage.miner.lies);
     stage.challenge(Mode::Audit).await.expect_pass();
+    stage.miner.lies.stop();
     stage.catches(&REPLAY_AND_AUDIT, ReasonCode::CommitmentChallenge, |lies| play(lies, &old, false)).await;
     stage.catches(&REPLAY_AND_AUDIT, ReasonCode::CommitmentChecksum, |lies| play(lies, &old, true)).await;
 }

@@ -3,7 +3,7 @@
 use assay_integration_tests::dishonest::{Lies, rewrite};
 use assay_integration_tests::stage::Stage;
 use assay_integration_tests::validator::Policy;
-use assay_shared::message::{MinerMessage, OpenWhat, OpeningsPart, ValidatorMessage};
+use assay_shared::message::{MinerMessage, OpenWhat, OpeningsPart, Stop, StopCode, ValidatorMessage};
 use assay_shared::verdict::{Mode, ReasonCode};
 use assay_shared::work::ChainingValue;
 use assay_shared::work::opening::SampleOpenings;
@@ -13,10 +13,13 @@ use assay_shared::work::segment::SegmentOpenings;
 const SEGMENTS: u32 = 0;
 const SAMPLES: u32 = 1;
 
+/// What is bent, and what that is caught for.
+type Bent<T> = (ReasonCode, fn(&mut T));
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bent_sample() {
     let stage = Stage::with_one_device().await;
-    let rows: [(ReasonCode, fn(&mut SampleOpenings)); 9] = [
+    let rows: [Bent<SampleOpenings>; 9] = [
         (ReasonCode::AuditPath, |s| s.openings[0].bytes[3] ^= 1),
         (ReasonCode::AuditPath, |s| s.openings[1].siblings[2].0[31] ^= 0x80),
         (ReasonCode::AuditPath, |s| s.openings[2].siblings.swap(0, 1)),
@@ -36,7 +39,7 @@ async fn a_bent_sample() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bent_segment() {
     let stage = Stage::with_one_device().await;
-    let rows: [(ReasonCode, fn(&mut SegmentOpenings)); 11] = [
+    let rows: [Bent<SegmentOpenings>; 11] = [
         (ReasonCode::ResidencyPath, |s| s.state.bytes[0] ^= 1),
         (ReasonCode::ResidencyPath, |s| s.state.siblings[1].0[0] ^= 1),
         (ReasonCode::ResidencyPath, |s| s.lines[3].bytes[1023] ^= 1),
@@ -222,4 +225,21 @@ async fn an_opening_beyond_every_bound() {
         lies.in_what_goes_out(rewrite::first_sample(|s| s.openings[0].bytes.resize(1 << 20, 0)));
     };
     stage.throws_out(Mode::Audit, ReasonCode::Protocol, huge).await;
+}
+
+/// Who cannot open what it committed to may call that a fault of its device: that is not forged, but no pass either.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_miner_that_gives_up_when_it_is_asked_to_open() {
+    let stage = Stage::with_one_device().await;
+    let gives_up = |lies: &Lies| {
+        lies.in_what_goes_out(|message| match message {
+            MinerMessage::OpeningsChunk(chunk) => vec![MinerMessage::Abort(Stop {
+                challenge_id: chunk.challenge_id,
+                code: StopCode::DeviceLost,
+                detail: "a test".into(),
+            })],
+            other => vec![other],
+        });
+    };
+    stage.catches(&[Mode::Replay, Mode::Audit], ReasonCode::DeviceSick, gives_up).await;
 }

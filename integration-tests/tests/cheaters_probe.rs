@@ -41,8 +41,7 @@ async fn rounds_that_do_not_wait_for_one_another() {
     caught(&Stage::with_one_device().await, ProbeLie::RoundsAtOnce).await;
 }
 
-/// With 1024 segments of 3 · 64 drawn, the one that is known to be wrong is missed with a probability of 2⁻⁷.
-/// The line is met by others too: 3 · 64 walks of 8 steps over 3 · 1024 lines.
+/// One walk of 64, in its one round, is known to meet the line: 1024 segments miss it with a probability of 2⁻²³.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_wrong_line() {
     let policy = Policy { max_matrices: 3, segments: 1024, probe_steps: 32, ..Policy::default() };

@@ -52,7 +52,7 @@ async fn the_first_iteration_for_every_iteration() {
     stage.catches(&[Mode::ReplaySample], ReasonCode::RootMismatch, |lies| lies.in_work(lie)).await;
 }
 
-/// One iteration drawn of three: the honest first one is no fault, each other one is.
+/// One iteration drawn of two: the first is honest, the second is not.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_faked_iteration_is_caught_when_it_is_drawn() {
     let policy = Policy { max_matrices: 4, iterations: 2, ..Policy::default() };

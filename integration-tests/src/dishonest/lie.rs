@@ -102,12 +102,15 @@ impl Lies {
     }
 }
 
+/// The states that a device answered its rounds with, in the order of the rounds.
+type Outs = Vec<(RoundKey, Vec<u8>)>;
+
 /// What the devices of one host show one another and the filter.
 #[derive(Debug, Default)]
 pub(super) struct Board {
     passes: Mutex<BTreeMap<DeviceId, Pass>>,
     shown: Condvar,
-    outs: Mutex<BTreeMap<DeviceId, Vec<(RoundKey, Vec<u8>)>>>,
+    outs: Mutex<BTreeMap<DeviceId, Outs>>,
 }
 
 impl Board {

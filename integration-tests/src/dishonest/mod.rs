@@ -116,6 +116,7 @@ impl DishonestMiner {
 
 impl Drop for DishonestMiner {
     fn drop(&mut self) {
+        self.lies.stop();
         self.session.abort();
     }
 }
