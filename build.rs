@@ -11,6 +11,8 @@ use prost::Message;
 
 const PROTO_ROOT: &str = "proto";
 const PACKAGE_DIR: &str = "assay/v1";
+/// Every service's codec, in the crate that includes the generated code.
+const CODEC: &str = "crate::wire::bounded::BoundedCodec";
 const DESCRIPTOR_FILE: &str = "assay_descriptor.bin";
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -23,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let descriptors = protox::compile(proto_files(&proto_root.join(PACKAGE_DIR))?, [&proto_root])?;
     let out_dir = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out_dir.join(DESCRIPTOR_FILE), descriptors.encode_to_vec())?;
-    tonic_prost_build::configure().compile_fds(descriptors)?;
+    tonic_prost_build::configure().codec_path(CODEC).compile_fds(descriptors)?;
     Ok(())
 }
 

@@ -34,7 +34,7 @@ impl TestMiner {
         let mut arguments = vec!["run".to_owned(), format!("--validator={validator}")];
         arguments.push(format!("--key-file={}", key_file.display()));
         arguments.push(format!("--cpu-devices={devices}"));
-        let common = "--backend=cpu --cpu-memory=4MiB --cpu-threads=1 --reconnect-min-ms=50 --reconnect-max-ms=200";
+        let common = "--backend=cpu --cpu-memory=8MiB --cpu-threads=1 --reconnect-min-ms=50 --reconnect-max-ms=200";
         arguments.extend(common.split(' ').map(str::to_owned));
         arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
         let daemon = Daemon::start("assay-miner", &arguments);

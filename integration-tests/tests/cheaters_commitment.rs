@@ -26,13 +26,18 @@ fn record(lies: &Lies) -> Record {
     record
 }
 
-/// Sends what was recorded in place of the own commitment, under `name` where one is given.
+/// Sends what was recorded in place of the own commitment: under the name of the challenge that runs, or as it was.
 fn play(lies: &Lies, record: &Record, under_own_name: bool) {
     let recorded = record.lock().unwrap().clone();
     lies.in_what_goes_out(move |message| match message {
         MinerMessage::Commitment(own) => {
             let mut recorded = recorded.clone();
-            recorded.iter_mut().filter(|_| under_own_name).for_each(|message| rename(message, own.challenge_id));
+            if under_own_name {
+                recorded.iter_mut().for_each(|message| rename(message, own.challenge_id));
+            } else {
+                // The verdict comes with the commitment; roots of a challenge that never ran would end the session.
+                recorded.truncate(1);
+            }
             recorded
         }
         MinerMessage::DeviceRoots(_) => Vec::new(),
@@ -87,6 +92,7 @@ async fn another_miners_commitment() {
     }
     let stolen = record(&victim.lies);
     validator.challenge(victim.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    victim.lies.stop();
     for mode in REPLAY_AND_AUDIT {
         play(&thief.lies, &stolen, false);
         validator.challenge(thief.key, Some(mode)).await.unwrap().expect(ReasonCode::CommitmentChallenge);

@@ -202,8 +202,12 @@ async fn openings_that_never_end() {
     let policy = Policy { openings_deadline_s: 2, ..Policy::default() };
     let stage = Stage::new(&policy, &[14]).await;
     let held_back = |lies: &Lies| {
-        lies.in_what_goes_out(|message| match &message {
-            MinerMessage::OpeningsChunk(chunk) if chunk.part == OpeningsPart::End => Vec::new(),
+        let mut ended = false;
+        lies.in_what_goes_out(move |message| match &message {
+            MinerMessage::OpeningsChunk(chunk) => {
+                ended |= chunk.part == OpeningsPart::End;
+                if ended { Vec::new() } else { vec![message] }
+            }
             _ => vec![message],
         });
     };

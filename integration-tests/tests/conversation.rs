@@ -116,7 +116,7 @@ async fn garbage_before_hello() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_of_other_bytes() {
     let validator = TestValidator::start(&Policy::default()).await;
-    for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 4096], &[0xff; 100_000]] {
+    for bytes in [&b"GET / HTTP/1.1\r\nHost: validator\r\n\r\n"[..], &[0; 4096], &[0xff; 100_000]] {
         let mut stream = TcpStream::connect(validator.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         // The other side may close before it has read all.

@@ -26,15 +26,10 @@ async fn a_miner_ends_its_challenge_before_it_drains() {
     let validator = TestValidator::start(&long_work()).await;
     let mut miner = TestMiner::start(validator.address, 1, &[]);
     validator.wait_for_miner(miner.key, true).await;
-    let key = miner.key;
-    let terminates = async {
-        tokio::task::block_in_place(|| {
-            miner.daemon.wait_for("working");
-            miner.daemon.terminate();
-        });
-    };
-    let (ruling, ()) = tokio::join!(validator.challenge(key, Some(Mode::Audit)), terminates);
-    ruling.unwrap().expect_pass();
+    let challenge = validator.ask(miner.key, Some(Mode::Audit)).await.unwrap();
+    miner.daemon.wait_for("working");
+    miner.daemon.terminate();
+    challenge.ruling().await.unwrap().expect_pass();
     assert_eq!(miner.daemon.wait().code(), Some(0));
 }
 

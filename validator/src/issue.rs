@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use assay_shared::message::{Inventory, MATRIX_SIZES, Offer, PlanError};
+use assay_shared::verdict::Mode;
+use assay_shared::wire::limits::{MAX_OPEN_DRAWS, MAX_OPEN_ITEMS};
 use assay_shared::work::challenge::{MAX_TOTAL, MIN_COUNT, MIN_N, WORK_VERSION};
 use assay_shared::work::keys::work_key;
 use assay_shared::work::probe::{Probe, ProbeError, UncheckedProbe};
@@ -45,6 +47,9 @@ pub enum IssueError {
         /// Iterations of the policy.
         iterations: u32,
     },
+    /// The request for openings would be too large.
+    #[error("{0} samples and segments would be opened, at most {MAX_OPEN_DRAWS} fit in one request: ask for fewer")]
+    TooManyDraws(u64),
     /// Our own sizing broke a rule.
     #[error("the challenge sized for the host is invalid: {0}")]
     Plan(#[from] PlanError),
@@ -97,6 +102,22 @@ pub fn issue(
         }
     }
     Err(IssueError::TooSmall)
+}
+
+/// Checks that what will be opened fits in one request.
+///
+/// # Errors
+/// [`IssueError::TooManyDraws`].
+pub fn check_draws(policy: &Policy, mode: Mode, challenge: &Challenge) -> Result<(), IssueError> {
+    // An audit opens a row of each leaf besides the samples.
+    let of_pass = if mode == Mode::Audit { u64::from(policy.samples) + 2 } else { 0 };
+    let passes = u64::from(policy.sampled_iterations.min(challenge.iterations()));
+    let devices = challenge.shares().len() as u64;
+    let draws = devices * (u64::from(policy.segments) + passes * of_pass);
+    if draws > MAX_OPEN_DRAWS as u64 || devices * (1 + passes) > MAX_OPEN_ITEMS as u64 {
+        return Err(IssueError::TooManyDraws(draws));
+    }
+    Ok(())
 }
 
 fn is_too_small(error: &PlanError) -> bool {
@@ -217,6 +238,16 @@ mod tests {
             issue_for(&policy, &[10, 10]).unwrap_err(),
             IssueError::TooManyRoots { devices: 2, iterations: 65_536 }
         );
+    }
+
+    #[test]
+    fn what_is_opened_fits_in_one_request() {
+        let challenge = issue_for(&Policy { iterations: 100, ..Policy::default() }, &[10, 10]).unwrap().challenge;
+        let policy = |sampled_iterations| Policy { samples: 4096, sampled_iterations, ..Policy::default() };
+        assert_eq!(check_draws(&policy(7), Mode::Audit, &challenge), Ok(()));
+        let draws = 2 * (32 + 8 * 4098);
+        assert_eq!(check_draws(&policy(8), Mode::Audit, &challenge), Err(IssueError::TooManyDraws(draws)));
+        assert_eq!(check_draws(&policy(8), Mode::ReplaySample, &challenge), Ok(()));
     }
 
     #[test]

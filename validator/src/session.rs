@@ -14,7 +14,7 @@ use assay_shared::verdict::{Mode, Reason, ReasonCode, Verdict};
 use assay_shared::work::{ChallengeId, Nonce, PublicKey, Signature};
 
 use crate::entropy::Entropy;
-use crate::issue::{IssueError, issue};
+use crate::issue::{IssueError, check_draws, issue};
 use crate::policy::Policy;
 use crate::run::{Run, RunAction, SentAt};
 use crate::verify::check::{Bound, CheckJob};
@@ -22,7 +22,8 @@ use crate::verify::replay::{Extent, Replayer};
 
 /// How long the handshake may take: three small messages on a slow link.
 pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(15);
-/// So many unanswered pings mean that the miner is gone.
+/// So many ping intervals without a word mean that the miner is gone. Any message is a word: on a slow link
+/// openings stand before the pong.
 pub const MISSED_PINGS: u32 = 3;
 /// Messages between two pings, openings aside: far more than an honest miner sends.
 pub const MESSAGES_PER_PING: u32 = 1000;
@@ -111,6 +112,7 @@ pub struct Session {
     pings: Pings,
     messages: u32,
     began: Instant,
+    heard: Instant,
 }
 
 /// Pings in flight, and the round trips that they gave.
@@ -134,6 +136,7 @@ impl Session {
             pings: Pings::default(),
             messages: 0,
             began: now,
+            heard: now,
         }
     }
 
@@ -145,6 +148,7 @@ impl Session {
 
     /// Takes a message received at `received`.
     pub fn message(&mut self, message: MinerMessage, received: Instant, context: &mut Context<'_>) -> Vec<Action> {
+        self.heard = received;
         if !matches!(message, MinerMessage::OpeningsChunk(_)) {
             self.messages += 1;
         }
@@ -262,6 +266,7 @@ impl Session {
                 if estimate.is_some_and(|time| time <= policy.replay_budget) { Mode::Replay } else { Mode::Audit }
             }
         };
+        check_draws(policy, mode, &issued.challenge)?;
         let (mut run, actions) =
             Run::start(policy.clone(), mode, issued, inventory.clone(), context.unix_seconds, context.now);
         run.round_trip = self.pings.least();
@@ -291,15 +296,16 @@ impl Session {
         }
         let mut actions = self.run.as_mut().map(|run| run.tick(now)).unwrap_or_default();
         let mut actions = self.settle(std::mem::take(&mut actions));
+        let silence = now.saturating_duration_since(self.heard);
+        if silence > self.door.ping_interval * MISSED_PINGS {
+            let detail = format!("nothing came for {silence:.1?}");
+            actions.extend(self.stop_run(Reason::new(ReasonCode::PeerSilent, detail.clone())));
+            actions.extend(self.close(detail));
+            return actions;
+        }
         if self.pings.last.is_none_or(|last| now.duration_since(last) >= self.door.ping_interval) {
-            if self.pings.waiting.len() >= MISSED_PINGS as usize {
-                let detail = format!("{MISSED_PINGS} pings were not answered");
-                actions.extend(self.stop_run(Reason::new(ReasonCode::PeerSilent, detail.clone())));
-                actions.extend(self.close(detail));
-                return actions;
-            }
             self.messages = 0;
-            actions.push(self.pings.send(now));
+            actions.extend(self.pings.send(now));
         }
         actions
     }
@@ -427,13 +433,17 @@ const fn challenge_of(message: &MinerMessage) -> Option<ChallengeId> {
 }
 
 impl Pings {
-    fn send(&mut self, now: Instant) -> Action {
+    /// The next ping; none while as many are unanswered as may be.
+    fn send(&mut self, now: Instant) -> Option<Action> {
+        self.last = Some(now);
+        if self.waiting.len() >= MISSED_PINGS as usize {
+            return None;
+        }
         let sent = SentAt::default();
         let sequence = self.next;
         self.next += 1;
-        self.last = Some(now);
         self.waiting.push_back((sequence, sent.clone()));
-        Action::Send(ValidatorMessage::Ping(sequence), sent)
+        Some(Action::Send(ValidatorMessage::Ping(sequence), sent))
     }
 
     /// The round trip of a ping; `None` when there is no such ping in flight.

@@ -82,24 +82,41 @@ unsafe fn ymm_loop(turns: u64) {
     std::hint::black_box(sums);
 }
 
-/// GB/s of reading `lines` lines of 64 bytes at random places of `memory`, whose addresses do not depend on
-/// what was read, on `threads` threads.
+/// Lines that the loop below asks for before it reads them.
+const AHEAD: usize = 64;
+
+/// GB/s of reading `lines` lines of 64 bytes at random places of `memory` on `threads` threads. Addresses do
+/// not depend on what was read, and are asked for ahead, so that nothing but memory limits the rate.
 pub fn random_read_gb_per_s(clock: Clock, memory: &[u8], lines: u64, threads: usize) -> f64 {
-    let all = (memory.len() / 64) as u64;
+    let memory = memory.as_chunks::<64>().0;
+    let turns = lines / threads as u64 / AHEAD as u64;
     let body = |thread: usize| {
-        let mut place = 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(thread as u64 + 1);
+        let mut random = 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(thread as u64 + 1);
+        let mut places = [0; AHEAD];
         let mut sums = [0_u64; 8];
-        for _ in 0..lines / threads as u64 {
-            place ^= place << 13;
-            place ^= place >> 7;
-            place ^= place << 17;
-            let line = (((place >> 32) * all) >> 32) as usize * 64;
-            for (sum, word) in sums.iter_mut().zip(memory[line..line + 64].as_chunks::<8>().0) {
-                *sum ^= u64::from_le_bytes(*word);
+        for _ in 0..turns {
+            for place in &mut places {
+                for (sum, word) in sums.iter_mut().zip(memory[*place].as_chunks::<8>().0) {
+                    *sum ^= u64::from_le_bytes(*word);
+                }
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                *place = (((random >> 32) * memory.len() as u64) >> 32) as usize;
+                ask_for(&memory[*place]);
             }
         }
         std::hint::black_box(sums);
     };
     let seconds = clock.seconds(threads, || on_all(threads, body));
-    (lines / threads as u64 * threads as u64 * 64) as f64 / seconds / 1e9
+    (turns * (AHEAD * threads * 64) as u64) as f64 / seconds / 1e9
+}
+
+fn ask_for(line: &[u8; 64]) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch is a hint that every x86-64 has.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.as_ptr().cast());
+    }
+    let _ = line;
 }

@@ -12,13 +12,13 @@ pub const CHILD: &str = "memory-child";
 
 /// Prints the table.
 pub fn section(settings: &Settings) {
-    println!("\npeak resident memory of a process while it fills 32 slots");
+    println!("\npeak resident memory of a process while it fills {} slots", settings.slots);
     println!("    n  threads   slots MiB    peak MiB   over by MiB   allowed MiB (5 % + 64)");
     for n in settings.sizes.iter().map(u32::to_string) {
         for threads in settings.threads.iter().map(usize::to_string) {
-            let kernel = settings.kernel.name();
+            let (kernel, slots) = (settings.kernel.name(), settings.slots.to_string());
             let Ok(program) = std::env::current_exe() else { return };
-            let arguments = [CHILD, "--n", &n, "--threads", &threads, "--kernel", kernel];
+            let arguments = [CHILD, "--n", &n, "--threads", &threads, "--kernel", kernel, "--slots", &slots];
             if let Err(error) = Command::new(program).args(arguments).status() {
                 eprintln!("{error}");
             }
@@ -29,7 +29,7 @@ pub fn section(settings: &Settings) {
 /// One row, measured in this process.
 pub fn child(settings: &Settings) {
     let (n, threads) = (settings.sizes[0], settings.threads[0]);
-    let pass = Pass { key: PassKey([1; 32]), n, offset: 0, count: 32 };
+    let pass = Pass { key: PassKey([1; 32]), n, offset: 0, count: settings.slots };
     let mut device = device(settings, threads, u64::MAX);
     if let Err(error) = device.fill(&pass, &Handle::default()) {
         eprintln!("{error}");

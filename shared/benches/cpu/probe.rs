@@ -6,14 +6,14 @@ use assay_shared::work::{PassKey, RoundKey};
 use crate::{Settings, device, limits, median};
 
 const N: u32 = 2048;
-/// 2 GiB of slots: far more than any cache.
-const COUNT: u32 = 512;
+/// 1 GiB of slots: far more than any cache.
+const COUNT: u32 = 256;
 const WALKS: u32 = 1 << 16;
 const STEPS: u32 = 64;
 
 /// Prints the table.
 pub fn section(settings: &Settings) {
-    let gib = u64::from(COUNT) * u64::from(N).pow(2) >> 30;
+    let gib = (u64::from(COUNT) * u64::from(N).pow(2)) >> 30;
     println!("\nresidency probe, {WALKS} walks of {STEPS} steps over {gib} GiB; plain: random reads of 64-byte lines");
     println!("threads   plain GB/s   probe GB/s   probe / plain");
     for &threads in &settings.threads {

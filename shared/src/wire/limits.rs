@@ -13,6 +13,11 @@ use crate::work::probe::{LINE_BYTES, MAX_ROUNDS, MAX_STEPS};
 /// connection holds no more than this for a message that is still arriving.
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
+/// Bytes of one message of the handshake: a hello with 64 devices whose every text is as long as may be takes half
+/// of it. Whoever sends it has proved nothing yet, and what it decodes to may be 70 times as large.
+pub const MAX_HANDSHAKE_BYTES: usize = 64 << 10;
+/// Messages of a miner's handshake: hello and proof.
+pub const HANDSHAKE_MESSAGES: u32 = 2;
 /// Devices of one host: eight GPUs of eight partitions each.
 pub const MAX_DEVICES: usize = 64;
 /// Entries of a device's `slots`: one for each matrix size.

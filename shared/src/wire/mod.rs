@@ -9,6 +9,7 @@
 //! are made printable and cut to their bound, durations and counts are brought into their range, numbers that
 //! are not finite become the nearest finite ones. Lists go as they are; who makes them keeps to [`limits`].
 
+pub mod bounded;
 pub mod codec;
 mod error;
 pub mod field;

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::time::Duration;
 
 use anyhow::Context;
 use assay_shared::compute::choose::choose;
@@ -20,6 +21,9 @@ use crate::server::{SPARE_CONNECTIONS, serve_control, serve_miners};
 use crate::session::Door;
 use crate::validator::{Validator, VerdictLog};
 use crate::verify::replay::Replayer;
+
+/// How long sessions may take to end what they stop: to log and send the verdicts, and to say goodbye.
+const STOP_LIMIT: Duration = Duration::from_millis(500);
 
 /// Serves miners until a signal, then drains.
 ///
@@ -79,7 +83,10 @@ async fn serve(config: &ValidatorConfig, validator: Arc<Validator>, key: &Public
     tokio::select! {
         served = both => served.map(|_| ())?,
         // Connections that never end, such as a health check's, are not waited for.
-        () = stopping.stopped() => {}
+        () = async {
+            stopping.stopped().await;
+            tokio::time::sleep(STOP_LIMIT).await;
+        } => {}
     }
     tracing::info!("drained");
     Ok(Exit::Done)

@@ -97,14 +97,16 @@ impl Findings<'_> {
         self.timed(whole)
     }
 
-    /// Puts the times in, and what was not shown in that time out.
+    /// Puts the times in, and what was not shown out: after a failure nothing was, without a probe no memory.
     fn timed(&self, mut work: Work) -> Work {
-        match self.work_time.map(|t| t.as_secs_f64()) {
-            Some(seconds) if seconds > 0.0 => {
-                work.seconds = seconds;
-                work.tops = 2.0 * work.multiply_accumulates as f64 / seconds / 1e12;
-            }
-            _ => (work.matrices, work.multiply_accumulates) = (0, 0),
+        if !self.reasons.is_empty() {
+            let seconds = self.work_time.map_or(0.0, |t| t.as_secs_f64());
+            let probe_seconds = self.probe.and_then(|(_, time)| time).map_or(0.0, |t| t.as_secs_f64());
+            return Work { seconds, probe_seconds, claimed_seconds: work.claimed_seconds, ..Work::default() };
+        }
+        if let Some(seconds) = self.work_time.map(|t| t.as_secs_f64()).filter(|seconds| *seconds > 0.0) {
+            work.seconds = seconds;
+            work.tops = 2.0 * work.multiply_accumulates as f64 / seconds / 1e12;
         }
         match self.probe.and_then(|(_, time)| time).map(|t| t.as_secs_f64()) {
             Some(seconds) if seconds > 0.0 => {

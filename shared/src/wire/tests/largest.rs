@@ -77,7 +77,12 @@ fn an_inventory_and_a_verdict() {
         ..samples::device(id)
     };
     let devices = (0..64).map(device).collect();
-    request(Request::Inventory(v1::Inventory { sequence: u32::MAX, devices }));
+    let inventory = v1::Inventory { sequence: u32::MAX, devices };
+    request(Request::Inventory(inventory.clone()));
+    let versions = vec![1; MAX_VERSIONS];
+    let hello = v1::Hello { versions, agent: text(MAX_AGENT_BYTES), inventory: Some(inventory), ..samples::hello() };
+    let bytes = request(Request::Hello(hello));
+    assert!(bytes <= MAX_HANDSHAKE_BYTES, "{bytes} bytes before the proof");
 
     let reason = v1::Reason { detail: text(MAX_DETAIL_BYTES), ..samples::reason() };
     let device = |id| v1::DeviceWork { name: text(MAX_NAME_BYTES), ..samples::device_work(id) };

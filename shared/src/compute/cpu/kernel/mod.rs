@@ -14,6 +14,7 @@ mod avx512;
 mod avx_vnni;
 #[cfg(target_arch = "aarch64")]
 mod neon;
+#[allow(dead_code)] // which of it is used depends on the architecture
 mod pack;
 mod portable;
 #[cfg(target_arch = "x86_64")]
@@ -174,6 +175,7 @@ pub(super) struct Tile {
     pub(super) y: *const u8,
     /// Where the part of the next panel of Y starts that this tile may ask for ahead of time, as a hint:
     /// any address is allowed.
+    #[allow(dead_code)] // not every architecture has a kernel that does
     pub(super) next_y: *const u8,
     /// For each row, what its sums start from: `r·n + u · SLOT_FACTOR` and the correction.
     pub(super) row_bias: *const u32,

@@ -5,8 +5,12 @@
 //! once; that line arrives while the others move.
 
 #[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
 mod avx512;
 
+#[cfg(target_arch = "x86_64")]
+pub(super) use avx2::avx2;
 #[cfg(target_arch = "x86_64")]
 pub(super) use avx512::avx512;
 
@@ -15,8 +19,8 @@ pub(super) type State = [u32; 16];
 
 /// The length of a line in bytes.
 pub(super) const LINE_BYTES: usize = 64;
-/// The most walks of a batch; their states stay in the first-level cache.
-pub(super) const BATCH: usize = 64;
+/// The most walks of a batch: enough lines in flight, and their states and lines still fit the first-level cache.
+pub(super) const BATCH: usize = 128;
 
 const FIRST_FACTOR: u32 = 0x9E37_79B1;
 const SECOND_FACTOR: u32 = 0x85EB_CA6B;
@@ -40,23 +44,6 @@ pub(super) struct Batch {
 /// # Safety
 /// `count · slot_bytes` bytes from `slots` on are readable, and nobody else uses the states.
 pub(super) unsafe fn portable(batch: &Batch) {
-    // SAFETY: the caller's promise.
-    unsafe { walk_all(batch) }
-}
-
-/// # Safety
-/// As [`portable`], and the processor has AVX2.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-pub(super) unsafe fn avx2(batch: &Batch) {
-    // SAFETY: the caller's promise.
-    unsafe { walk_all(batch) }
-}
-
-/// # Safety
-/// As [`portable`].
-#[inline(always)]
-unsafe fn walk_all(batch: &Batch) {
     // SAFETY: the caller's promise: the states are `walks` states that only this batch uses.
     let states = unsafe { std::slice::from_raw_parts_mut(batch.states, batch.walks) };
     let mut lines = [batch.slots; BATCH];
