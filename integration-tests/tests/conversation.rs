@@ -84,6 +84,26 @@ fn more_free_than_there_is(device: DeviceClaim) -> Vec<u8> {
     request.encode_to_vec()
 }
 
+/// A hello that every check but that of its size lets through: a field that nobody knows fills it up.
+fn padded_hello(bytes: usize) -> Vec<u8> {
+    let mut hello = encoded(MinerMessage::Hello(hello(&identity())));
+    prost::encoding::bytes::encode(1000, &vec![0; bytes], &mut hello);
+    hello
+}
+
+/// Who opens a connection and says nothing does not keep the place.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stranger_who_says_nothing_is_shown_out() {
+    let validator = TestValidator::start(&Policy::default()).await;
+    let mut silent = TcpStream::connect(validator.address).unwrap();
+    silent.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+    let mut heard = Vec::new();
+    // The server may introduce itself; then the connection ends, in one way or another.
+    let ended = silent.read_to_end(&mut heard);
+    assert!(!matches!(&ended, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock), "{ended:?}");
+    accepted(&validator).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_version() {
     let validator = TestValidator::start(&Policy::default()).await;
@@ -115,6 +135,7 @@ async fn garbage_before_hello() {
         ("an empty message", Vec::new()),
         ("half a hello", encoded(MinerMessage::Hello(hello(&identity())))[..40].to_vec()),
         ("a message beyond the limit", vec![0; 5 << 20]),
+        ("a hello beyond what strangers may send", padded_hello(65 << 10)),
         ("a pong", encoded(MinerMessage::Pong(1))),
         ("a proof", encoded(MinerMessage::Proof(identity().sign(b"")))),
         ("more free memory than there is", more_free_than_there_is(device(1, 0))),
@@ -198,6 +219,7 @@ async fn garbage_in_a_session() {
     let cases = [
         ("bytes of no message", vec![0xff; 64]),
         ("a message beyond the limit", vec![0; 5 << 20]),
+        ("a hello beyond what strangers may send", padded_hello(65 << 10)),
         ("a second hello", encoded(MinerMessage::Hello(hello(&identity())))),
         ("a pong to no ping", encoded(MinerMessage::Pong(77))),
         ("an inventory out of sequence", encoded(MinerMessage::Inventory(inventory))),

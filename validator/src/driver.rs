@@ -1,7 +1,6 @@
 //! Drives one session: moves messages between its state machine, the connection, and the checks.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -16,6 +15,7 @@ use crate::entropy::{Entropy, OsEntropy};
 use crate::policy::Policy;
 use crate::registry::{Command, Miner, Update};
 use crate::run::SentAt;
+use crate::server::Peer;
 use crate::session::{Action, Context, Session, StartError};
 use crate::validator::{Validator, unix_seconds};
 use crate::verify::check::{Bound, CheckJob};
@@ -57,7 +57,7 @@ pub type Outgoing = (ValidatorMessage, SentAt);
 /// Runs a session to its end.
 pub async fn drive(
     validator: Arc<Validator>,
-    address: Option<SocketAddr>,
+    peer: Option<Peer>,
     mut incoming: mpsc::Receiver<Incoming>,
     outgoing: mpsc::Sender<Outgoing>,
     permit: OwnedSemaphorePermit,
@@ -69,7 +69,7 @@ pub async fn drive(
         session: Session::new(validator.door.clone(), Instant::now()),
         validator: validator.clone(),
         number,
-        address,
+        peer,
         outgoing,
         commands,
         replayed,
@@ -107,7 +107,8 @@ struct Driver {
     session: Session,
     validator: Arc<Validator>,
     number: u64,
-    address: Option<SocketAddr>,
+    /// Absent where the transport is not ours.
+    peer: Option<Peer>,
     outgoing: mpsc::Sender<Outgoing>,
     commands: mpsc::Sender<Command>,
     replayed: mpsc::Sender<(ChallengeId, Result<(), Reason>)>,
@@ -228,11 +229,14 @@ impl Driver {
             session = self.number, miner = %hello.miner_key, agent = %hello.agent,
             devices = hello.inventory.devices.len(), "miner connected"
         );
+        if let Some(peer) = &self.peer {
+            peer.proved.store(true, Ordering::Relaxed);
+        }
         self.miner = Some(hello.miner_key);
         let miner = Miner {
             key: hello.miner_key,
             agent: hello.agent,
-            address: self.address,
+            address: self.peer.as_ref().map(|peer| peer.address),
             inventory: hello.inventory,
             challenged: false,
             since: Instant::now(),

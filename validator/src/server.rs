@@ -1,10 +1,12 @@
 //! The validator's two listeners: one for miners, one for its operator.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,10 +17,11 @@ use assay_shared::wire::v1::session_service_server::SessionServiceServer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Sleep;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::Server;
-use tonic::transport::server::{Connected, TcpConnectInfo};
+use tonic::transport::server::Connected;
 
 use crate::control::Control;
 use crate::service::Sessions;
@@ -36,6 +39,9 @@ const HEADER_BYTES: u32 = 8 << 10;
 const STREAM_WINDOW: u32 = 2 * MAX_MESSAGE_BYTES as u32;
 /// Connections beyond the miners that may stand: health checks, and miners that are refused.
 pub const SPARE_CONNECTIONS: usize = 64;
+/// How long a connection may stand on which no miner has proved its key: long enough for a slow handshake and for
+/// health checks, short enough that strangers cannot hold all places.
+const STRANGER_LIMIT: Duration = Duration::from_secs(30);
 /// How long to wait after the system would not give another connection (too many open files, say).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -134,17 +140,17 @@ fn bind_socket(path: &Path) -> io::Result<UnixListener> {
 }
 
 /// Connections as they come, at most so many at once: the others wait in the system's own queue.
-fn bounded(listener: TcpListener, most: usize) -> impl Stream<Item = io::Result<Counted>> {
+fn bounded(listener: TcpListener, most: usize) -> impl Stream<Item = io::Result<Connection>> {
     let permits = Arc::new(Semaphore::new(most));
     async_stream::stream! {
         loop {
             // The semaphore is never closed.
             let Ok(permit) = permits.clone().acquire_owned().await else { return };
             match listener.accept().await {
-                Ok((stream, _)) => {
+                Ok((stream, address)) => {
                     // A delayed packet would count as the miner's time.
                     let _ = stream.set_nodelay(true);
-                    yield Ok(Counted { stream, _permit: permit });
+                    yield Ok(Connection::new(stream, address, permit));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -155,27 +161,48 @@ fn bounded(listener: TcpListener, most: usize) -> impl Stream<Item = io::Result<
     }
 }
 
-/// A connection that counts until it is dropped.
-struct Counted {
+/// Who is at the other end of a connection.
+#[derive(Debug, Clone)]
+pub struct Peer {
+    /// Where it dialled from.
+    pub address: SocketAddr,
+    /// Whether a miner has proved its key on it.
+    pub proved: Arc<AtomicBool>,
+}
+
+/// A connection that counts until it is dropped, and breaks when nobody proves a key on it.
+struct Connection {
     stream: TcpStream,
+    peer: Peer,
+    strangers_end: Pin<Box<Sleep>>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Connected for Counted {
-    type ConnectInfo = TcpConnectInfo;
-
-    fn connect_info(&self) -> TcpConnectInfo {
-        self.stream.connect_info()
+impl Connection {
+    fn new(stream: TcpStream, address: SocketAddr, permit: OwnedSemaphorePermit) -> Self {
+        let peer = Peer { address, proved: Arc::default() };
+        Self { stream, peer, strangers_end: Box::pin(tokio::time::sleep(STRANGER_LIMIT)), _permit: permit }
     }
 }
 
-impl AsyncRead for Counted {
+impl Connected for Connection {
+    type ConnectInfo = Peer;
+
+    fn connect_info(&self) -> Peer {
+        self.peer.clone()
+    }
+}
+
+impl AsyncRead for Connection {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if !self.peer.proved.load(Ordering::Relaxed) && self.strangers_end.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "nobody proved a key in time")));
+        }
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
-impl AsyncWrite for Counted {
+impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }

@@ -14,6 +14,7 @@ use tonic::{Code, Request, Response, Status, Streaming};
 
 use crate::driver::{Broken, Incoming, Outgoing, drive};
 use crate::run::SentAt;
+use crate::server::Peer;
 use crate::validator::Validator;
 
 /// Messages read ahead of the session: few, since each may be 4 MiB.
@@ -40,7 +41,7 @@ impl SessionService for Sessions {
     type SessionStream = Responses;
 
     async fn session(&self, request: Request<Streaming<SessionRequest>>) -> Result<Response<Responses>, Status> {
-        let address = request.remote_addr();
+        let peer = request.extensions().get::<Peer>().cloned();
         let (outgoing, queue) = mpsc::channel(OUTGOING_MESSAGES);
         if self.0.shutdown.is_draining() {
             return Ok(refuse(RefusedCode::Draining, "this validator is shutting down"));
@@ -50,7 +51,7 @@ impl SessionService for Sessions {
         };
         let (incoming, messages) = mpsc::channel(INCOMING_MESSAGES);
         tokio::spawn(read(request.into_inner(), incoming));
-        tokio::spawn(drive(self.0.clone(), address, messages, outgoing, permit));
+        tokio::spawn(drive(self.0.clone(), peer, messages, outgoing, permit));
         Ok(Response::new(Box::pin(stamped(queue))))
     }
 }

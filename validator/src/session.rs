@@ -149,7 +149,8 @@ impl Session {
     /// Takes a message received at `received`.
     pub fn message(&mut self, message: MinerMessage, received: Instant, context: &mut Context<'_>) -> Vec<Action> {
         self.heard = received;
-        if !matches!(message, MinerMessage::OpeningsChunk(_)) {
+        // Openings that were asked for have bounds of their own.
+        if self.run.is_none() || !matches!(message, MinerMessage::OpeningsChunk(_)) {
             self.messages += 1;
         }
         if self.messages > MESSAGES_PER_PING {

@@ -65,7 +65,7 @@ fn every_bound_is_kept_and_explained() {
         ("--validator-key=abcd", "expected 64 hex digits"),
         ("--cpu-devices=0", "from 1 to 64: a host has at most 64 devices"),
         ("--cpu-devices=65", "from 1 to 64"),
-        ("--cpu-memory=1MB", "at least 1MiB: the smallest share"),
+        ("--cpu-memory=8MB", "at least 8MiB: the smallest share"),
         ("--cpu-memory=1GiB,2GiB", "2 values for 1 devices: give one for all, or one for each"),
         ("--cpu-memory=2", "expected auto, or values: expected a whole number and a unit"),
         ("--cpu-threads=0", "from 1 to 256"),
@@ -88,7 +88,7 @@ fn every_bound_is_kept_and_explained() {
 fn bounds_themselves_are_allowed() {
     for flag in [
         "--cpu-devices=64",
-        "--cpu-memory=1MiB",
+        "--cpu-memory=8MiB",
         "--cpu-threads=256",
         "--reconnect-min-ms=10",
         "--reconnect-max-ms=3600000",

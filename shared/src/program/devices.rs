@@ -16,7 +16,7 @@ pub const MAX_DEVICES: u32 = 64;
 /// The most threads of a device: what the CPU backend can bound its memory for.
 pub const MAX_THREADS: u32 = 256;
 /// The least memory of a device: room for the smallest share and what is around it.
-pub const MIN_MEMORY: Size = Size { bytes: 1 << 20 };
+pub const MIN_MEMORY: Size = Size { bytes: 8 << 20 };
 
 /// Which backends give devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::compute::device::{Device, DeviceError, Handle, Pass, ProbeRound};
-use crate::work::{Digest, PassKey, RoundKey, keys, product, reference};
+use crate::work::{Digest, PassKey, RoundKey, keys, reference};
 
 const MEMORY_BYTES: u64 = 1 << 30;
 
