@@ -135,7 +135,7 @@ fn relabelled(folder: &TempDir) -> String {
 /// A validator whose devices hold too little cannot say.
 #[test]
 fn evidence_that_cannot_be_judged() {
-    let small = ["--backend=cpu", "--cpu-memory=1MiB", "--cpu-threads=1"];
+    let small = ["--backend=cpu", "--cpu-memory=8MiB", "--cpu-threads=1"];
     let output = verify(&vector("n1024"), &vector("n1024"), &small);
     let verdict = json(&output);
     assert_eq!((code(&output), verdict["reasons"][0]["code"].as_str()), (2, Some("validator_devices")));

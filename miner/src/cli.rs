@@ -10,10 +10,9 @@ use crate::config::{LocalFlags, RawConfig};
 
 const ABOUT: &str = "Proves this machine's compute and memory to a validator";
 
-const LAYERS: &str =
-    "Every setting has a default. Over it goes the file given by --config (or ASSAY_MINER_CONFIG), over that
-the environment, over that the flags. --cpu-devices 2 is cpu_devices = 2 in the file, and
-ASSAY_MINER_CPU_DEVICES=2 in the environment. Keys that nobody knows are refused.";
+const LAYERS: &str = "Every setting has a default. Over it goes the file given by --config (or ASSAY_MINER_CONFIG), over that the \
+     environment, over that the flags. --cpu-devices 2 is cpu_devices = 2 in the file, and \
+     ASSAY_MINER_CPU_DEVICES=2 in the environment. Keys that nobody knows are refused.";
 
 const EXAMPLES: &str = "Examples:
   assay-miner devices

@@ -276,7 +276,7 @@ pub struct Work {
     pub probe_seconds: f64,
     /// Probe bytes / seconds / 10⁹.
     pub probe_gb_per_s: f64,
-    /// Samples checked.
+    /// Samples checked, over all iterations drawn.
     pub samples: u32,
     /// Segments checked.
     pub segments: u32,
@@ -338,7 +338,7 @@ pub struct Verdict {
     pub probe_bounds: Vec<Bound>,
     /// The round trip of the connection, measured by ping.
     pub round_trip_ms: Option<f64>,
-    /// When the verdict was given: seconds since 1970, by the validator's clock.
+    /// When the challenge was sent, or files were judged: seconds since 1970, by the validator's clock.
     pub unix_seconds: u64,
 }
 

@@ -14,10 +14,9 @@ use crate::device_spec::DeviceSpec;
 
 const ABOUT: &str = "Challenges miners to prove their compute and memory, and judges what they answer";
 
-const LAYERS: &str =
-    "Every setting has a default. Over it goes the file given by --config (or ASSAY_VALIDATOR_CONFIG), over
-that the environment, over that the flags. --max-miners 9 is max_miners = 9 in the file, and
-ASSAY_VALIDATOR_MAX_MINERS=9 in the environment. Keys that nobody knows are refused.";
+const LAYERS: &str = "Every setting has a default. Over it goes the file given by --config (or ASSAY_VALIDATOR_CONFIG), over that the \
+     environment, over that the flags. --max-miners 9 is max_miners = 9 in the file, and \
+     ASSAY_VALIDATOR_MAX_MINERS=9 in the environment. Keys that nobody knows are refused.";
 
 const EXAMPLES: &str = "Examples:
   assay-validator serve

@@ -17,15 +17,13 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status};
 
-use crate::policy::Policy;
+use crate::policy::{MAX_FILL_PERCENT, MAX_SAMPLES, Policy};
 use crate::registry::{Command, Miner, Update};
 use crate::session::StartError;
 use crate::validator::Validator;
 
 /// Updates kept for a watcher that is slow: progress comes once a second.
 const UPDATES: usize = 64;
-/// The most samples of a device that may be asked for.
-const MAX_SAMPLES: u32 = 4096;
 
 /// The service that operators use.
 #[derive(Clone)]
@@ -114,7 +112,7 @@ fn policy_of(policy: &Policy, request: &RunChallengeRequest) -> Result<Policy, S
     };
     within("iterations", request.iterations, MAX_ITERATIONS, &mut policy.iterations)?;
     within("samples", request.samples, MAX_SAMPLES, &mut policy.samples)?;
-    within("fill_percent", request.fill_percent, 97, &mut policy.fill_percent)?;
+    within("fill_percent", request.fill_percent, MAX_FILL_PERCENT, &mut policy.fill_percent)?;
     Ok(policy)
 }
 

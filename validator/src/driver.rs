@@ -95,7 +95,8 @@ pub async fn drive(
             _ = ticks.tick() => driver.tick(),
         };
         if let Some(why) = driver.act(actions).await {
-            tracing::info!(session = number, miner = ?driver.miner, "session ended: {why}");
+            let miner = driver.miner.map_or_else(|| "unknown".into(), |key| key.to_string());
+            tracing::info!(session = number, miner, "session ended: {why}");
             break;
         }
     }
@@ -252,14 +253,23 @@ impl Driver {
 
     /// Checks an item on a blocking thread, once a core is free. The connection is not read meanwhile.
     async fn check(&mut self, job: CheckJob) -> Vec<Action> {
+        let began = Instant::now();
+        let result = self.check_on_a_core(job).await;
+        self.session.excuse(began.elapsed());
+        match result {
+            Ok(result) => self.session.checked(result),
+            Err(ours) => self.session.stop_run(ours),
+        }
+    }
+
+    /// The check's result, or why it could not be made.
+    async fn check_on_a_core(&self, job: CheckJob) -> Result<Result<(), Reason>, Reason> {
         let Ok(Ok(_permit)) = tokio::time::timeout(CHECK_WAIT_LIMIT, self.validator.checks.acquire()).await else {
             let detail = format!("a check waited {CHECK_WAIT_LIMIT:?} for a core");
-            return self.session.stop_run(Reason::new(ReasonCode::ValidatorOverloaded, detail));
+            return Err(Reason::new(ReasonCode::ValidatorOverloaded, detail));
         };
-        match tokio::task::spawn_blocking(|| job.run()).await {
-            Ok(result) => self.session.checked(result),
-            Err(error) => self.session.stop_run(Reason::new(ReasonCode::ValidatorInternal, error.to_string())),
-        }
+        let internal = |error: tokio::task::JoinError| Reason::new(ReasonCode::ValidatorInternal, error.to_string());
+        tokio::task::spawn_blocking(|| job.run()).await.map_err(internal)
     }
 
     fn start_replay(&mut self, id: ChallengeId, bound: Bound, extent: Extent) -> Vec<Action> {

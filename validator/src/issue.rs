@@ -7,7 +7,7 @@ use assay_shared::verdict::Mode;
 use assay_shared::wire::limits::{MAX_OPEN_DRAWS, MAX_OPEN_ITEMS};
 use assay_shared::work::challenge::{MAX_TOTAL, MIN_COUNT, MIN_N, WORK_VERSION};
 use assay_shared::work::keys::work_key;
-use assay_shared::work::probe::{Probe, ProbeError, UncheckedProbe};
+use assay_shared::work::probe::{LINE_BYTES, MAX_ROUNDS, MIN_WALKS, Probe, ProbeError, UncheckedProbe};
 use assay_shared::work::{Challenge, ChallengeId, Nonce, Precision, ProbeSeed, PublicKey, WorkKey};
 
 use crate::entropy::{Entropy, EntropyError};
@@ -15,12 +15,6 @@ use crate::policy::Policy;
 
 /// The most roots of a challenge, over all devices: at 32 bytes each, 2 MiB of commitment.
 pub const MAX_ROOTS: u64 = 65_536;
-/// Bytes of a walk's state and of a line.
-const LINE_BYTES: u64 = 64;
-/// The fewest walks of a probe.
-const MIN_WALKS: u32 = 64;
-/// The most rounds of a probe.
-const MAX_ROUNDS: f64 = 65_536.0;
 
 /// A challenge that was made for a host.
 #[derive(Debug, Clone)]
@@ -37,7 +31,10 @@ pub struct Issued {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IssueError {
     /// The devices are too small, or there is none.
-    #[error("the devices have too little free memory: {MIN_COUNT} slots of n = {MIN_N} on every device are the least")]
+    #[error(
+        "of the devices' free memory, what fill_percent and max_matrices leave is too little: \
+         {MIN_COUNT} slots of n = {MIN_N} on every device are the least"
+    )]
     TooSmall,
     /// The commitment would be too large.
     #[error("{devices} devices and {iterations} iterations give more than {MAX_ROOTS} roots: ask for fewer iterations")]
@@ -150,7 +147,7 @@ fn total_slots(policy: &Policy, inventory: &Inventory, n: u32) -> Option<u32> {
 /// [`IssueError`].
 pub fn issue_probe(policy: &Policy, challenge: &Challenge, entropy: &mut dyn Entropy) -> Result<Probe, IssueError> {
     let smallest = challenge.shares().iter().map(|s| u64::from(s.count)).min().unwrap_or(0) * challenge.slot_bytes();
-    let most_walks = (smallest / 8 / LINE_BYTES).max(1);
+    let most_walks = (smallest / 8 / LINE_BYTES as u64).max(1);
     // The largest power of two not above; a share has at least 3 · 256² bytes, so it is 64 or more.
     let walks = policy.probe.walks.min(1 << most_walks.ilog2().min(22)).max(MIN_WALKS);
     let round_bytes = f64::from(walks) * f64::from(policy.probe.steps) * LINE_BYTES as f64;
@@ -160,7 +157,7 @@ pub fn issue_probe(policy: &Policy, challenge: &Challenge, entropy: &mut dyn Ent
         walks,
         steps: policy.probe.steps,
         // Clamped into the range of a round count.
-        rounds: rounds.round().clamp(1.0, MAX_ROUNDS) as u32,
+        rounds: rounds.round().clamp(1.0, f64::from(MAX_ROUNDS)) as u32,
     })?)
 }
 

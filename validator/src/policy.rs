@@ -17,7 +17,7 @@ const MAX_WAIT_S: u64 = 86_400;
 /// How work is checked, as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ModeChoice {
-    /// The strictest that fits in the replay budget.
+    /// Replay when the validator's own devices can do it within the replay budget, else audit.
     Auto,
     /// Every pass again, on the validator's own devices.
     Replay,
@@ -111,7 +111,7 @@ pub struct RawPolicy {
 /// What is asked of miners, and how it is checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
-    /// How work is checked; `None`: the strictest that fits in the replay budget.
+    /// How work is checked; `None`: replay when it fits in the replay budget, else audit.
     pub mode: Option<Mode>,
     /// How long a replay may be expected to take for it to be chosen.
     pub replay_budget: Duration,

@@ -105,12 +105,19 @@ pub async fn serve_miners(
     Ok(())
 }
 
-/// Serves the operator on a socket that only the daemon's user can open, until the validator is asked to stop.
+/// Makes the operator's socket, which only the daemon's user can open.
+///
+/// # Errors
+/// [`ServeError::Socket`].
+pub fn bind_control(path: &Path) -> Result<UnixListener, ServeError> {
+    bind_socket(path).map_err(|source| ServeError::Socket { path: path.into(), source })
+}
+
+/// Serves the operator on a socket until the validator is asked to stop, then removes it.
 ///
 /// # Errors
 /// [`ServeError`].
-pub async fn serve_control(validator: Arc<Validator>, path: &Path) -> Result<(), ServeError> {
-    let listener = bind_socket(path).map_err(|source| ServeError::Socket { path: path.into(), source })?;
+pub async fn serve_control(validator: Arc<Validator>, listener: UnixListener, path: &Path) -> Result<(), ServeError> {
     let mut shutdown = validator.shutdown.clone();
     let service = ControlServiceServer::new(Control::new(validator));
     let served = Server::builder()

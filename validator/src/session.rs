@@ -289,6 +289,15 @@ impl Session {
         self.settle(actions)
     }
 
+    /// Leaves time out that the validator itself took: while it checked, nothing was read, so that neither silence
+    /// nor a deadline that passed meanwhile is the miner's.
+    pub fn excuse(&mut self, ours: Duration) {
+        self.heard += ours;
+        if let Some(run) = &mut self.run {
+            run.excuse(ours);
+        }
+    }
+
     /// Lets time pass: deadlines, pings.
     pub fn tick(&mut self, now: Instant) -> Vec<Action> {
         if !matches!(self.state, State::Connected { .. }) {

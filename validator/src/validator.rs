@@ -49,7 +49,7 @@ impl Validator {
     /// Keeps and logs a verdict.
     pub fn record(&self, verdict: &Verdict) {
         let reasons: Vec<_> = verdict.reasons.iter().map(|r| r.code.name()).collect();
-        let (id, miner, tops) = (verdict.challenge_id, verdict.miner_key, verdict.whole.tops);
+        let (id, miner, tops) = (verdict.challenge_id, verdict.miner_key, format!("{:.3}", verdict.whole.tops));
         match verdict.outcome {
             Outcome::Pass => tracing::info!(challenge = %id, %miner, tops, "pass"),
             Outcome::Fail => tracing::warn!(challenge = %id, %miner, ?reasons, "fail"),

@@ -21,7 +21,7 @@ pub const MIN_MEMORY: Size = Size { bytes: 8 << 20 };
 /// Which backends give devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Backend {
-    /// Every backend that finds a device.
+    /// The fastest backend that finds a device.
     Auto,
     /// The processor only.
     Cpu,

@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 
 use crate::config::ValidatorConfig;
 use crate::registry::Registry;
-use crate::server::{SPARE_CONNECTIONS, serve_control, serve_miners};
+use crate::server::{SPARE_CONNECTIONS, bind_control, serve_control, serve_miners};
 use crate::session::Door;
 use crate::validator::{Validator, VerdictLog};
 use crate::verify::replay::Replayer;
@@ -73,12 +73,13 @@ async fn serve(config: &ValidatorConfig, validator: Arc<Validator>, key: &Public
     let cannot = |error: io::Error| Failure::because(Exit::Io, format!("cannot listen on {}", config.listen), error);
     let listener = TcpListener::bind(host).await.map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
+    let control = bind_control(&config.control_socket)?;
     let socket = config.control_socket.display();
     tracing::info!(%address, control_socket = %socket, %key, "listening");
     let mut stopping = validator.shutdown.clone();
     let connections = config.max_miners as usize + SPARE_CONNECTIONS;
     let miners = serve_miners(validator.clone(), listener, config.reflection, connections);
-    let control = serve_control(validator.clone(), &config.control_socket);
+    let control = serve_control(validator.clone(), control, &config.control_socket);
     let both = async { tokio::try_join!(miners, control) };
     tokio::select! {
         served = both => served.map(|_| ())?,

@@ -35,6 +35,9 @@ pub fn execute(config: &ValidatorConfig, args: &VerifyArgs) -> anyhow::Result<Ex
     })?;
     let evidence: Evidence = file::read(&args.evidence, "evidence")?;
     let drawn = args.sampled_iterations.unwrap_or(config.policy.sampled_iterations);
+    if drawn == 0 {
+        return Err(Failure::new(Exit::Usage, "--sampled-iterations 0: none checks nothing").into());
+    }
     let extent = extent(args.mode, &challenge, drawn)?;
     let result = judge(config, &challenge, &evidence, &extent);
     let verdict = sum_up(&challenge, args.mode.into(), &extent, result.err());
@@ -53,7 +56,7 @@ fn extent(mode: VerifyMode, challenge: &Challenge, drawn: u32) -> Result<Extent,
     match mode {
         VerifyMode::Replay => Ok(Extent::Everything),
         VerifyMode::ReplaySample => {
-            let draw = |_| draw::iterations(challenge.iterations(), drawn.max(1), &mut OsEntropy);
+            let draw = |_| draw::iterations(challenge.iterations(), drawn, &mut OsEntropy);
             Ok(Extent::Sampled(challenge.shares().iter().map(draw).collect::<Result<_, _>>()?))
         }
     }

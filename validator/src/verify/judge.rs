@@ -75,7 +75,7 @@ impl Findings<'_> {
             bytes_held: u64::from(share.count - 2) * self.challenge.slot_bytes(),
             multiply_accumulates: self.challenge.multiply_accumulates(share),
             probe_bytes: self.probe.map_or(0, |(probe, _)| probe.read_bytes()),
-            samples: self.samples,
+            samples: self.samples * self.iterations_checked,
             segments: self.segments,
             claimed_seconds: claimed,
             ..Work::default()

@@ -1,11 +1,13 @@
 //! A verdict, for a person.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use comfy_table::Cell;
 
 use super::{Screen, table, units};
 use crate::verdict::{Bound, Class, DeviceWork, Outcome, Reason, Verdict, Work};
+use crate::work::DeviceId;
 
 const HEADER: [&str; 10] =
     ["device", "matrices", "GiB held", "MACs", "seconds", "TOPS", "probe GB/s", "samples", "segments", "claimed s"];
@@ -80,7 +82,8 @@ fn paragraph(reason: &Reason, verdict: &Verdict) -> String {
 
 /// One line for each device; on a narrow screen, one column, as long as those are few.
 fn figures(verdict: &Verdict, screen: &Screen) -> String {
-    let mut rows: Vec<_> = verdict.devices.iter().map(|d| row(label(d), &d.work)).collect();
+    let digits = telling_digits(verdict);
+    let mut rows: Vec<_> = verdict.devices.iter().map(|d| row(label(d, digits), &d.work)).collect();
     if rows.len() > 1 {
         rows.push(row("whole host".to_owned(), &verdict.whole));
     }
@@ -103,10 +106,16 @@ fn cells<'a>(label: &str, figures: impl IntoIterator<Item = &'a String>) -> Vec<
     std::iter::once(Cell::new(label)).chain(figures.into_iter().map(table::figure)).collect()
 }
 
-/// The model, and enough of the id to tell devices apart.
-fn label(device: &DeviceWork) -> String {
+/// The start of the id, and the model.
+fn label(device: &DeviceWork, digits: usize) -> String {
     let id = device.device_id.to_string();
-    format!("{} {}", &id[..8], units::printable(&device.name)).trim_end().to_owned()
+    format!("{} {}", &id[..digits], units::printable(&device.name)).trim_end().to_owned()
+}
+
+/// How many digits of the ids tell the devices apart: 8, or all where those are the same.
+fn telling_digits(verdict: &Verdict) -> usize {
+    let starts: BTreeSet<_> = verdict.devices.iter().map(|d| d.device_id.as_bytes()[..4].to_vec()).collect();
+    if starts.len() == verdict.devices.len() { 8 } else { 2 * DeviceId::LEN }
 }
 
 fn row(label: String, work: &Work) -> [String; HEADER.len()] {
@@ -136,7 +145,11 @@ fn bounds(verdict: &Verdict) -> String {
     let work = verdict.work_bounds.iter().map(|b| sentence("of whose work {} rests on wrong values", b));
     let memory = verdict.probe_bounds.iter().map(|b| sentence("of whose memory {} does not hold what it should", b));
     let drawn = verdict.iteration_bounds.iter().map(|b| sentence("that faked {} of its iterations", b));
-    let sentences: String = work.chain(drawn).chain(memory).collect();
+    let mut sentences: String = work.chain(drawn).chain(memory).collect();
+    if !verdict.probe_bounds.is_empty() {
+        sentences
+            .push_str("\n  - about a tenth of the memory can be computed again in time instead of held (docs/WORK.md)");
+    }
     if sentences.is_empty() { sentences } else { format!("\n\nHow sure this is:{sentences}") }
 }
 
@@ -148,7 +161,7 @@ fn plural(count: u64, what: &str) -> String {
 mod tests {
     use super::*;
     use crate::verdict::{Mode, ReasonCode};
-    use crate::work::{ChallengeId, DeviceId, PublicKey};
+    use crate::work::{ChallengeId, PublicKey};
 
     fn work() -> Work {
         Work {
