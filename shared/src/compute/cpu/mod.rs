@@ -1,8 +1,8 @@
 //! The CPU backend: virtual devices over host memory and threads.
 //!
-//! A device is a share of the host's memory, some threads, and a [`kernel`]: the fused product for one
-//! instruction set. A [`plan`] cuts a [`pass`] into items, the [`crew`] of threads takes them from a queue.
-//! The residency probe is a [`probe`] round of [`walk`]s.
+//! A device is a share of the host's memory, some threads, and a `kernel`: the fused product for one
+//! instruction set. A `plan` cuts a `pass` into items, the `crew` of threads takes them from a queue.
+//! The residency probe is a `probe` round of `walk`s.
 
 mod config;
 mod crew;
