@@ -1,0 +1,173 @@
+//! Both sides' state machines in one thread, without a socket, with a clock and draws that are handed in.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use assay_miner::engine::Engine;
+use assay_miner::session as miner;
+use assay_shared::compute::device::{Device, Handle};
+use assay_shared::compute::host::Host;
+use assay_shared::compute::reference::ReferenceDevice;
+use assay_shared::identity::Identity;
+use assay_shared::message::{MinerMessage, OpeningsPart};
+use assay_shared::verdict::{Mode, Outcome, ReasonCode, Verdict};
+use assay_shared::work::{DeviceId, Nonce};
+use assay_validator::entropy::SeededEntropy;
+use assay_validator::policy::{Policy, ProbePolicy};
+use assay_validator::session::{self as validator, Context, Door, Session};
+
+/// A link between a miner and a validator that takes no time, unless the test lets some pass.
+struct World {
+    now: Instant,
+    entropy: SeededEntropy,
+    validator: Session,
+    miner: miner::Session,
+    engine: Engine,
+    to_validator: VecDeque<MinerMessage>,
+    verdicts: Vec<Verdict>,
+    /// How long the validator takes for each check.
+    check_takes: Duration,
+    /// How long passes before each chunk of openings.
+    chunk_takes: Duration,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let now = Instant::now();
+        let devices = [1, 2]
+            .map(|id| Box::new(ReferenceDevice::new(DeviceId([id; 16]), "simulated", 12 << 16)) as Box<dyn Device>);
+        let identity = Identity::from_seed(&[1; 32]);
+        let engine = Engine::new(Host::new(devices.into()), identity.clone());
+        let inventory = engine.inventory(0).unwrap();
+        let (miner, hello) = miner::Session::start(identity, None, inventory, Nonce([3; 32]), now);
+        let ping_interval = Duration::from_secs(5);
+        let door = Door { identity: Identity::from_seed(&[2; 32]), allowed: Vec::new(), ping_interval };
+        let mut world = Self {
+            now,
+            entropy: SeededEntropy::new(seed),
+            validator: Session::new(Arc::new(door), now),
+            miner,
+            engine,
+            to_validator: VecDeque::new(),
+            verdicts: Vec::new(),
+            check_takes: Duration::ZERO,
+            chunk_takes: Duration::ZERO,
+        };
+        world.miner_does(hello);
+        world.settle();
+        world
+    }
+
+    /// One challenge, to its verdict.
+    fn challenge(&mut self) -> Verdict {
+        let probe = ProbePolicy { expect_gb_per_s: 0.001, steps: 4, walks: 64, ..Policy::default().probe };
+        let policy = Policy { mode: Some(Mode::Audit), n: 256, samples: 16, segments: 4, probe, ..Policy::default() };
+        let Self { validator, entropy, now, .. } = self;
+        let mut context = Context { now: *now, unix_seconds: 0, entropy, replayer: None };
+        let actions = validator.start(&Arc::new(policy), &mut context).unwrap();
+        self.validator_does(actions);
+        self.settle();
+        self.verdicts.pop().expect("a challenge ends in a verdict")
+    }
+
+    fn settle(&mut self) {
+        while let Some(message) = self.to_validator.pop_front() {
+            if let MinerMessage::OpeningsChunk(chunk) = &message
+                && chunk.part != OpeningsPart::End
+            {
+                self.pass(self.chunk_takes);
+            }
+            let Self { validator, entropy, now, .. } = self;
+            let mut context = Context { now: *now, unix_seconds: 0, entropy, replayer: None };
+            let actions = validator.message(message, *now, &mut context);
+            self.validator_does(actions);
+            self.pass(Duration::ZERO);
+        }
+    }
+
+    /// Lets time pass on the validator's clock.
+    fn pass(&mut self, time: Duration) {
+        self.now += time;
+        let actions = self.validator.tick(self.now);
+        self.validator_does(actions);
+    }
+
+    fn validator_does(&mut self, actions: Vec<validator::Action>) {
+        for action in actions {
+            match action {
+                validator::Action::Send(message, sent) => {
+                    sent.set(self.now);
+                    let actions = self.miner.handle(miner::Event::Message(message), self.now);
+                    self.miner_does(actions);
+                }
+                validator::Action::Check(job) => {
+                    let result = job.run();
+                    self.now += self.check_takes;
+                    self.validator.excuse(self.check_takes);
+                    let actions = self.validator.checked(result);
+                    self.validator_does(actions);
+                }
+                validator::Action::Verdict(verdict) => self.verdicts.push(*verdict),
+                _ => {}
+            }
+        }
+    }
+
+    fn miner_does(&mut self, actions: Vec<miner::Action>) {
+        let handle = Handle::default();
+        for action in actions {
+            let event = match action {
+                miner::Action::Send(message) => {
+                    self.to_validator.push_back(message);
+                    continue;
+                }
+                miner::Action::StartWork(challenge) => {
+                    miner::Event::Worked(challenge.id(), self.engine.work(&challenge, &handle))
+                }
+                miner::Action::StartProbe(id, probe) => {
+                    miner::Event::Probed(id, self.engine.probe(id, &probe, &handle))
+                }
+                miner::Action::StartOpening(id, items) => {
+                    let queue = &mut self.to_validator;
+                    let give = |chunk| {
+                        queue.push_back(MinerMessage::OpeningsChunk(chunk));
+                        true
+                    };
+                    miner::Event::Opened(id, self.engine.open(id, items, &handle, give))
+                }
+                _ => continue,
+            };
+            let actions = self.miner.handle(event, self.now);
+            self.miner_does(actions);
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_challenge() {
+    let verdict = |seed| World::new(seed).challenge();
+    let (first, again, other) = (verdict(1), verdict(1), verdict(2));
+    assert_eq!(first.outcome, Outcome::Pass, "{:?}", first.reasons);
+    assert_eq!(first.challenge_id, again.challenge_id);
+    assert_ne!(first.challenge_id, other.challenge_id);
+    assert_eq!(first.whole.samples, 2 * 16);
+}
+
+#[test]
+fn time_that_the_validator_takes_is_not_the_miners() {
+    let mut world = World::new(3);
+    // Two devices have two items each: all checks together take longer than the openings may.
+    world.check_takes = Duration::from_secs(50);
+    let verdict = world.challenge();
+    assert_eq!(verdict.outcome, Outcome::Pass, "{:?}", verdict.reasons);
+}
+
+#[test]
+fn time_that_the_miner_takes_is() {
+    let mut world = World::new(4);
+    world.chunk_takes = Duration::from_secs(4);
+    let verdict = world.challenge();
+    let codes: Vec<_> = verdict.reasons.iter().map(|reason| reason.code).collect();
+    assert_eq!((verdict.outcome, codes), (Outcome::Fail, vec![ReasonCode::OpeningsLate]));
+}
