@@ -8,9 +8,8 @@ use assay_shared::identity::{Identity, random_bytes};
 use assay_shared::message::{MinerMessage, ValidatorMessage};
 use assay_shared::program::address::Address;
 use assay_shared::program::shutdown::Shutdown;
-use assay_shared::wire::limits::MAX_MESSAGE_BYTES;
+use assay_shared::wire::codec::session_client;
 use assay_shared::wire::v1::SessionRequest;
-use assay_shared::wire::v1::session_service_client::SessionServiceClient;
 use assay_shared::work::{Nonce, PublicKey};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -131,9 +130,7 @@ pub fn open(
     channel: Channel,
     queue: impl Stream<Item = MinerMessage> + Send + 'static,
 ) -> impl Stream<Item = Result<ValidatorMessage, String>> + Send {
-    let mut client = SessionServiceClient::new(channel)
-        .max_decoding_message_size(MAX_MESSAGE_BYTES)
-        .max_encoding_message_size(MAX_MESSAGE_BYTES);
+    let mut client = session_client(channel);
     async_stream::stream! {
         let mut stream = match client.session(queue.map(SessionRequest::from)).await {
             Ok(response) => response.into_inner(),

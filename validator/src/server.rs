@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use assay_shared::wire::codec::{control_server, session_server};
 use assay_shared::wire::limits::MAX_MESSAGE_BYTES;
 use assay_shared::wire::v1::FILE_DESCRIPTOR_SET;
-use assay_shared::wire::v1::control_service_server::ControlServiceServer;
 use assay_shared::wire::v1::session_service_server::SessionServiceServer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
@@ -82,9 +82,7 @@ pub async fn serve_miners(
     } else {
         None
     };
-    let sessions = SessionServiceServer::new(Sessions::new(validator.clone()))
-        .max_decoding_message_size(MAX_MESSAGE_BYTES)
-        .max_encoding_message_size(MAX_MESSAGE_BYTES);
+    let sessions = session_server(Sessions::new(validator.clone()));
     let mut shutdown = validator.shutdown.clone();
     let stop = async move {
         shutdown.draining().await;
@@ -119,7 +117,7 @@ pub fn bind_control(path: &Path) -> Result<UnixListener, ServeError> {
 /// [`ServeError`].
 pub async fn serve_control(validator: Arc<Validator>, listener: UnixListener, path: &Path) -> Result<(), ServeError> {
     let mut shutdown = validator.shutdown.clone();
-    let service = ControlServiceServer::new(Control::new(validator));
+    let service = control_server(Control::new(validator));
     let served = Server::builder()
         .add_service(service)
         .serve_with_incoming_shutdown(UnixListenerStream::new(listener), async move { shutdown.draining().await })

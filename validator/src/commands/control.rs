@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use assay_shared::program::exit::{Exit, Failure};
-use assay_shared::wire::limits::MAX_MESSAGE_BYTES;
+use assay_shared::wire::codec::control_client;
 use assay_shared::wire::v1::control_service_client::ControlServiceClient;
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
@@ -40,7 +40,7 @@ pub async fn connect(socket: &Path) -> Result<Client, Failure> {
         );
         Failure::because(Exit::Io, message, error)
     })?;
-    Ok(ControlServiceClient::new(channel).max_decoding_message_size(MAX_MESSAGE_BYTES))
+    Ok(control_client(channel))
 }
 
 /// What a refusal of the validator means for the command.
