@@ -1,7 +1,6 @@
 // assay_probe: walks over slots, a round cut into launches or not.
 #include "check.h"
-
-#include <cstring>
+#include "sparse.h"
 
 namespace {
 
@@ -18,7 +17,7 @@ void walk(check::Case& c, const Shape& shape, std::uint32_t cut) {
     c.fill(states);
     const reference::Bytes memory(slots.data(), slots.data() + slots.size());
     std::vector<std::uint32_t> expected(states.words(), states.words() + 16 * shape.walks);
-    reference::probe(memory, shape.count, lines, shape.steps, expected);
+    reference::probe(memory.data(), shape.count, lines, shape.steps, expected);
 
     const unsigned lanes = 4, threads = c.kernel().threads;
     const unsigned grid = (shape.walks * lanes + threads - 1) / threads;
@@ -32,6 +31,24 @@ void walk(check::Case& c, const Shape& shape, std::uint32_t cut) {
     states.expect_guards("states");
 }
 
+/// Lines beyond 2^32 bytes, in memory that is zero elsewhere.
+void far(check::Case& c) {
+    constexpr std::uint32_t count = 50'000, lines = 2048 * 2048 / 64, walks = 128, steps = 3;
+    const check::Sparse slots(std::size_t{count} * lines * 64);
+    const check::Buffer states(std::size_t{walks} * 64);
+    c.fill(states);
+    c.at("50000 slots of n = 2048");
+    // The line that each walk reads first gets bytes of its own: a walk that reads another one shows.
+    std::vector<std::uint32_t> expected(states.words(), states.words() + 16 * walks);
+    for (std::uint32_t walk = 0; walk < walks; ++walk) {
+        const auto line = reference::probe_line(expected.data() + 16 * walk, count, lines);
+        for (int i = 0; i < 64; ++i) slots.data()[line * 64 + i] = static_cast<std::uint8_t>(c.random().next());
+    }
+    reference::probe(slots.data(), count, lines, steps, expected);
+    c.launch(walks * 4 / c.kernel().threads, static_cast<const std::uint8_t*>(slots.data()), count, lines, walks, steps, states.words());
+    c.expect_same(states.data(), reinterpret_cast<const std::uint8_t*>(expected.data()), states.size(), "the states");
+}
+
 void run(check::Case& c) {
     for (const std::uint32_t count : {3u, 4u, 7u, 33u})
         for (const std::uint32_t walks : {64u, 128u, 512u}) walk(c, {count, 256, walks, 5}, 5);
@@ -40,6 +57,9 @@ void run(check::Case& c) {
     walk(c, {3, 256, 256, 6}, 1);
 }
 
-const check::Registration cases({"assay_probe", "3 to 33 slots, 64 to 512 walks, cut or not", run});
+const check::Registration cases[] = {
+    check::Registration({"assay_probe", "3 to 33 slots, 64 to 512 walks, cut or not", run}),
+    check::Registration({"assay_probe", "lines spread over 200 GB", far}),
+};
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "limits.h"
+
 namespace check {
 
 namespace {
@@ -108,6 +110,8 @@ ProductCases::ProductCases(const char* kernel, Launcher launcher) {
     add("n = 256, single elements", single);
     add("n = 512, cut into launches", cut);
     add("n = 1024", large);
+    add("n = 32768, the last tile, the largest sums", largest_matrix);
+    add("slots 2^33 bytes apart", distant_slots);
 }
 
 namespace {

@@ -135,35 +135,47 @@ __attribute__((optimize("O3"))) std::int32_t dot(const std::int16_t* x, const st
 }  // namespace
 
 Bytes product(const std::uint8_t* earlier, const std::uint8_t* previous, std::uint32_t n, std::uint32_t u) {
-    Bytes out(std::size_t{n} * n);
-    std::vector<std::int16_t> x(out.size()), y(out.size());
-    for (std::size_t i = 0; i < out.size(); ++i) {
-        x[i] = static_cast<std::int8_t>(earlier[i]);
-        y[i] = static_cast<std::int8_t>(previous[i]);
-    }
-    for (std::uint32_t r = 0; r < n; ++r)
-        for (std::uint32_t c = 0; c < n; ++c) {
+    return product_rows(earlier, previous, n, n, n, u, 0, 0);
+}
+
+Bytes product_rows(const std::uint8_t* left_rows, const std::uint8_t* right_rows, std::uint32_t n, std::uint32_t rows,
+                   std::uint32_t columns, std::uint32_t u, std::uint32_t first_row, std::uint32_t first_column) {
+    const auto widened = [n](const std::uint8_t* from, std::uint32_t count) {
+        std::vector<std::int16_t> to(std::size_t{count} * n);
+        for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<std::int8_t>(from[i]);
+        return to;
+    };
+    const auto x = widened(left_rows, rows), y = widened(right_rows, columns);
+    Bytes out;
+    out.reserve(std::size_t{rows} * columns);
+    for (std::uint32_t r = 0; r < rows; ++r)
+        for (std::uint32_t c = 0; c < columns; ++c) {
             const std::int32_t sum = dot(&x[std::size_t{r} * n], &y[std::size_t{c} * n], n);
-            std::uint32_t mixed = static_cast<std::uint32_t>(sum) + r * n + c + u * 0xC2B2AE35u;
+            std::uint32_t mixed = static_cast<std::uint32_t>(sum) + (first_row + r) * n + first_column + c + u * 0xC2B2AE35u;
             mixed *= 0x9E3779B1u;
             mixed ^= mixed >> 16;
             mixed *= 0x85EBCA6Bu;
-            out[std::size_t{r} * n + c] = static_cast<std::uint8_t>(mixed >> 24);
+            out.push_back(static_cast<std::uint8_t>(mixed >> 24));
         }
     return out;
 }
 
-void probe(const Bytes& slots, std::uint32_t count, std::uint32_t lines, std::uint32_t steps, std::vector<std::uint32_t>& states) {
+std::uint64_t probe_line(const std::uint32_t* s, std::uint32_t count, std::uint32_t lines) {
+    std::uint32_t a = 0, b = 0;
+    for (int k = 0; k < 16; ++k) {
+        a ^= left(s[k], 2 * k);
+        b += s[k];
+    }
+    const std::uint64_t slot = std::uint64_t{a} * count >> 32, line = std::uint64_t{b} * lines >> 32;
+    return slot * lines + line;
+}
+
+void probe(const std::uint8_t* slots, std::uint32_t count, std::uint32_t lines, std::uint32_t steps, std::vector<std::uint32_t>& states) {
     for (std::size_t walk = 0; walk < states.size() / 16; ++walk) {
         std::uint32_t* s = states.data() + 16 * walk;
         for (std::uint32_t step = 0; step < steps; ++step) {
-            std::uint32_t a = 0, b = 0, t[16];
-            for (int k = 0; k < 16; ++k) {
-                a ^= left(s[k], 2 * k);
-                b += s[k];
-            }
-            const std::uint64_t slot = std::uint64_t{a} * count >> 32, line = std::uint64_t{b} * lines >> 32;
-            const std::uint8_t* w = slots.data() + (slot * lines + line) * 64;
+            const std::uint8_t* w = slots + probe_line(s, count, lines) * 64;
+            std::uint32_t t[16];
             for (int k = 0; k < 16; ++k) {
                 t[k] = (s[k] ^ little_endian(w + 4 * k)) * 0x9E3779B1u;
                 t[k] ^= t[k] >> 15;

@@ -22,7 +22,15 @@ Words8 subtree(const std::uint8_t* data, std::uint32_t first, std::uint32_t chun
 /// Slot u from its parents, each n x n.
 Bytes product(const std::uint8_t* earlier, const std::uint8_t* previous, std::uint32_t n, std::uint32_t u);
 
+/// `rows` x `columns` elements of slot u, from (first_row, first_column) on, from those rows of its
+/// parents that they need.
+Bytes product_rows(const std::uint8_t* left_rows, const std::uint8_t* right_rows, std::uint32_t n, std::uint32_t rows, std::uint32_t columns,
+                   std::uint32_t u, std::uint32_t first_row, std::uint32_t first_column);
+
+/// The line that a walk in this state reads next, counted over all slots.
+std::uint64_t probe_line(const std::uint32_t* state, std::uint32_t count, std::uint32_t lines);
+
 /// `steps` steps of every walk over `slots`; `states` holds 16 words a walk.
-void probe(const Bytes& slots, std::uint32_t count, std::uint32_t lines, std::uint32_t steps, std::vector<std::uint32_t>& states);
+void probe(const std::uint8_t* slots, std::uint32_t count, std::uint32_t lines, std::uint32_t steps, std::vector<std::uint32_t>& states);
 
 }  // namespace reference
