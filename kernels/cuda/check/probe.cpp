@@ -4,9 +4,20 @@
 
 namespace {
 
+// As probe.cu has it: other numbers of lanes are tried by compiling both files with this set.
+#ifdef ASSAY_PROBE_LANES
+constexpr unsigned probe_lanes = ASSAY_PROBE_LANES;
+#else
+constexpr unsigned probe_lanes = 4;
+#endif
+
 struct Shape {
     std::uint32_t count, n, walks, steps;
 };
+
+unsigned grid_for(const check::Case& c, std::uint32_t walks) {
+    return (walks * probe_lanes + c.kernel().threads - 1) / c.kernel().threads;
+}
 
 void walk(check::Case& c, const Shape& shape, std::uint32_t cut) {
     c.at(std::to_string(shape.count) + " slots of n = " + std::to_string(shape.n) + ", " + std::to_string(shape.walks) +
@@ -19,8 +30,7 @@ void walk(check::Case& c, const Shape& shape, std::uint32_t cut) {
     std::vector<std::uint32_t> expected(states.words(), states.words() + 16 * shape.walks);
     reference::probe(memory.data(), shape.count, lines, shape.steps, expected);
 
-    const unsigned lanes = 4, threads = c.kernel().threads;
-    const unsigned grid = (shape.walks * lanes + threads - 1) / threads;
+    const unsigned grid = grid_for(c, shape.walks);
     for (std::uint32_t left = shape.steps; left > 0;) {
         const std::uint32_t steps = left < cut ? left : cut;
         c.launch(grid, static_cast<const std::uint8_t*>(slots.data()), shape.count, lines, shape.walks, steps, states.words());
@@ -45,7 +55,7 @@ void far(check::Case& c) {
         for (int i = 0; i < 64; ++i) slots.data()[line * 64 + i] = static_cast<std::uint8_t>(c.random().next());
     }
     reference::probe(slots.data(), count, lines, steps, expected);
-    c.launch(walks * 4 / c.kernel().threads, static_cast<const std::uint8_t*>(slots.data()), count, lines, walks, steps, states.words());
+    c.launch(grid_for(c, walks), static_cast<const std::uint8_t*>(slots.data()), count, lines, walks, steps, states.words());
     c.expect_same(states.data(), reinterpret_cast<const std::uint8_t*>(expected.data()), states.size(), "the states");
 }
 
