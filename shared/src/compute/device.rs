@@ -9,6 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use super::measure::Measured;
 use crate::work::{DeviceId, Digest, PassKey, RoundKey};
 
 /// What a device is, and the memory it has now.
@@ -170,4 +171,9 @@ pub trait Device: Send {
 
     /// Gives all memory back; nothing is resident after it.
     fn release(&mut self);
+
+    /// This device's stages one by one, for benchmarks; `None` where it has no way to.
+    fn measured(&mut self) -> Option<&mut dyn Measured> {
+        None
+    }
 }

@@ -4,6 +4,7 @@ pub mod choose;
 pub mod cpu;
 pub mod device;
 pub mod host;
+pub mod measure;
 pub mod open;
 pub mod reference;
 pub mod run;
