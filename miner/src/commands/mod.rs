@@ -1,5 +1,6 @@
 //! What each command does.
 
+pub mod bench;
 pub mod config;
 pub mod devices;
 pub mod run;
@@ -21,6 +22,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Command::Run(args) => run::execute(&configure(&args.settings)?),
         Command::Devices(args) => devices::execute(&configure(&args.settings)?, &args),
         Command::Work(args) => work::execute(&configure(&args.settings)?, &args),
+        Command::Bench(args) => bench::execute(&configure(&args.settings)?, &args),
         Command::Config(ConfigCommand::Show(args)) => config::show(&resolve(&args.settings)?, &args),
     }
 }
