@@ -2,6 +2,7 @@
 
 pub mod choose;
 pub mod cpu;
+pub mod cuda;
 pub mod device;
 pub mod host;
 pub mod measure;
