@@ -7,6 +7,7 @@ pub mod work;
 
 use assay_shared::program::exit::Exit;
 use assay_shared::program::settings::{Environment, Flags, Settings};
+use assay_shared::program::worker;
 use clap::Args;
 
 use crate::cli::{Cli, Command, ConfigCommand};
@@ -22,6 +23,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Command::Devices(args) => devices::execute(&configure(&args.settings)?, &args),
         Command::Work(args) => work::execute(&configure(&args.settings)?, &args),
         Command::Config(ConfigCommand::Show(args)) => config::show(&resolve(&args.settings)?, &args),
+        Command::Worker(args) => Ok(worker::execute(&args)?),
     }
 }
 

@@ -7,3 +7,4 @@ pub mod host;
 pub mod open;
 pub mod reference;
 pub mod run;
+pub mod worker;
