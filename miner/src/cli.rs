@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use assay_shared::program::exit;
 use assay_shared::program::settings::Flags;
+use assay_shared::program::worker::WorkerArgs;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::{LocalFlags, RawConfig};
@@ -77,6 +78,11 @@ pub enum Command {
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Internal: drive one device for another process of this program, over standard input and output
+    ///
+    /// A program drives no device itself: it starts this command for each, so that a device that takes its process
+    /// with it takes no other. It ends with its standard input.
+    Worker(WorkerArgs),
 }
 
 /// Arguments of `run`.
@@ -190,6 +196,8 @@ mod tests {
             "work --challenge c.json --probe p.json --answer-out a.json --out e.json --json",
             "bench --n 1024,2048 --kernels portable --device ab --rounds 3 --json --svg a.svg",
             "config show --json --log debug",
+            "worker",
+            "worker --log debug",
         ] {
             let line = format!("assay-miner {line}");
             Cli::try_parse_from(line.split(' ')).unwrap_or_else(|error| panic!("{line}: {error}"));

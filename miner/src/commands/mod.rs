@@ -8,6 +8,7 @@ pub mod work;
 
 use assay_shared::program::exit::Exit;
 use assay_shared::program::settings::{Environment, Flags, Settings};
+use assay_shared::program::worker;
 use clap::Args;
 
 use crate::cli::{Cli, Command, ConfigCommand};
@@ -24,6 +25,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Command::Work(args) => work::execute(&configure(&args.settings)?, &args),
         Command::Bench(args) => bench::execute(&configure(&args.settings)?, &args),
         Command::Config(ConfigCommand::Show(args)) => config::show(&resolve(&args.settings)?, &args),
+        Command::Worker(args) => Ok(worker::execute(&args)?),
     }
 }
 

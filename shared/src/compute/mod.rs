@@ -9,3 +9,4 @@ pub mod measure;
 pub mod open;
 pub mod reference;
 pub mod run;
+pub mod worker;

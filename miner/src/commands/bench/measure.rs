@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use assay_shared::compute::choose::Preparing;
 use assay_shared::compute::device::DeviceError;
 use assay_shared::compute::measure::{Limits, Measured, Stage};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -79,6 +80,12 @@ impl Progress {
         }
         bar.enable_steady_tick(Duration::from_millis(200));
         Self(bar)
+    }
+
+    /// Shows how far the opening of a device is.
+    pub fn preparing(&self, now: &Preparing) {
+        let part = if now.total > 0 { format!(" ({} of {})", now.done, now.total) } else { String::new() };
+        self.0.set_message(format!("{}{part}", now.what));
     }
 
     fn show(&self, cell: &Cell) {

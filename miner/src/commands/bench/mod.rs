@@ -5,7 +5,7 @@ mod measure;
 mod report;
 
 use anyhow::Context;
-use assay_shared::compute::choose::choose;
+use assay_shared::compute::choose::{BACKENDS, Backend, ChooseError, Found, HostConfig, Preparing};
 use assay_shared::compute::device::{Device, DeviceError};
 use assay_shared::identity::Identity;
 use assay_shared::message::MATRIX_SIZES;
@@ -30,18 +30,19 @@ const MAX_ROUNDS: u32 = 1000;
 pub fn execute(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<Exit> {
     let plan = plan(args)?;
     let key = Identity::load_or_create(&config.key_file)?.public_key();
-    let chosen = choose(&config.devices.host(&key)).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
-    let ids: Vec<DeviceId> = chosen.host.ids().filter(|id| wanted(args, *id)).collect();
-    if ids.is_empty() {
-        let all: Vec<String> = chosen.host.ids().map(|id| id.to_string()).collect();
+    let (backend, found) = find(&config.devices.host(&key))?;
+    let wanted: Vec<&Found> = found.iter().filter(|found| is_wanted(args, found.info.id)).collect();
+    if wanted.is_empty() {
+        let all: Vec<String> = found.iter().map(|found| found.info.id.to_string()).collect();
         let message = format!("--device: no such device; there are {}", all.join(", "));
         return Err(Failure::new(Exit::Usage, message).into());
     }
-    let mut devices = Vec::with_capacity(ids.len());
-    for id in ids {
-        let (plan, progress) = (plan.clone(), Progress::new());
-        let job = chosen.host.submit(id, move |device: &mut dyn Device| one(device, &plan, &progress))?;
-        devices.push(job.wait()??);
+    let mut devices = Vec::with_capacity(wanted.len());
+    for found in wanted {
+        let progress = Progress::new();
+        let prepare = |preparing: Preparing| progress.preparing(&preparing);
+        let mut device = (backend.open)(&found.opening, &prepare)?;
+        devices.push(one(device.as_mut(), &plan, &progress)?);
     }
     let report = Report::new(devices);
     if let Some(path) = &args.svg {
@@ -77,7 +78,21 @@ fn plan(args: &BenchArgs) -> Result<Plan, Failure> {
     })
 }
 
-fn wanted(args: &BenchArgs, id: DeviceId) -> bool {
+/// The devices of the first backend that has any. They are looked for in this process, without a worker: what crashes
+/// here takes nothing along.
+fn find(config: &HostConfig) -> Result<(&'static Backend, Vec<Found>), Failure> {
+    let mut passed_over = Vec::new();
+    for backend in BACKENDS.iter().filter(|backend| backend.is_allowed(config.choice)) {
+        match (backend.detect)(config) {
+            Ok(found) if !found.is_empty() => return Ok((backend, found)),
+            Ok(_) => passed_over.push(format!("{} has no device", backend.name)),
+            Err(why) => passed_over.push(format!("{}: {why}", backend.name)),
+        }
+    }
+    Err(Failure::because(Exit::Config, "devices", ChooseError::None(passed_over.join("; "))))
+}
+
+fn is_wanted(args: &BenchArgs, id: DeviceId) -> bool {
     args.device.is_empty() || args.device.iter().any(|prefix| id.to_string().starts_with(&prefix.to_lowercase()))
 }
 

@@ -84,11 +84,11 @@ const fn round(turn: u32) -> ProbeRound {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compute::cpu::{CpuConfig, detect};
+    use crate::compute::cpu::{CpuConfig, devices};
 
     fn device(kernel: KernelKind, threads: usize) -> CpuDevice {
         let config = CpuConfig { devices: 1, memory_bytes: vec![64 << 20], threads: vec![threads], kernel };
-        detect(&config, b"tests").unwrap().remove(0)
+        devices(&config, b"tests").unwrap().remove(0)
     }
 
     #[test]
