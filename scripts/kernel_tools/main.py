@@ -50,8 +50,8 @@ def all_sources_known(root):
         raise Failure(f"kernels/cuda and scripts/kernel_tools/sources.py differ in {', '.join(sorted(there ^ known))}")
 
 
-def assemble_all(toolkit, pool, files, dynamic, scratch):
-    """Assembles every file for every target that can load it; the rows of the table, in order."""
+def assemble_all(toolkit, pool, files, launches, scratch):
+    """Assembles every file for every target that can load it; the rows of the table, kernel by kernel."""
 
     def one(source, target):
         found, cubin = machine_code.assemble(toolkit.ptxas, source, files[source.name], target, scratch)
@@ -61,10 +61,15 @@ def assemble_all(toolkit, pool, files, dynamic, scratch):
                 machine_code.assemble(toolkit.oldest_ptxas, source, files[source.name], target, scratch)
             except Failure as failure:
                 raise Failure(f"as driver {OLDEST_DRIVER} compiles it: {failure}") from failure
-        return [(kernel, dynamic[source.name]) for kernel in sorted(found, key=lambda kernel: kernel.kernel)]
+        for kernel in found:
+            if kernel.threads != launches[kernel.kernel].threads:
+                raise Failure(f"{kernel.kernel}: launched with {launches[kernel.kernel].threads} threads, compiled for {kernel.threads}")
+        return [(kernel, launches[kernel.kernel].dynamic_shared) for kernel in found]
 
     jobs = [pool.submit(one, source, target) for source in SOURCES for target in source.targets]
-    return [row for job in jobs for row in job.result()]
+    rows = [row for job in jobs for row in job.result()]
+    order = {name: place for place, name in enumerate(launches)}
+    return sorted(rows, key=lambda row: order[row[0].kernel])
 
 
 def with_table(root, table):
@@ -109,7 +114,8 @@ def main(action, folder):
                 else:
                     with open(files[name], "w", encoding="ascii") as file:
                         file.write(text)
-            rows = assemble_all(toolkit, pool, files, {name: shared for name, (_, shared) in compiled.items()}, scratch)
+            launches = {kernel: launch for _, found in compiled.values() for kernel, launch in found.items()}
+            rows = assemble_all(toolkit, pool, files, launches, scratch)
             document = with_table(root, occupancy.table(rows))
             if action == "check":
                 compare(root, DOCUMENT, document)

@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+from dataclasses import dataclass
 
 import sources
 
@@ -12,6 +13,14 @@ VERSIONS = ("6.3", "6.4", "6.5", "7.0", "7.1", "7.2", "7.3", "7.4", "7.5", "7.6"
 PATH_HASH = re.compile(r"(_INTERNAL_|_GLOBAL__N__)[0-9a-f]{8}_")
 # 177 is a constant that the file itself does not use: some are there for the host.
 FLAGS = ("-std=c++17", "-lineinfo", "--Werror", "all-warnings", "-diag-suppress", "177")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a kernel is launched."""
+
+    threads: int
+    dynamic_shared: int
 
 
 class Failure(Exception):
@@ -27,10 +36,10 @@ def run(*command, cwd=None):
 
 
 def compile_source(toolkit, root, source, scratch):
-    """The PTX of a source as it is committed, and the bytes of dynamic shared memory that its launch gets."""
+    """The PTX of a source as it is committed, and the Launch of each of its kernels."""
     raw = _nvcc(toolkit, root, source, f"kernels/cuda/{source.name}.cu", scratch)
     text = _normalise(raw, root, toolkit, source)
-    return _with_lowest_version(toolkit, source, text, scratch), _dynamic_shared(toolkit, root, source, scratch)
+    return _with_lowest_version(toolkit, source, text, scratch), _launches(toolkit, root, source, scratch)
 
 
 def _nvcc(toolkit, root, source, path, scratch):
@@ -88,16 +97,24 @@ def _with_lowest_version(toolkit, source, text, scratch):
                   f"{sources.OLDEST_DRIVER} reads: {refusal}")
 
 
-def _dynamic_shared(toolkit, root, source, scratch):
-    """The value of a constant of the source, as nvcc computes it."""
-    if not source.dynamic_shared:
-        return 0
-    path = f"{scratch}/{source.name}.constant.cu"
+def _launches(toolkit, root, source, scratch):
+    """The Launch of each kernel of a source: what the end of the file says (ASSAY_KERNEL, ASSAY_PRODUCT), as nvcc
+    computes it."""
+    path = f"{scratch}/{source.name}.constants.cu"
     with open(path, "w", encoding="ascii") as file:
-        file.write(f'#include "{root}/kernels/cuda/{source.name}.cu"\n'
-                   f'extern "C" __constant__ const unsigned wanted_constant = {source.dynamic_shared};\n')
+        file.write(f'''#include "{root}/kernels/cuda/device.cuh"
+#undef ASSAY_KERNEL
+#undef ASSAY_PRODUCT
+#define ASSAY_KERNEL(kernel, threads, shared) extern "C" __constant__ const unsigned kernel##_launch[2] = {{threads, shared}}
+#define ASSAY_PRODUCT(kernel, threads, shared, rows, columns) ASSAY_KERNEL(kernel, threads, shared)
+#include "{root}/kernels/cuda/{source.name}.cu"
+''')
     text = _nvcc(toolkit, root, source, path, scratch)
-    value = re.search(r"wanted_constant = (\d+);", text)
-    if not value:
-        raise Failure(f"{source.name}: cannot find the value of {source.dynamic_shared}")
-    return int(value[1])
+    found = {}
+    for kernel, values in re.findall(r"\.const \.align 4 \.b8 (\w+)_launch\[8\] = \{([\d, ]*)\}", text):
+        values = bytes(int(value) for value in values.split(",")).ljust(8, b"\0")
+        found[kernel] = Launch(*(int.from_bytes(part, "little") for part in (values[:4], values[4:])))
+    for kernel in re.findall(r"\.entry (\w+)\(", text):
+        if kernel not in found:
+            raise Failure(f"{kernel}: the end of its file lacks ASSAY_KERNEL or ASSAY_PRODUCT")
+    return found

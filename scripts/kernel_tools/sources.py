@@ -22,8 +22,6 @@ class Source:
     architecture: str
     # Targets that it can be loaded on.
     targets: tuple
-    # Constant of the file that says how much dynamic shared memory a launch gets, if any.
-    dynamic_shared: str = ""
     # Instructions that the machine code must hold: without them a product runs, on a far slower path.
     instructions: tuple = ()
 
@@ -38,6 +36,6 @@ SOURCES = (
     Source("probe", "compute_75", TARGETS),
     Source("product_dp4a", "compute_75", TARGETS, instructions=("IDP.4A",)),
     Source("product_mma_sm75", "compute_75", TARGETS, instructions=("IMMA",)),
-    Source("product_mma_sm80", "compute_80", _from("sm_80"), "SHARED_BYTES", ("IMMA", "LDGSTS", "LDSM")),
-    Source("product_wgmma_sm90a", "compute_90a", ("sm_90a",), "SHARED_BYTES", ("IGMMA", "UTMALDG")),
+    Source("product_mma_sm80", "compute_80", _from("sm_80"), instructions=("IMMA", "LDGSTS", "LDSM")),
+    Source("product_wgmma_sm90a", "compute_90a", ("sm_90a",), instructions=("IGMMA", "UTMALDG", "USETMAXREG")),
 )

@@ -11,9 +11,6 @@
 
 #include "cuda.h"
 
-// g++ notes that it passes such a type by value otherwise than g++ 4.5 did; nothing here is that old.
-#pragma GCC diagnostic ignored "-Wpsabi"
-
 /// Stands for the driver's CUtensorMap: as large and aligned alike, filled in by `emulation::encode_map`.
 struct alignas(64) TensorMap {
     std::uint64_t mark;
