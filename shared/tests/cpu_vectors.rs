@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use assay_shared::compute::cpu::{CpuConfig, KernelKind, detect};
+use assay_shared::compute::cpu::{CpuConfig, KernelKind, devices};
 use assay_shared::compute::device::{Device, Handle};
 use assay_shared::compute::run::ShareTask;
 use assay_shared::work::commitment::Evidence;
@@ -29,7 +29,7 @@ fn vectors() -> Vec<(String, Value)> {
 
 fn device(kernel: KernelKind, threads: usize) -> impl Device {
     let config = CpuConfig { devices: 1, memory_bytes: vec![1 << 29], threads: vec![threads], kernel };
-    detect(&config, b"vectors").unwrap().remove(0)
+    devices(&config, b"vectors").unwrap().remove(0)
 }
 
 /// What a device gives for a vector: evidence, and the answer where there is a probe.
