@@ -12,12 +12,13 @@ from dataclasses import dataclass
 import machine_code
 import occupancy
 import ptx
+import roofline
 from ptx import Failure
 from sources import OLDEST_DRIVER, OLDEST_DRIVER_TARGETS, SOURCES
 
 DOCUMENT = "docs/KERNELS.md"
-BEGIN = "<!-- written by scripts/kernels build: begin -->\n"
-END = "<!-- written by scripts/kernels build: end -->\n"
+BEGIN = "<!-- written by scripts/kernels build: {} -->\n"
+END = "<!-- end -->\n"
 SHOWN_LINES = 60
 
 
@@ -72,14 +73,19 @@ def assemble_all(toolkit, pool, files, launches, scratch):
     return sorted(rows, key=lambda row: order[row[0].kernel])
 
 
-def with_table(root, table):
-    """The document with its generated part replaced."""
+def with_tables(root, rows):
+    """The document with its generated parts replaced."""
     with open(f"{root}/{DOCUMENT}", encoding="utf-8") as file:
         text = file.read()
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
-        raise Failure(f"{DOCUMENT} lacks the marks between which the table goes")
-    head, rest = text.split(BEGIN)
-    return f"{head}{BEGIN}\n{table}\n{END}{rest.split(END)[1]}"
+    parts = {"resources": occupancy.table(rows), "intensity": roofline.intensity_table(),
+             "products": roofline.product_table(), "others": roofline.other_table()}
+    for name, table in parts.items():
+        mark = BEGIN.format(name)
+        if text.count(mark) != 1 or END not in text[text.index(mark):]:
+            raise Failure(f"{DOCUMENT} lacks the marks between which the table of {name} goes")
+        head, rest = text.split(mark)
+        text = f"{head}{mark}\n{table}\n{rest[rest.index(END):]}"
+    return text
 
 
 def compare(root, path, fresh):
@@ -116,7 +122,7 @@ def main(action, folder):
                         file.write(text)
             launches = {kernel: launch for _, found in compiled.values() for kernel, launch in found.items()}
             rows = assemble_all(toolkit, pool, files, launches, scratch)
-            document = with_table(root, occupancy.table(rows))
+            document = with_tables(root, rows)
             if action == "check":
                 compare(root, DOCUMENT, document)
             else:
