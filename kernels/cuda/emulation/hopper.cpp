@@ -100,7 +100,7 @@ void Hopper::begin() {
     shared = block().shared(shared_base, 0, 1) - shared_base;
     draw = Draw(block().launch().schedule.seed ^ (std::uint64_t{block().index().x} << 32) ^ 0x90);
     const unsigned threads = block().threads();
-    registers.assign(threads, register_file / threads / register_unit * register_unit);
+    registers.assign(threads, std::min(register_file / threads / register_unit * register_unit, most_registers));
     registers_left = register_file - threads * registers[0];
     warps.resize(threads / warp_threads);
     for (unsigned i = 0; i < warps.size(); ++i) warps[i].clock.step_warp(i);
@@ -221,9 +221,9 @@ void Hopper::note_box(const Box& box) {
 
 namespace {
 
-/// PTX ISA, "setmaxnreg": a multiple of 8 from 24 to 256.
+/// PTX ISA, "setmaxnreg".
 void check_count(unsigned count) {
-    if (count % register_unit != 0 || count < 24 || count > 256)
+    if (count % register_unit != 0 || count < 24 || count > most_registers)
         block().fail(Code::unsupported, "%u registers a thread", count);
 }
 

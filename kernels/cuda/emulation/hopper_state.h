@@ -8,12 +8,12 @@
 
 namespace emulation {
 
-constexpr unsigned register_file = 65536, register_unit = 8;
+constexpr unsigned register_file = 65536, register_unit = 8, most_registers = 256;
 /// Memory barriers of one block.
 constexpr unsigned most_barriers = 64;
 
 /// How far a warp knows others to have come, by what memory barriers told it: a vector clock. A warp's own time
-/// steps at each of its arrivals, a barrier's when one of its phases ends.
+/// steps at each of its arrivals, a barrier's when one of its phases ends. __syncthreads tells nothing here.
 class Clock {
 public:
     std::uint32_t of_warp(unsigned warp) const { return times_[warp]; }
