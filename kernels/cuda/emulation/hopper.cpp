@@ -31,9 +31,10 @@ void check_late_fault() {
     if (const char* fault = hopper().late_fault) block().fail(Code::barrier, "%s", fault);
 }
 
-void end_phase_if_complete(Barrier& barrier) {
+void end_phase_if_complete(Hopper& state, Barrier& barrier) {
     if (barrier.pending != 0 || barrier.bytes != 0) return;
     barrier.phase ^= 1;
+    barrier.telling.step_barrier(static_cast<std::size_t>(&barrier - state.barriers.data()));
     barrier.told = barrier.telling;
     barrier.pending = barrier.arrivals;
 }
@@ -51,7 +52,7 @@ void land(Hopper& state, const Piece& piece) {
     Barrier& barrier = state.barriers[piece.barrier];
     barrier.bytes -= std::int64_t{piece.rows} * map.box_columns;
     if (barrier.bytes < -most_bytes) state.late_fault = "more bytes landed than a barrier can count";
-    end_phase_if_complete(barrier);
+    end_phase_if_complete(state, barrier);
 }
 
 void land_at(Hopper& state, std::size_t index) {
@@ -102,7 +103,7 @@ void Hopper::begin() {
     registers.assign(threads, register_file / threads / register_unit * register_unit);
     registers_left = register_file - threads * registers[0];
     warps.resize(threads / warp_threads);
-    for (unsigned i = 0; i < warps.size(); ++i) warps[i].clock.step(i);
+    for (unsigned i = 0; i < warps.size(); ++i) warps[i].clock.step_warp(i);
     warpgroups.resize((threads + 127) / 128);
 }
 
@@ -118,6 +119,7 @@ void barrier_init(std::uint32_t address, std::uint32_t arrivals) {
     note_write(address, 8);
     auto& barriers = hopper().barriers;
     if (arrivals == 0 || arrivals > most_bytes) block().fail(Code::barrier, "a barrier for %u arrivals", arrivals);
+    if (barriers.size() == most_barriers) block().fail(Code::unsupported, "more than %u memory barriers", most_barriers);
     for (const auto& barrier : barriers)
         if (barrier.address == address) block().fail(Code::barrier, "a barrier is made twice");
     barriers.push_back({address, arrivals, arrivals, 0, 0, block().thread(), false, {}, {}});
@@ -139,9 +141,9 @@ void barrier_arrive(std::uint32_t address, std::uint32_t expected_bytes) {
     const unsigned warp = block().thread() / warp_threads;
     Clock& clock = hopper().warps[warp].clock;
     barrier.telling.hear(clock);
-    clock.step(warp);
+    clock.step_warp(warp);
     --barrier.pending;
-    end_phase_if_complete(barrier);
+    end_phase_if_complete(hopper(), barrier);
 }
 
 void barrier_wait(std::uint32_t address, std::uint32_t parity) {
@@ -194,10 +196,11 @@ void copy_box(std::uint32_t to, const TensorMap& map, std::uint32_t address, std
     if (state.copied(to, to + bytes)) block().fail(Code::race, "a copy to where another one is under way");
     if (state.may_be_read(to, to + bytes, block().thread() / warp_threads))
         block().fail(Code::race, "a copy to what a wgmma may still be reading: no barrier says that it has ended");
+    const auto index = static_cast<std::size_t>(&barrier - state.barriers.data());
+    state.note_box({to, to + bytes, index, barrier.telling.of_barrier(index) + 1});
     const std::uint32_t rows = std::max(map.box_rows / pieces_of_box, rows_of_swizzle);
     for (std::uint32_t first = 0; first < map.box_rows; first += rows)
-        state.pieces.push_back({to, first, std::min(rows, map.box_rows - first), column, row,
-                                static_cast<std::size_t>(&barrier - state.barriers.data()), map});
+        state.pieces.push_back({to, first, std::min(rows, map.box_rows - first), column, row, index, map});
     land_some(state);
 }
 
@@ -206,6 +209,12 @@ bool Hopper::copied(std::uint32_t begin, std::uint32_t end) const {
         const std::uint32_t from = piece.to + piece.first_row * piece.map.box_columns;
         return from < end && begin < from + piece.rows * piece.map.box_columns;
     });
+}
+
+void Hopper::note_box(const Box& box) {
+    const auto within = [&](const Box& old) { return old.begin >= box.begin && old.end <= box.end; };
+    boxes.erase(std::remove_if(boxes.begin(), boxes.end(), within), boxes.end());
+    boxes.push_back(box);
 }
 
 // ---- registers

@@ -4,8 +4,9 @@
 //
 // What is asynchronous on the GPU happens late here, and not in order: a copied box lands in pieces, some
 // at random moments, the rest only when nothing but them is missing for a phase to end; a wgmma reads shared
-// memory when its warp waits for it, and its accumulators hold poison until then. Overwriting what a wgmma
-// under way reads, or starting one on what a copy is still writing, ends the launch as a race.
+// memory when its warp waits for it, and its accumulators hold poison until then. A copy to what a wgmma may
+// still be reading, as far as memory barriers tell the thread that starts it, and a wgmma on what a copy may
+// still be writing end the launch as races, whether or not the bits come out wrong in this schedule.
 #pragma once
 #include <cstdint>
 

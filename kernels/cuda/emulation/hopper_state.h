@@ -9,21 +9,24 @@
 namespace emulation {
 
 constexpr unsigned register_file = 65536, register_unit = 8;
+/// Memory barriers of one block.
+constexpr unsigned most_barriers = 64;
 
-/// How far a warp knows each warp of its block to have come, by what memory barriers told it: a vector clock. A
-/// warp's own clock steps at each of its arrivals.
+/// How far a warp knows others to have come, by what memory barriers told it: a vector clock. A warp's own time
+/// steps at each of its arrivals, a barrier's when one of its phases ends.
 class Clock {
 public:
-    static constexpr unsigned warps = 32;
-    std::uint32_t of(unsigned warp) const { return times_[warp]; }
-    void step(unsigned warp) { ++times_[warp]; }
+    std::uint32_t of_warp(unsigned warp) const { return times_[warp]; }
+    std::uint32_t of_barrier(std::size_t barrier) const { return times_[max_warps + barrier]; }
+    void step_warp(unsigned warp) { ++times_[warp]; }
+    void step_barrier(std::size_t barrier) { ++times_[max_warps + barrier]; }
     void hear(const Clock& other) {
-        for (unsigned i = 0; i < warps; ++i)
+        for (unsigned i = 0; i < max_warps + most_barriers; ++i)
             if (other.times_[i] > times_[i]) times_[i] = other.times_[i];
     }
 
 private:
-    std::uint32_t times_[warps] = {};
+    std::uint32_t times_[max_warps + most_barriers] = {};
 };
 
 /// A memory barrier: a phase ends when as many have arrived as are expected, and its count of bytes is 0.
@@ -41,6 +44,13 @@ struct Piece {
     std::uint32_t column, row;          // and where it begins in the map
     std::size_t barrier;
     TensorMap map;
+};
+
+/// What a copy wrote, or will: to be read by those who know that the barrier has ended its phase of that time.
+struct Box {
+    std::uint32_t begin, end;
+    std::size_t barrier;
+    std::uint32_t time;
 };
 
 /// One wgmma of a warp.
@@ -78,6 +88,7 @@ struct Hopper {
     void begin();
     /// Whether a copy under way writes to these addresses.
     bool copied(std::uint32_t begin, std::uint32_t end) const;
+    void note_box(const Box& box);
     /// Whether a wgmma may still be reading there, as far as warp `by` can know: it is under way, or it has ended
     /// and its warp has arrived nowhere since that `by` has waited for.
     bool may_be_read(std::uint32_t begin, std::uint32_t end, unsigned by) const;
@@ -86,6 +97,7 @@ struct Hopper {
     Draw draw{0};
     std::vector<Barrier> barriers;
     std::vector<Piece> pieces;
+    std::vector<Box> boxes;  // the last one at each place
     std::vector<WarpProducts> warps;
     std::vector<Warpgroup> warpgroups;
     std::vector<unsigned> registers;  // of each thread

@@ -135,11 +135,9 @@ void issue(void* const* lanes) {
     const Product product = static_cast<const Issue*>(lanes[0])->product;
     WarpProducts& mine = my_warp();
     check_alike(lanes, warp, mine, product);
-    for (const auto& piece : hopper().pieces) {
-        const std::uint32_t from = piece.to + piece.first_row * piece.map.box_columns;
-        if (reads(warp, product, from, from + piece.rows * piece.map.box_columns))
-            block().fail(Code::race, "a wgmma on what a copy is still writing");
-    }
+    for (const auto& box : hopper().boxes)
+        if (box.time > mine.clock.of_barrier(box.barrier) && reads(warp, product, box.begin, box.end))
+            block().fail(Code::race, "a wgmma on what a copy may still be writing: no barrier says that it has landed");
     hold_sums(lanes, mine);
     mine.open.push_back(product);
 }
@@ -171,7 +169,7 @@ void finish(void* const* lanes) {
     while (mine.groups.size() > static_cast<const Left*>(lanes[0])->groups) {
         for (const auto& product : mine.groups.front()) {
             multiply(mine, warp, product);
-            note_end(mine, product, mine.clock.of(warp));
+            note_end(mine, product, mine.clock.of_warp(warp));
         }
         mine.groups.pop_front();
     }
@@ -188,7 +186,7 @@ bool Hopper::may_be_read(std::uint32_t begin, std::uint32_t end, unsigned by) co
         for (const auto& group : mine.groups)
             if (std::any_of(group.begin(), group.end(), touches)) return true;
         for (const auto& past : mine.past)
-            if (past.time > warps[by].clock.of(warp) && touches(past.product)) return true;
+            if (past.time > warps[by].clock.of_warp(warp) && touches(past.product)) return true;
     }
     return false;
 }
