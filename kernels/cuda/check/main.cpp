@@ -133,7 +133,7 @@ bool run(const check::Group& group, const char* name, emulation::Order order, st
         return false;
     }
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - started);
-    std::printf("ok  %-24s %-44s %-8s %3u launches %6lld ms\n", group.kernel, group.title, name, one.launches(),
+    std::printf("ok  %-26s %-44s %-8s %3u launches %6lld ms\n", group.kernel, group.title, name, one.launches(),
                 static_cast<long long>(ms.count()));
     std::fflush(stdout);
     return true;
