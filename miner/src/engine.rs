@@ -62,7 +62,13 @@ impl Engine {
         Self { host, identity, held: Mutex::new(None) }
     }
 
-    /// The devices, as a session describes them.
+    /// How often a device was lost or came back.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.host.changes()
+    }
+
+    /// The devices that can take work, as a session describes them.
     ///
     /// # Errors
     /// [`DeviceError::Sick`] when a device's thread is gone.
@@ -81,7 +87,8 @@ impl Engine {
                 slots,
             }
         };
-        let devices = self.host.report(&MATRIX_SIZES)?.into_iter().map(claim).collect();
+        let able = self.host.report(&MATRIX_SIZES)?.into_iter().filter(|report| report.fault.is_none());
+        let devices = able.map(claim).collect();
         Ok(Inventory { sequence, devices })
     }
 

@@ -3,13 +3,13 @@
 
 mod common;
 
-use assay_shared::compute::cpu::{CpuConfig, KernelKind, detect};
+use assay_shared::compute::cpu::{CpuConfig, KernelKind, devices};
 use assay_shared::compute::device::Device;
 use common::vectors::{check_vector, vectors};
 
 fn device(kernel: KernelKind, threads: usize) -> impl Device {
     let config = CpuConfig { devices: 1, memory_bytes: vec![1 << 29], threads: vec![threads], kernel };
-    detect(&config, b"vectors").unwrap().remove(0)
+    devices(&config, b"vectors").unwrap().remove(0)
 }
 
 #[test]

@@ -15,6 +15,7 @@ enum class Code {
     budget,             // the watchdog: more turns than any kernel here needs
     stack,              // a thread overran its fiber's stack
     unsupported,        // something that the emulation does not know
+    barrier,            // a memory barrier of Hopper used against its counts
 };
 
 /// How a launch ended. `message` names the kernel, block and thread, and is empty when it went well.
@@ -36,6 +37,7 @@ inline const char* name_of(Code code) {
         case Code::budget: return "watchdog";
         case Code::stack: return "stack overrun";
         case Code::unsupported: return "unsupported";
+        case Code::barrier: return "memory barrier";
     }
     return "?";
 }

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "int8.h"
+
 namespace emulation {
 
 namespace {
@@ -18,11 +20,6 @@ __attribute__((optimize("O3"))) void dot_products(const std::int16_t (&left)[ROW
             for (int k = 0; k < INNER; ++k) sum += left[r][k] * right[c][k];
             sums[r][c] = sum;
         }
-}
-
-/// The four INT8 elements of a register.
-void widen(std::uint32_t word, std::int16_t* to) {
-    for (int i = 0; i < 4; ++i) to[i] = static_cast<std::int8_t>(word >> (8 * i));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "cuda.h"
+#include "int8.h"
 
 namespace emulation {
 
@@ -91,9 +92,7 @@ inline void publish(std::uint32_t* where, std::uint32_t value) {
 inline std::uint32_t load_published(const std::uint32_t* where) { return __atomic_load_n(where, __ATOMIC_RELAXED); }
 
 inline std::int32_t dot4(std::uint32_t left, std::uint32_t right, std::int32_t sum) {
-    for (int i = 0; i < 32; i += 8)
-        sum += static_cast<std::int8_t>(left >> i) * static_cast<std::int8_t>(right >> i);
-    return sum;
+    return sum + emulation::dot_of_bytes(left, right);
 }
 
 inline void mma_m16n8k32(std::int32_t (&sums)[4], const std::uint32_t (&left)[4], const std::uint32_t (&right)[2]) {

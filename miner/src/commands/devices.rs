@@ -1,6 +1,5 @@
 //! `assay-miner devices`.
 
-use assay_shared::compute::choose::choose;
 use assay_shared::identity::Identity;
 use assay_shared::message::MATRIX_SIZES;
 use assay_shared::program::exit::{Exit, Failure, print};
@@ -21,7 +20,7 @@ pub fn execute(config: &MinerConfig, args: &DevicesArgs) -> anyhow::Result<Exit>
     }
     // Device ids are derived from the key: the one that `run` uses.
     let key = Identity::load_or_create(&config.key_file)?.public_key();
-    let chosen = choose(&config.devices.host(&key)).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
+    let chosen = config.devices.open(&key).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
     let rows: Vec<_> = chosen.host.report(&MATRIX_SIZES)?.into_iter().map(row).collect();
     if args.json {
         print(&serde_json::to_string_pretty(&rows)?)?;
@@ -34,7 +33,10 @@ pub fn execute(config: &MinerConfig, args: &DevicesArgs) -> anyhow::Result<Exit>
 }
 
 /// One row for each device, with the slots of every matrix size.
-fn row(report: assay_shared::compute::host::DeviceReport) -> DeviceRow {
+fn row(mut report: assay_shared::compute::host::DeviceReport) -> DeviceRow {
+    if let Some(fault) = report.fault {
+        report.info.detail = format!("cannot be used now: {fault}");
+    }
     let slots = MATRIX_SIZES.iter().zip(report.slots).map(|(&n, slots)| SlotsThatFit { n, slots }).collect();
     DeviceRow { slots, ..DeviceRow::new(&report.info, &[], |_| 0) }
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use assay_shared::compute::choose::choose;
 use assay_shared::identity::Identity;
 use assay_shared::message::StopCode;
 use assay_shared::program::exit::{Exit, Failure};
@@ -23,7 +22,7 @@ use crate::engine::Engine;
 pub fn execute(config: &MinerConfig) -> anyhow::Result<Exit> {
     let identity = Identity::load_or_create(&config.key_file)?;
     let key = identity.public_key();
-    let chosen = choose(&config.devices.host(&key)).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
+    let chosen = config.devices.open(&key).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
     tracing::info!(%key, backend = chosen.backend, devices = chosen.host.len(), "{}", chosen.why);
     let engine = Arc::new(Engine::new(chosen.host, identity.clone()));
     let dial = Dial {

@@ -5,6 +5,8 @@ pub mod cpu;
 pub mod cuda;
 pub mod device;
 pub mod host;
+pub mod measure;
 pub mod open;
 pub mod reference;
 pub mod run;
+pub mod worker;

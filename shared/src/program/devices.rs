@@ -1,14 +1,18 @@
 //! Settings of this machine's own devices, the same for both programs.
 
 use std::fmt::Display;
+use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::preparing::Preparations;
 use super::settings::{Settings, SettingsError};
 use super::size::Size;
-use crate::compute::choose::{BackendChoice, HostConfig};
+use crate::compute::choose::{BackendChoice, ChooseError, Chosen, HostConfig};
 use crate::compute::cpu::{CpuConfig, KernelKind};
+use crate::compute::worker::{self, WorkerConfig};
 use crate::work::PublicKey;
 
 /// The most devices of a host: what an inventory carries.
@@ -17,6 +21,8 @@ pub const MAX_DEVICES: u32 = 64;
 pub const MAX_THREADS: u32 = 256;
 /// The least memory of a device: room for the smallest share and what is around it.
 pub const MIN_MEMORY: Size = Size { bytes: 8 << 20 };
+/// The longest silence of a worker, in seconds: a device that hangs is of no use for as long.
+const MAX_SILENCE_S: u64 = 600;
 
 /// Which backends give devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -64,6 +70,14 @@ pub struct RawDevices {
     /// Which instructions processor devices multiply with
     #[arg(long, value_enum, value_name = "KERNEL", default_value = "auto")]
     pub cpu_kernel: CpuKernel,
+    /// How long the process that drives a device may give no sign of life before it is killed and started again, in
+    /// seconds. It gives four a second; a machine that swaps heavily may need longer
+    #[arg(long, value_name = "S", default_value_t = WorkerConfig::SILENCE.as_secs())]
+    pub worker_silence_s: u64,
+    /// The program whose `worker` command drives a device, in place of this one: a script, say, that starts this one
+    /// with `exec` under a tool that watches it
+    #[arg(long, value_name = "FILE")]
+    pub worker_program: Option<PathBuf>,
 }
 
 /// Settings of the devices, checked.
@@ -79,6 +93,8 @@ pub struct DeviceConfig {
     pub cpu_threads: Vec<u32>,
     /// Which instructions processor devices multiply with.
     pub cpu_kernel: CpuKernel,
+    /// The processes that drive devices.
+    pub workers: WorkerConfig,
 }
 
 impl DeviceConfig {
@@ -99,7 +115,11 @@ impl DeviceConfig {
         for threads in &cpu_threads {
             settings.in_range("cpu_threads", *threads, 1..=MAX_THREADS, "with more, its memory has no bound")?;
         }
-        Ok(Self { backend: raw.backend, cpu_devices, cpu_memory, cpu_threads, cpu_kernel: raw.cpu_kernel })
+        let reason = "less is mistaken for a hang on a busy machine, more leaves a hang unseen";
+        let silence = settings.in_range("worker_silence_s", raw.worker_silence_s, 1..=MAX_SILENCE_S, reason)?;
+        let workers = WorkerConfig { program: raw.worker_program.clone(), silence: Duration::from_secs(silence) };
+        let (backend, cpu_kernel) = (raw.backend, raw.cpu_kernel);
+        Ok(Self { backend, cpu_devices, cpu_memory, cpu_threads, cpu_kernel, workers })
     }
 }
 
@@ -120,6 +140,17 @@ impl DeviceConfig {
             },
             seed: key.0.to_vec(),
         }
+    }
+}
+
+impl DeviceConfig {
+    /// Opens the devices, each in its worker, and shows what takes long. Ids are as in [`DeviceConfig::host`].
+    ///
+    /// # Errors
+    /// [`ChooseError`]: why there is none.
+    pub fn open(&self, key: &PublicKey) -> Result<Chosen, ChooseError> {
+        let mut preparations = Preparations::default();
+        worker::choose(&self.host(key), &self.workers, &mut |info, preparing| preparations.show(info, preparing))
     }
 }
 

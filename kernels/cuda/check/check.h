@@ -1,5 +1,5 @@
 // What the cases of the check program share: random bytes, guarded buffers, launches, comparison. A file
-// of cases (check_*.cpp) registers its groups; check.cpp runs them in every schedule.
+// of cases (the other files here) registers its groups; main.cpp runs them in every schedule.
 #pragma once
 #include <cstdint>
 #include <cstdlib>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "reference.h"
-#include "registry.h"
+#include "../emulation/registry.h"
 
 namespace check {
 
@@ -42,11 +42,12 @@ private:
 /// One run of a group: its kernel, its schedule, its randomness.
 class Case {
 public:
-    Case(const emulation::Kernel& kernel, emulation::Settings settings, std::uint64_t seed)
+    Case(const emulation::Kernel& kernel, const emulation::Settings& settings, std::uint64_t seed)
         : kernel_(kernel), settings_(settings), random_(seed) {}
 
     const emulation::Kernel& kernel() const { return kernel_; }
     emulation::Draw& random() { return random_; }
+    emulation::Settings& settings() { return settings_; }
     unsigned launches() const { return launches_; }
     /// What is being tried, for the message of a failure.
     void at(std::string what) { what_ = std::move(what); }
@@ -60,11 +61,19 @@ public:
         void* pointers[] = {&arguments...};
         run(grid, pointers);
     }
+    /// A launch that must end in a fault of this kind.
+    template <class... Arguments>
+    void launch_to_fail(emulation::Code code, unsigned grid, Arguments... arguments) {
+        void* pointers[] = {&arguments...};
+        run_to_fail(code, grid, pointers);
+    }
     void expect(bool holds, const char* what) const;
     void expect_same(const std::uint8_t* got, const std::uint8_t* expected, std::size_t bytes, const char* what) const;
 
 private:
+    emulation::LaunchResult run_kernel(unsigned grid, void** arguments);
     void run(unsigned grid, void** arguments);
+    void run_to_fail(emulation::Code code, unsigned grid, void** arguments);
 
     const emulation::Kernel& kernel_;
     emulation::Settings settings_;

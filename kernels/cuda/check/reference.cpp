@@ -123,17 +123,27 @@ Words8 blake3(const std::uint8_t* data, std::size_t bytes) {
 
 Words8 subtree(const std::uint8_t* data, std::uint32_t first, std::uint32_t chunks) { return tree(data, first, chunks, 0); }
 
+namespace {
+
+/// 16-bit operands, which compilers multiply in pairs where they may vectorise.
+__attribute__((optimize("O3"))) std::int32_t dot(const std::int16_t* x, const std::int16_t* y, std::uint32_t n) {
+    std::int32_t sum = 0;
+    for (std::uint32_t k = 0; k < n; ++k) sum += x[k] * y[k];
+    return sum;
+}
+
+}  // namespace
+
 Bytes product(const std::uint8_t* earlier, const std::uint8_t* previous, std::uint32_t n, std::uint32_t u) {
     Bytes out(std::size_t{n} * n);
-    std::vector<std::int16_t> x(out.size()), y(out.size());  // 16 bits, which compilers multiply in pairs
+    std::vector<std::int16_t> x(out.size()), y(out.size());
     for (std::size_t i = 0; i < out.size(); ++i) {
         x[i] = static_cast<std::int8_t>(earlier[i]);
         y[i] = static_cast<std::int8_t>(previous[i]);
     }
     for (std::uint32_t r = 0; r < n; ++r)
         for (std::uint32_t c = 0; c < n; ++c) {
-            std::int32_t sum = 0;
-            for (std::uint32_t k = 0; k < n; ++k) sum += x[std::size_t{r} * n + k] * y[std::size_t{c} * n + k];
+            const std::int32_t sum = dot(&x[std::size_t{r} * n], &y[std::size_t{c} * n], n);
             std::uint32_t mixed = static_cast<std::uint32_t>(sum) + r * n + c + u * 0xC2B2AE35u;
             mixed *= 0x9E3779B1u;
             mixed ^= mixed >> 16;

@@ -1,4 +1,4 @@
-#include "check_product.h"
+#include "product.h"
 
 #include <cstring>
 

@@ -54,10 +54,20 @@ reference::Words8 Case::random_words() {
     return words;
 }
 
-void Case::run(unsigned grid, void** arguments) {
+emulation::LaunchResult Case::run_kernel(unsigned grid, void** arguments) {
     ++launches_;
-    const auto result = kernel_.launch({grid, 1, 1}, {kernel_.threads, 1, 1}, kernel_.shared_bytes, arguments, settings_);
+    return kernel_.launch({grid, 1, 1}, {kernel_.threads, 1, 1}, kernel_.shared_bytes, arguments, settings_);
+}
+
+void Case::run(unsigned grid, void** arguments) {
+    const auto result = run_kernel(grid, arguments);
     if (!result) throw Failure{what_ + ": " + result.message};
+}
+
+void Case::run_to_fail(emulation::Code code, unsigned grid, void** arguments) {
+    const auto result = run_kernel(grid, arguments);
+    if (result) throw Failure{what_ + ": the launch ended well, not with: " + emulation::name_of(code)};
+    if (result.code != code) throw Failure{what_ + ": expected " + emulation::name_of(code) + ", got " + result.message};
 }
 
 void Case::expect(bool holds, const char* what) const {
