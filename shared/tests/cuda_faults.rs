@@ -21,7 +21,12 @@ fn a_host_without_cuda_says_why_in_one_sentence() {
     let test = "a_host_without_cuda_says_why_in_one_sentence";
     let cases: [(&str, Scenario, fn(&CudaError) -> bool, &str); 10] = [
         ("driver", Scenario::new(test, "driver").without_driver(), |e| *e == CudaError::NoDriver, "install"),
-        ("old", Scenario::new(test, "old").with("DRIVER", "11080"), |e| matches!(e, CudaError::DriverTooOld { .. }), "R525"),
+        (
+            "old",
+            Scenario::new(test, "old").with("DRIVER", "11080"),
+            |e| matches!(e, CudaError::DriverTooOld { .. }),
+            "R525",
+        ),
         (
             "symbol",
             Scenario::new(test, "symbol").lacking("without-cuEventQuery"),
@@ -178,10 +183,12 @@ fn a_failure_in_a_probe_is_a_sick_device() {
 /// A wrong bit on its way is not ours to find here; that it changes the digest is what a self-test rests on.
 #[test]
 fn a_flipped_bit_changes_what_is_given() {
-    Scenario::new("a_flipped_bit_changes_what_is_given", "one").with("FAULT", "cuMemcpyDtoHAsync_v2:1:flip").run(|| {
-        let pass = pass(256, 3, 1);
-        assert_ne!(first().fill(&pass, &Handle::default()).unwrap(), expected(&pass).0);
-    });
+    Scenario::new("a_flipped_bit_changes_what_is_given", "one").with("FAULT", "cuMemcpyDtoHAsync_v2:1:flip").run(
+        || {
+            let pass = pass(256, 3, 1);
+            assert_ne!(first().fill(&pass, &Handle::default()).unwrap(), expected(&pass).0);
+        },
+    );
 }
 
 #[test]
