@@ -1,5 +1,6 @@
 //! One CUDA device (compute/device.rs says what a device is).
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::config::CudaConfig;
@@ -28,7 +29,6 @@ const MAX_STEPS: u32 = 1024;
 const STAGING_BYTES: usize = 4 << 20;
 
 /// An opened device. It takes memory for slots with the first pass, and keeps that until [`Device::release`].
-#[derive(Debug)]
 pub struct CudaDevice {
     description: DeviceDescription,
     config: CudaConfig,
@@ -270,6 +270,13 @@ impl Device for CudaDevice {
     fn release(&mut self) {
         (self.resident, self.walked) = (None, None);
         self.memory.release();
+    }
+}
+
+impl fmt::Debug for CudaDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let family = self.kernels.family.name();
+        f.debug_struct("CudaDevice").field("id", &self.description.id).field("family", &family).finish_non_exhaustive()
     }
 }
 
