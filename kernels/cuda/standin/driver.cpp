@@ -333,6 +333,20 @@ API cuMemcpyDtoHAsync_v2(void* to, std::uint64_t address, std::size_t bytes, Str
     return success;
 }
 
+API cuMemcpyHtoDAsync_v2(std::uint64_t address, const void* from, std::size_t bytes, Stream* stream) {
+    IN_CONTEXT("cuMemcpyHtoDAsync_v2")
+    if (!current->memory.holds(address, bytes)) return invalid_value;
+    stream->enqueue([=] { std::memcpy(reinterpret_cast<void*>(address), from, bytes); });
+    return success;
+}
+
+API cuMemcpyDtoDAsync_v2(std::uint64_t to, std::uint64_t from, std::size_t bytes, Stream* stream) {
+    IN_CONTEXT("cuMemcpyDtoDAsync_v2")
+    if (!current->memory.holds(to, bytes) || !current->memory.holds(from, bytes)) return invalid_value;
+    stream->enqueue([=] { std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes); });
+    return success;
+}
+
 API cuModuleLoadDataEx(Module** module, const void* image, unsigned, int*, void**) {
     IN_CONTEXT("cuModuleLoadDataEx")
     std::unique_ptr<Module> loaded;

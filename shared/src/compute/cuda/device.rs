@@ -10,6 +10,7 @@ use super::error::{CudaError, Fault};
 use super::flow::{Flow, Lane, Marks};
 use super::kernels::Kernels;
 use super::library::Library;
+use super::measure::Bench;
 use super::memory::Memory;
 use super::pace::Pace;
 use super::pass::Filling;
@@ -18,6 +19,7 @@ use super::probe::Walking;
 use super::wait;
 use crate::compute::choose::Preparing;
 use crate::compute::device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound};
+use crate::compute::measure::Measured;
 use crate::work::challenge::{MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
 use crate::work::{ChainingValue, Digest, tree};
 
@@ -30,10 +32,10 @@ const STAGING_BYTES: usize = 4 << 20;
 
 /// An opened device. It takes memory for slots with the first pass, and keeps that until [`Device::release`].
 pub struct CudaDevice {
-    description: DeviceDescription,
-    config: CudaConfig,
-    kernels: Kernels,
-    compute: Stream,
+    pub(super) description: DeviceDescription,
+    pub(super) config: CudaConfig,
+    pub(super) kernels: Kernels,
+    pub(super) compute: Stream,
     hash: Stream,
     compute_marks: Marks,
     hash_marks: Marks,
@@ -41,12 +43,14 @@ pub struct CudaDevice {
     staging: PinnedMemory,
     product_pace: Pace,
     probe_pace: Pace,
-    memory: Memory,
+    pub(super) memory: Memory,
+    /// What benchmarks need; given up before the context is.
+    pub(super) bench: Bench,
     /// The layout of the pass whose slots are resident.
     resident: Option<Layout>,
     /// Walks of the last round of the probe.
     walked: Option<u32>,
-    context: Arc<Context>,
+    pub(super) context: Arc<Context>,
 }
 
 impl CudaDevice {
@@ -79,6 +83,7 @@ impl CudaDevice {
             copied: Event::new(&context)?,
             staging: PinnedMemory::new(&context, STAGING_BYTES)?,
             memory: Memory::new(&context),
+            bench: Bench::default(),
             product_pace: Pace::default(),
             probe_pace: Pace::default(),
             resident: None,
@@ -97,7 +102,7 @@ impl CudaDevice {
     }
 
     /// The context is this thread's, or the device is lost.
-    fn bind(&self) -> Result<(), DeviceError> {
+    pub(super) fn bind(&self) -> Result<(), DeviceError> {
         if self.context.is_lost() {
             return Err(DeviceError::Sick("it failed before; the process that drives it must start again".into()));
         }
@@ -113,7 +118,7 @@ impl CudaDevice {
         })
     }
 
-    fn resident(&self) -> Result<Layout, DeviceError> {
+    pub(super) fn resident(&self) -> Result<Layout, DeviceError> {
         self.resident.ok_or_else(|| DeviceError::Unsupported("no pass is resident on this device".into()))
     }
 
@@ -269,7 +274,12 @@ impl Device for CudaDevice {
 
     fn release(&mut self) {
         (self.resident, self.walked) = (None, None);
+        self.bench.release();
         self.memory.release();
+    }
+
+    fn measured(&mut self) -> Option<&mut dyn Measured> {
+        Some(self)
     }
 }
 

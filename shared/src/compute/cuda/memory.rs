@@ -70,6 +70,15 @@ impl Memory {
         Ok(())
     }
 
+    /// Memory besides what is held, for benchmarks.
+    ///
+    /// # Errors
+    /// [`DeviceError::Busy`] when there is not so much; what is resident stays.
+    pub(super) fn take_other(&self, bytes: u64) -> Result<DeviceMemory, DeviceError> {
+        let free_bytes = self.context.memory_bytes()?.0;
+        DeviceMemory::new(&self.context, bytes).map_err(|fault| busy_or_sick(fault, bytes, free_bytes))
+    }
+
     /// Slots and scratch, which every pass leaves.
     pub(super) fn slots_and_scratch(&self) -> Result<(&DeviceMemory, &DeviceMemory), DeviceError> {
         Ok((there(&self.slots)?, there(&self.scratch)?))

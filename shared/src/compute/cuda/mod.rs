@@ -21,6 +21,7 @@ mod family;
 mod flow;
 mod kernels;
 mod library;
+mod measure;
 mod memory;
 mod modules;
 mod pace;

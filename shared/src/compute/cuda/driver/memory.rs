@@ -66,6 +66,29 @@ impl DeviceMemory {
         self.context.check(call(result, "copying to the host"))
     }
 
+    /// Enqueues a copy of all of `from` to the start of this.
+    ///
+    /// # Panics
+    /// When it does not fit.
+    pub(in super::super) fn copy_in(&self, stream: &Stream, from: &PinnedMemory) -> Result<(), Fault> {
+        self.assert_inside(0, from.bytes as u64);
+        // SAFETY: both ranges lie in their allocations, which outlive the copy as in `copy_out`.
+        let result = unsafe { sys::cuMemcpyHtoDAsync_v2(self.address, from.base, from.bytes, stream.raw()) };
+        self.context.check(call(result, "copying to the device"))
+    }
+
+    /// Enqueues a copy of the first `bytes` bytes to the start of `to`.
+    ///
+    /// # Panics
+    /// When they leave either.
+    pub(in super::super) fn copy_to(&self, stream: &Stream, to: &Self, bytes: u64) -> Result<(), Fault> {
+        self.assert_inside(0, bytes);
+        to.assert_inside(0, bytes);
+        // SAFETY: both ranges lie in their allocations, which the stream's context holds.
+        let result = unsafe { sys::cuMemcpyDtoDAsync_v2(to.address, self.address, bytes as usize, stream.raw()) };
+        self.context.check(call(result, "copying on the device"))
+    }
+
     fn assert_inside(&self, first: u64, bytes: u64) {
         let inside = first.checked_add(bytes).is_some_and(|end| end <= self.bytes);
         assert!(inside, "{bytes} bytes from {first} lie in an allocation of {}", self.bytes);

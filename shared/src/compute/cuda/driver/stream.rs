@@ -33,6 +33,11 @@ impl Stream {
         self.raw
     }
 
+    /// The driver's handle, for libraries that enqueue on it.
+    pub(in super::super) fn handle(&self) -> *mut std::ffi::c_void {
+        self.raw.cast()
+    }
+
     /// The context it was made in.
     pub(super) fn context(&self) -> &Context {
         &self.context
