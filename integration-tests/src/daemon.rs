@@ -1,6 +1,6 @@
 //! Programs of the workspace as processes that never outlive their test.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -59,7 +59,17 @@ impl Daemon {
     /// When it cannot be started.
     #[must_use]
     pub fn start(name: &str, arguments: &[String]) -> Self {
+        Self::start_in(name, arguments, &[])
+    }
+
+    /// The same, with variables of the environment.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn start_in(name: &str, arguments: &[String], environment: &[(String, OsString)]) -> Self {
         let mut child = command(name)
+            .envs(environment.iter().map(|(key, value)| (key, value)))
             .args(arguments)
             .args(["--log-format", "json"])
             .stdin(Stdio::null())

@@ -1,5 +1,6 @@
 //! A miner in a folder of its own.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -17,6 +18,7 @@ pub struct TestMiner {
     /// The running program.
     pub daemon: Daemon,
     arguments: Vec<String>,
+    environment: Vec<(String, OsString)>,
     /// Kept for as long as the program needs it.
     folder: TempDir,
 }
@@ -28,6 +30,20 @@ impl TestMiner {
     /// When it cannot be started.
     #[must_use]
     pub fn start(validator: SocketAddr, devices: u32, flags: &[&str]) -> Self {
+        Self::start_in(validator, devices, flags, Vec::new())
+    }
+
+    /// The same, with variables of the environment.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn start_in(
+        validator: SocketAddr,
+        devices: u32,
+        flags: &[&str],
+        environment: Vec<(String, OsString)>,
+    ) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let key_file = folder.path().join("miner.key");
         let key = Identity::load_or_create(&key_file).expect("a key").public_key();
@@ -37,8 +53,8 @@ impl TestMiner {
         let common = "--backend=cpu --cpu-memory=8MiB --cpu-threads=1 --reconnect-min-ms=50 --reconnect-max-ms=200";
         arguments.extend(common.split(' ').map(str::to_owned));
         arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
-        let daemon = Daemon::start("assay-miner", &arguments);
-        Self { key, daemon, arguments, folder }
+        let daemon = Daemon::start_in("assay-miner", &arguments, &environment);
+        Self { key, daemon, arguments, environment, folder }
     }
 
     /// Kills the program and starts it again as the same miner.
@@ -47,7 +63,7 @@ impl TestMiner {
     /// When it cannot be started.
     pub fn restart(&mut self) {
         self.daemon.kill();
-        self.daemon = Daemon::start("assay-miner", &self.arguments);
+        self.daemon = Daemon::start_in("assay-miner", &self.arguments, &self.environment);
     }
 
     /// A file in the miner's folder.

@@ -284,7 +284,8 @@ fn slots_of_a_lost_worker_are_lost_for_its_reason() {
 
 fn choose_faults(faults: &[Fault]) -> Result<Chosen, ChooseError> {
     let place = |fault: &Fault| FAULTS.iter().position(|f| f == fault).unwrap() as u8;
-    let config = HostConfig { seed: faults.iter().map(place).collect(), ..HostConfig::default() };
+    let choice = BackendChoice::Cpu;
+    let config = HostConfig { choice, seed: faults.iter().map(place).collect(), ..HostConfig::default() };
     choose_with(&config, Arc::new(Threads::default()), LONG, &mut |_, _| ())
 }
 
@@ -304,7 +305,7 @@ fn a_backend_without_devices_says_why() {
 
 #[test]
 fn a_listing_that_dies_is_a_backend_without_devices() {
-    let config = HostConfig { seed: vec![255], ..HostConfig::default() };
+    let config = HostConfig { choice: BackendChoice::Cpu, seed: vec![255], ..HostConfig::default() };
     let Err(ChooseError::None(said)) = choose_with(&config, Arc::new(Threads::default()), LONG, &mut |_, _| ()) else {
         panic!("it was listed")
     };
