@@ -1,5 +1,6 @@
 //! Programs of the workspace as processes that never outlive their test.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -106,6 +107,25 @@ impl Daemon {
                 Err(RecvTimeoutError::Disconnected) => panic!("it ended without {part:?}: {:#?}", self.seen),
             }
         }
+    }
+
+    /// The processes that drive the program's devices, by device; waits until there were so many.
+    ///
+    /// # Panics
+    /// When the program ends before, or does not start them.
+    pub fn workers(&mut self, devices: usize) -> BTreeMap<String, i32> {
+        const STARTED: &str = "worker 1 drives";
+        let process = |line: &Value| {
+            let process = line["process"].as_i64().and_then(|process| i32::try_from(process).ok());
+            (line["device"].as_str().unwrap_or_default().to_owned(), process.expect("the log names the process"))
+        };
+        let seen = self.seen.iter().filter(|line| line.contains(STARTED));
+        let mut found: BTreeMap<_, _> =
+            seen.filter_map(|line| serde_json::from_str(line).ok()).map(|l| process(&l)).collect();
+        while found.len() < devices {
+            found.extend([process(&self.wait_for(STARTED))]);
+        }
+        found
     }
 
     /// Sends SIGTERM.

@@ -131,14 +131,15 @@ fn list(
 ) -> Result<Vec<Found>, String> {
     let settings = serde_json::to_string(host).map_err(|error| error.to_string())?;
     let patience = Patience { silence, over: Arc::new(AtomicBool::new(false)) };
-    let mut link = Link::start(launcher, backend, patience).map_err(|error| error.to_string())?;
+    let cannot = |error: DeviceError| format!("its devices cannot be listed: {error}");
+    let mut link = Link::start(launcher, backend, patience).map_err(cannot)?;
     let reply = match link.ask(Request::List { backend: backend.into(), settings }) {
         Ok(Reply::Backend(found)) => Ok(found),
         Ok(_) => Err(link.rubbish("another answer than its devices")),
         Err(error) => Err(error),
     };
     let _ = link.end();
-    reply.map_err(|error: LinkError| format!("its devices cannot be listed: {}", error.verdict().0))?
+    reply.map_err(|error: LinkError| cannot(error.verdict().0))?
 }
 
 /// Opens all devices at once, and waits for each; why there is none, in one sentence.
