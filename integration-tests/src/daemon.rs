@@ -32,7 +32,21 @@ pub fn program(name: &str) -> PathBuf {
 /// # Panics
 /// When it cannot be started.
 pub fn run(name: &str, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
-    command(name).args(arguments).output().unwrap_or_else(|error| panic!("{name}: {error}"))
+    run_in(&[], name, arguments)
+}
+
+/// Runs a program to its end, with this in its environment.
+///
+/// # Panics
+/// When it cannot be started.
+pub fn run_in(
+    environment: &[(String, String)],
+    name: &str,
+    arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+) -> Output {
+    let mut command = command(name);
+    command.args(arguments).envs(environment.iter().cloned());
+    command.output().unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 fn command(name: &str) -> Command {
@@ -59,8 +73,18 @@ impl Daemon {
     /// When it cannot be started.
     #[must_use]
     pub fn start(name: &str, arguments: &[String]) -> Self {
+        Self::start_in(&[], name, arguments)
+    }
+
+    /// Starts a program with this in its environment.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn start_in(environment: &[(String, String)], name: &str, arguments: &[String]) -> Self {
         let mut child = command(name)
             .args(arguments)
+            .envs(environment.iter().cloned())
             .args(["--log-format", "json"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -7,4 +7,5 @@ pub mod dishonest;
 pub mod miner;
 pub mod raw;
 pub mod stage;
+pub mod standin_nvml;
 pub mod validator;

@@ -12,9 +12,9 @@ use assay_shared::message::{
     ValidatorMessage,
 };
 use assay_shared::verdict::{Mode, Reason, ReasonCode, Verdict};
+use assay_shared::work::ChallengeId;
 use assay_shared::work::commitment::{CommitmentError, DeviceEvidence, Evidence, commitment_message};
 use assay_shared::work::probe::{Answer, AnswerError, DeviceAnswer, Probe, probe_message};
-use assay_shared::work::ChallengeId;
 
 use crate::entropy::{Entropy, EntropyError};
 use crate::issue::{Issued, issue_probe};

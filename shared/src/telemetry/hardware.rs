@@ -62,14 +62,15 @@ impl Hardware {
         device_id(self.uuid.as_deref()?)
     }
 
-    /// Whether it is a partition of a GPU.
+    /// Whether something can be computed on it: on a GPU that is partitioned only its partitions take work.
     #[must_use]
-    pub fn is_partition(&self) -> bool {
-        self.uuid.as_deref().is_some_and(|uuid| uuid.starts_with(PARTITION_PREFIX))
+    pub fn counts_as_device(&self) -> bool {
+        let is_partition = self.uuid.as_deref().is_some_and(|uuid| uuid.starts_with(PARTITION_PREFIX));
+        is_partition || self.mig_enabled != Some(true)
     }
 }
 
-/// Everything that a management library says at rest.
+/// Everything that a management library says at rest, as it was when it was asked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The devices, in the library's order; a GPU that is partitioned is followed by its partitions.

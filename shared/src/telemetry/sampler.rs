@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Where readings come from: driven by one thread, may fail, lie, panic or hang.
 pub trait Source {
-    /// Everything that can be said of devices at rest.
+    /// Everything that can be said of devices at rest; asked for once.
     fn facts(&mut self) -> Facts;
 
     /// These devices are read from now on: what was reported of them before is not theirs any more.
@@ -40,7 +40,7 @@ pub enum NoFacts {
     #[error("{0}")]
     NoSource(String),
     /// The source has not answered yet.
-    #[error("no answer within {0:?}: look at the driver")]
+    #[error("the management library gives no answer within {0:?}: look at the driver")]
     NoAnswer(Duration),
 }
 
@@ -178,19 +178,15 @@ impl Shared {
             Ok(source) => source,
             Err(reason) => return self.give_up(reason),
         };
-        self.look(&mut source);
-        while let Some((number, ids)) = self.next_watch() {
-            self.call(|| source.begin(&ids));
-            self.sample(&mut source, number, &ids);
-            // A limit may have been changed since the last look; the next inventory says so.
-            self.look(&mut source);
-        }
-    }
-
-    fn look(&self, source: &mut impl Source) {
+        // Once: were they looked at again, a source that says something else each time would change the inventory
+        // each time, and with it challenges that are on their way.
         let facts = self.call(|| source.facts());
         self.lock().facts = Some(Ok(facts));
         self.changed.notify_all();
+        while let Some((number, ids)) = self.next_watch() {
+            self.call(|| source.begin(&ids));
+            self.sample(&mut source, number, &ids);
+        }
     }
 
     /// Sleeps until devices work; `None` at the end.
@@ -366,11 +362,11 @@ mod tests {
         assert_eq!((so_far.samples, so_far.temperature_c.unwrap().mean), (2, 55));
         assert_eq!(sampler.so_far(B), None);
         assert_eq!(sampler.end(), [(A, so_far)]);
-        // A reading that comes after the end is nobody's, and the facts are looked at again.
+        // A reading that comes after the end is nobody's, and no other is asked for.
         strings.answer(degrees(99));
-        strings.expect(Asked::Facts);
-        strings.answer(None);
         assert_eq!((sampler.so_far(A), sampler.end()), (None, vec![]));
+        sampler.begin(&[B]);
+        strings.expect(Asked::Begin(vec![B]));
     }
 
     #[test]
@@ -379,8 +375,6 @@ mod tests {
         strings.expect(Asked::Read(A));
         sampler.begin(&[A]);
         strings.answer(degrees(99));
-        strings.expect(Asked::Facts);
-        strings.answer(None);
         strings.expect(Asked::Begin(vec![A]));
         strings.answer(None);
         strings.expect(Asked::Read(A));

@@ -105,7 +105,7 @@ impl Telemetry {
             troubles.push(format!("it was slowed down ({}): look at its cooling and its power", reasons.join(", ")));
         }
         if let Some(errors) = self.ecc_uncorrected.filter(|errors| *errors > 0) {
-            troubles.push(format!("{errors} memory errors could not be corrected: have the device checked"));
+            troubles.push(format!("memory errors that could not be corrected: {errors}; have the device checked"));
         }
         if !self.xids.is_empty() {
             let codes: Vec<_> = self.xids.iter().map(u32::to_string).collect();
@@ -120,7 +120,8 @@ impl fmt::Display for Telemetry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let spread = |spread: &Option<Spread>, scale: u32, unit: &str| {
             let Spread { min, mean, max } = spread.as_ref()?;
-            Some(format!("{} {unit} ({}–{})", mean / scale, min / scale, max / scale))
+            let (min, mean, max) = (min / scale, mean / scale, max / scale);
+            Some(if min == max { format!("{mean} {unit}") } else { format!("{mean} {unit} ({min}–{max})") })
         };
         let reasons: Vec<_> = self.throttle_reasons.iter().map(|reason| reason.name()).collect();
         let parts = [
@@ -132,9 +133,9 @@ impl fmt::Display for Telemetry {
             spread(&self.memory_utilisation_percent, 1, "% memory"),
             self.memory_used_max_bytes.map(|bytes| format!("{} MiB in use", bytes >> 20)),
             (!reasons.is_empty()).then(|| format!("clocks held by {}", reasons.join(", "))),
-            self.ecc_corrected.filter(|errors| *errors > 0).map(|errors| format!("{errors} errors corrected")),
+            self.ecc_corrected.filter(|errors| *errors > 0).map(|errors| format!("memory errors corrected: {errors}")),
         ];
-        write!(f, "{} samples", self.samples)?;
+        write!(f, "{} sample{}", self.samples, if self.samples == 1 { "" } else { "s" })?;
         parts.into_iter().flatten().try_for_each(|part| write!(f, ", {part}"))
     }
 }
@@ -156,12 +157,14 @@ mod tests {
             samples: 12,
             temperature_c: Some(Spread { min: 40, mean: 61, max: 66 }),
             power_mw: Some(Spread { min: 120_000, mean: 642_500, max: 700_999 }),
+            sm_clock_mhz: Some(Spread { min: 1590, mean: 1590, max: 1590 }),
             memory_used_max_bytes: Some(3 << 30),
             throttle_reasons: [ThrottleReason::SwPowerCap].into(),
             ecc_corrected: Some(0),
             ..Telemetry::default()
         };
-        let line = "12 samples, 61 °C (40–66), 642 W (120–700), 3072 MiB in use, clocks held by sw_power_cap";
+        let line =
+            "12 samples, 61 °C (40–66), 642 W (120–700), 1590 MHz SM, 3072 MiB in use, clocks held by sw_power_cap";
         assert_eq!(telemetry.to_string(), line);
         assert_eq!(Telemetry::default().to_string(), "0 samples");
     }
@@ -184,7 +187,7 @@ mod tests {
         };
         let [slow, memory, xid] = &hot.troubles()[..] else { panic!("{:?}", hot.troubles()) };
         assert!(slow.contains("sw_thermal, hw_thermal"), "{slow}");
-        assert!(memory.starts_with("2 memory errors"), "{memory}");
+        assert!(memory.contains("could not be corrected: 2;"), "{memory}");
         assert!(xid.contains("XID 48, 79"), "{xid}");
     }
 }

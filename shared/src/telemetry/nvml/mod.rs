@@ -64,7 +64,7 @@ impl NvmlSource {
 /// A sentence with the remedy, where there is one.
 fn explain(error: &NvmlError) -> String {
     match error {
-        NvmlError::LibloadingError(_) => "there is no NVML here: it comes with NVIDIA's driver".into(),
+        NvmlError::LibloadingError(_) => "NVML is not there: it comes with NVIDIA's driver".into(),
         NvmlError::DriverNotLoaded => "NVML finds no driver: load the kernel module, as nvidia-smi does".into(),
         NvmlError::LibRmVersionMismatch => {
             "NVML and the driver are of different versions: restart the machine after an update".into()

@@ -14,6 +14,9 @@ const BUFFER_BYTES: usize = 64 << 10;
 const TOLD_BYTES: c_uint = 96;
 /// Bytes that are kept of a text.
 const KEPT_BYTES: usize = 128;
+/// The highest number of a bus, and of a device on one.
+const MAX_BUS: c_uint = 0xff;
+const MAX_PLACE: c_uint = 0x1f;
 /// What the library's functions give when they did what they were asked.
 const SUCCESS: c_uint = 0;
 
@@ -60,7 +63,8 @@ pub(super) fn pci_address(device: &Device<'_>) -> Option<String> {
         }
         place.assume_init()
     };
-    Some(format!("{:08X}:{:02X}:{:02X}.0", place.domain, place.bus, place.device))
+    let is_possible = place.bus <= MAX_BUS && place.device <= MAX_PLACE;
+    is_possible.then(|| format!("{:08X}:{:02X}:{:02X}.0", place.domain, place.bus, place.device))
 }
 
 /// Lets the library write, and gives what can be read of it; `None` when it fails or writes nothing.
