@@ -90,7 +90,7 @@ unsigned nvmlDeviceGetUUID(Device *device, char *out, unsigned length) {
     return SUCCESS;
 }
 
-/* Also in a sparse library: events may be asked for, but never freed. */
+/* Also in a sparse library: a set of events can be made, but neither be used nor freed. */
 unsigned nvmlDeviceGetSupportedEventTypes(Device *device, unsigned long long *types) {
     READING();
     (void)device;
@@ -102,13 +102,6 @@ unsigned nvmlEventSetCreate(Device ***set) {
     READING();
     *set = calloc(1, sizeof **set);
     return *set ? SUCCESS : UNKNOWN;
-}
-
-unsigned nvmlDeviceRegisterEvents(Device *device, unsigned long long types, Device **set) {
-    READING();
-    (void)types;
-    *set = device;
-    return SUCCESS;
 }
 
 #ifndef SPARSE
@@ -124,6 +117,13 @@ static unsigned give(char *out, unsigned length, const char *text) {
     } else {
         snprintf(out, length, "%s", text);
     }
+    return SUCCESS;
+}
+
+unsigned nvmlDeviceRegisterEvents(Device *device, unsigned long long types, Device **set) {
+    READING();
+    (void)types;
+    *set = device;
     return SUCCESS;
 }
 
