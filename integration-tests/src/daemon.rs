@@ -33,7 +33,21 @@ pub fn program(name: &str) -> PathBuf {
 /// # Panics
 /// When it cannot be started.
 pub fn run(name: &str, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
-    command(name).args(arguments).output().unwrap_or_else(|error| panic!("{name}: {error}"))
+    run_in(&[], name, arguments)
+}
+
+/// Runs a program to its end, with this in its environment.
+///
+/// # Panics
+/// When it cannot be started.
+pub fn run_in(
+    environment: &[(String, OsString)],
+    name: &str,
+    arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+) -> Output {
+    let mut command = command(name);
+    command.args(arguments).envs(environment.iter().map(|(key, value)| (key, value)));
+    command.output().unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 fn command(name: &str) -> Command {

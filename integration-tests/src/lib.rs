@@ -8,4 +8,5 @@ pub mod miner;
 pub mod raw;
 pub mod stage;
 pub mod standin;
+pub mod standin_nvml;
 pub mod validator;

@@ -2,13 +2,13 @@
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use assay_shared::identity::Identity;
-use assay_shared::work::PublicKey;
+use assay_shared::work::{DeviceId, PublicKey};
 use tempfile::TempDir;
 
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, run};
 
 /// A running miner. Dropped, it is gone, and its folder with it.
 #[derive(Debug)]
@@ -30,10 +30,10 @@ impl TestMiner {
     /// When it cannot be started.
     #[must_use]
     pub fn start(validator: SocketAddr, devices: u32, flags: &[&str]) -> Self {
-        Self::start_in(validator, devices, flags, Vec::new())
+        Self::start_with(validator, devices, flags, |_| Vec::new())
     }
 
-    /// The same, with variables of the environment.
+    /// Starts one with something in its environment, made for the ids of its devices.
     ///
     /// # Panics
     /// When it cannot be started.
@@ -42,7 +42,16 @@ impl TestMiner {
         validator: SocketAddr,
         devices: u32,
         flags: &[&str],
-        environment: Vec<(String, OsString)>,
+        environment: impl FnOnce(&[DeviceId]) -> Vec<(String, OsString)>,
+    ) -> Self {
+        Self::start_with(validator, devices, flags, |key_file| environment(&device_ids(key_file, devices)))
+    }
+
+    fn start_with(
+        validator: SocketAddr,
+        devices: u32,
+        flags: &[&str],
+        environment: impl FnOnce(&Path) -> Vec<(String, OsString)>,
     ) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let key_file = folder.path().join("miner.key");
@@ -53,6 +62,7 @@ impl TestMiner {
         let common = "--backend=cpu --cpu-memory=8MiB --cpu-threads=1 --reconnect-min-ms=50 --reconnect-max-ms=200";
         arguments.extend(common.split(' ').map(str::to_owned));
         arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        let environment = environment(&key_file);
         let daemon = Daemon::start_in("assay-miner", &arguments, &environment);
         Self { key, daemon, arguments, environment, folder }
     }
@@ -71,4 +81,18 @@ impl TestMiner {
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
+}
+
+/// The ids that the devices of a miner with this key have.
+///
+/// # Panics
+/// When the miner does not list them.
+#[must_use]
+pub fn device_ids(key_file: &Path, devices: u32) -> Vec<DeviceId> {
+    let own = [format!("--key-file={}", key_file.display()), format!("--cpu-devices={devices}")];
+    let common = ["devices", "--json", "--backend=cpu", "--cpu-memory=8MiB", "--cpu-threads=1", "--telemetry=off"];
+    let output = run("assay-miner", common.map(str::to_owned).iter().chain(&own));
+    let rows: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).expect("the miner lists its devices");
+    let id = |row: &serde_json::Value| row["device_id"].as_str().and_then(|id| id.parse().ok());
+    rows.iter().map(|row| id(row).expect("a device has an id")).collect()
 }
