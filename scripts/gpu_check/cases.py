@@ -1,0 +1,67 @@
+"""Vectors and random cases: every device, every family, against what is known and against the processor."""
+import json
+import random
+import secrets
+
+from .report import Report
+from .tools import Tools
+
+# Challenges with their evidence; probes with their answer.
+CHALLENGES = ["smallest", "one-device", "two-devices-three-iterations", "uneven-devices", "n1024", "n2048"]
+PROBES = ["probe", "probe-n1024", "probe-w64"]
+
+
+def vectors(tools: Tools, report: Report) -> None:
+    """The worked examples of the specification."""
+    for gpu in tools.gpus():
+        for family in gpu.families:
+            for name in CHALLENGES + PROBES:
+                vector = json.loads((tools.vectors / f"{name}.json").read_text())
+                probe = vector.get("probe") if name in PROBES else None
+                expected = {"answer": vector["answer"]} if probe else {"evidence": vector["evidence"]}
+                flags = ["--backend", "cuda", "--kernel", family]
+                compare(tools, report, f"{name}, {family}, GPU {gpu.index}", vector["challenge"], probe, flags, gpu, expected)
+
+
+def random_cases(tools: Tools, report: Report) -> None:
+    """Challenges drawn anew, whose seed is printed; the processor says what is right."""
+    seed = secrets.randbits(32)
+    report.text(f"seed {seed}")
+    draw = random.Random(seed)
+    sizes = [256, 512] if tools.quick else [256, 512, 1024, 2048, 4096]
+    for n in sizes:
+        challenge, probe = draw_case(draw, n)
+        expected = tools.work(challenge, probe, ["--backend", "cpu"])
+        for gpu in tools.gpus():
+            for family in gpu.families:
+                flags = ["--backend", "cuda", "--kernel", family]
+                compare(tools, report, f"random n = {n}, {family}, GPU {gpu.index}", challenge, probe, flags, gpu, expected)
+
+
+def compare(tools: Tools, report: Report, name, challenge, probe, flags, gpu, expected: dict) -> None:
+    """One case on one device."""
+    try:
+        found = tools.work(challenge, probe, flags, gpu)
+    except (OSError, ValueError) as error:
+        report.check(name, False, str(error))
+        return
+    unsigned = {key: {k: v for k, v in found.get(key, {}).items() if k != "signature"} for key in expected}
+    wanted = {key: {k: v for k, v in value.items() if k != "signature"} for key, value in expected.items()}
+    report.check(name, unsigned == wanted, f"expected {json.dumps(wanted)[:400]}\nfound    {json.dumps(unsigned)[:400]}")
+
+
+def draw_case(draw: random.Random, n: int) -> tuple:
+    """A challenge of one to three devices, and a probe."""
+    hexed = lambda length: draw.randbytes(length).hex()  # noqa: E731
+    ids = sorted(hexed(16) for _ in range(draw.randint(1, 3)))
+    shares, offset = [], 0
+    for device_id in ids:
+        count = draw.randint(3, max(4, min(40, (1 << 26) // (n * n))))
+        shares.append({"device_id": device_id, "offset": offset, "count": count})
+        offset += count
+    challenge = {
+        "version": 1, "challenge_id": hexed(16), "nonce": hexed(32), "validator_key": hexed(32), "miner_key": hexed(32),
+        "precision": 1, "n": n, "iterations": draw.randint(1, 3), "shares": shares,
+    }
+    probe = {"seed": hexed(32), "walks": 1 << draw.randint(6, 14), "steps": draw.randint(1, 64), "rounds": draw.randint(1, 3)}
+    return challenge, probe

@@ -1,0 +1,60 @@
+"""A validator and a miner, with a challenge that fills the memory."""
+import json
+import re
+import subprocess
+import time
+
+from .report import Report
+from .tools import Tools
+
+START_S = 120
+
+
+def run(tools: Tools, report: Report) -> None:
+    """One audited challenge over all devices; 95 percent of the memory, unless all is to be small."""
+    config = tools.folder / "validator.toml"
+    size = "n = 512\nmax_matrices = 24\n" if tools.quick else "n = 8192\nfill_percent = 95\n"
+    config.write_text(
+        f'listen = "127.0.0.1:0"\ncontrol_socket = "{tools.folder}/validator.sock"\nkey_file = "{tools.folder}/validator.key"\n'
+        f"challenge_on_connect = false\nchallenge_interval_s = 0\nprobe_expect_gb_per_s = 1.0\n{size}"
+    )
+    daemons = []
+    try:
+        validator = start(tools, daemons, "validator", [tools.validator, "serve", "--config", str(config), "--backend", "cpu"])
+        address = wait_for(validator, r"address=([0-9.:]+)")
+        miner = start(tools, daemons, "miner", [tools.miner, "run", "--backend", "cuda", "--validator", address, *tools.key()])
+        wait_for(miner, r"(connected)")
+        control = ["--control-socket", f"{tools.folder}/validator.sock"]
+        listed = tools.run([tools.validator, "miners", "--json", *control])
+        key = re.search(r'"miner_key": "([0-9a-f]{64})"', listed.stdout).group(1)
+        done = tools.run([tools.validator, "challenge", "--miner", key, "--mode", "audit", "--json", *control])
+        detail = done.stdout + done.stderr + miner.read_text()[-3000:]
+        if report.check("a challenge of all devices, audited", done.returncode == 0, detail):
+            report.text(json.dumps(json.loads(done.stdout), indent=1))
+    finally:
+        for daemon in daemons:
+            daemon.terminate()
+        for daemon in daemons:
+            try:
+                daemon.wait(10)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+
+
+def start(tools: Tools, daemons: list, name: str, command: list):
+    """Starts a daemon; its log's path."""
+    log = tools.folder / f"{name}.log"
+    with open(log, "w", encoding="utf-8") as output:
+        daemons.append(subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT))
+    return log
+
+
+def wait_for(log, pattern: str) -> str:
+    """What a daemon's log says, once it does."""
+    until = time.monotonic() + START_S
+    while time.monotonic() < until:
+        match = re.search(pattern, log.read_text())
+        if match:
+            return match.group(1)
+        time.sleep(0.2)
+    raise ValueError(f"{log.name} never said {pattern}:\n{log.read_text()[-3000:]}")
