@@ -1,13 +1,14 @@
 //! A miner in a folder of its own.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use assay_shared::identity::Identity;
-use assay_shared::work::PublicKey;
+use assay_shared::work::{DeviceId, PublicKey};
 use tempfile::TempDir;
 
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, run};
 
 /// A running miner. Dropped, it is gone, and its folder with it.
 #[derive(Debug)]
@@ -17,6 +18,7 @@ pub struct TestMiner {
     /// The running program.
     pub daemon: Daemon,
     arguments: Vec<String>,
+    environment: Vec<(String, OsString)>,
     /// Kept for as long as the program needs it.
     folder: TempDir,
 }
@@ -28,6 +30,29 @@ impl TestMiner {
     /// When it cannot be started.
     #[must_use]
     pub fn start(validator: SocketAddr, devices: u32, flags: &[&str]) -> Self {
+        Self::start_with(validator, devices, flags, |_| Vec::new())
+    }
+
+    /// Starts one with something in its environment, made for the ids of its devices.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn start_in(
+        validator: SocketAddr,
+        devices: u32,
+        flags: &[&str],
+        environment: impl FnOnce(&[DeviceId]) -> Vec<(String, OsString)>,
+    ) -> Self {
+        Self::start_with(validator, devices, flags, |key_file| environment(&device_ids(key_file, devices)))
+    }
+
+    fn start_with(
+        validator: SocketAddr,
+        devices: u32,
+        flags: &[&str],
+        environment: impl FnOnce(&Path) -> Vec<(String, OsString)>,
+    ) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let key_file = folder.path().join("miner.key");
         let key = Identity::load_or_create(&key_file).expect("a key").public_key();
@@ -37,8 +62,9 @@ impl TestMiner {
         let common = "--backend=cpu --cpu-memory=8MiB --cpu-threads=1 --reconnect-min-ms=50 --reconnect-max-ms=200";
         arguments.extend(common.split(' ').map(str::to_owned));
         arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
-        let daemon = Daemon::start("assay-miner", &arguments);
-        Self { key, daemon, arguments, folder }
+        let environment = environment(&key_file);
+        let daemon = Daemon::start_in("assay-miner", &arguments, &environment);
+        Self { key, daemon, arguments, environment, folder }
     }
 
     /// Kills the program and starts it again as the same miner.
@@ -47,7 +73,7 @@ impl TestMiner {
     /// When it cannot be started.
     pub fn restart(&mut self) {
         self.daemon.kill();
-        self.daemon = Daemon::start("assay-miner", &self.arguments);
+        self.daemon = Daemon::start_in("assay-miner", &self.arguments, &self.environment);
     }
 
     /// A file in the miner's folder.
@@ -55,4 +81,18 @@ impl TestMiner {
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
+}
+
+/// The ids that the devices of a miner with this key have.
+///
+/// # Panics
+/// When the miner does not list them.
+#[must_use]
+pub fn device_ids(key_file: &Path, devices: u32) -> Vec<DeviceId> {
+    let own = [format!("--key-file={}", key_file.display()), format!("--cpu-devices={devices}")];
+    let common = ["devices", "--json", "--backend=cpu", "--cpu-memory=8MiB", "--cpu-threads=1", "--telemetry=off"];
+    let output = run("assay-miner", common.map(str::to_owned).iter().chain(&own));
+    let rows: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).expect("the miner lists its devices");
+    let id = |row: &serde_json::Value| row["device_id"].as_str().and_then(|id| id.parse().ok());
+    rows.iter().map(|row| id(row).expect("a device has an id")).collect()
 }

@@ -124,6 +124,7 @@ async fn garbage_before_hello() {
         total_bytes: 1 << 20,
         free_bytes,
         slots: [4; 8],
+        claimed_hardware: None,
     };
     let with = |devices| {
         let mut hello = hello(&identity());

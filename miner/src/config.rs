@@ -9,7 +9,7 @@ use assay_shared::program::logging::{LogConfig, RawLogging};
 use assay_shared::program::paths;
 use assay_shared::program::settings::{Settings, SettingsError};
 use assay_shared::work::PublicKey;
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 /// What the miner's environment variables start with.
 pub const ENV_PREFIX: &str = "ASSAY_MINER_";
@@ -61,6 +61,25 @@ pub struct RawFiles {
     pub key_file: PathBuf,
 }
 
+/// Whether sensors are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TelemetryChoice {
+    /// Where a management library is there.
+    Auto,
+    /// Never: no management library is loaded.
+    Off,
+}
+
+/// Settings of what is told about the hardware, as written.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Telemetry")]
+pub struct RawTelemetry {
+    /// Whether the driver's management library (NVML) is asked what the devices are and what their sensors show. It is
+    /// told to the validator as a claim, and changes no verdict
+    #[arg(long, value_enum, default_value = "auto")]
+    pub telemetry: TelemetryChoice,
+}
+
 /// All settings, as written.
 #[derive(Debug, Clone, Args)]
 pub struct RawConfig {
@@ -73,12 +92,15 @@ pub struct RawConfig {
     /// The devices.
     #[command(flatten)]
     pub devices: RawDevices,
+    /// What is told about the hardware.
+    #[command(flatten)]
+    pub telemetry: RawTelemetry,
     /// The log.
     #[command(flatten)]
     pub logging: RawLogging,
 }
 
-/// The settings that matter without a connection: the key, the devices and the log.
+/// The settings that matter without a connection: the key, the devices, their sensors and the log.
 #[derive(Debug, Clone, Args)]
 pub struct LocalFlags {
     /// Files.
@@ -87,6 +109,9 @@ pub struct LocalFlags {
     /// The devices.
     #[command(flatten)]
     pub devices: RawDevices,
+    /// What is told about the hardware.
+    #[command(flatten)]
+    pub telemetry: RawTelemetry,
     /// The log.
     #[command(flatten)]
     pub logging: RawLogging,
@@ -109,6 +134,8 @@ pub struct MinerConfig {
     pub drain_timeout: Duration,
     /// This machine's devices.
     pub devices: DeviceConfig,
+    /// Whether sensors are read.
+    pub telemetry: TelemetryChoice,
     /// The log.
     pub log: LogConfig,
 }
@@ -132,6 +159,7 @@ impl MinerConfig {
             reconnect_max,
             drain_timeout: Duration::from_secs(drain_s),
             devices: DeviceConfig::check(settings, &settings.raw.devices)?,
+            telemetry: settings.raw.telemetry.telemetry,
             log: LogConfig::check(settings, &settings.raw.logging)?,
         })
     }

@@ -15,6 +15,7 @@ use assay_shared::message::{
     Commitment, DeviceClaim, DeviceDigests, DeviceRoots, Inventory, MATRIX_SIZES, OpenItem, OpenWhat, OpeningsChunk,
     OpeningsPart,
 };
+use assay_shared::telemetry::{Unwatched, Watch};
 use assay_shared::work::commitment::{Evidence, commitment_message};
 use assay_shared::work::keys::work_key;
 use assay_shared::work::opening::Sample;
@@ -23,6 +24,7 @@ use assay_shared::work::segment::Segment;
 use assay_shared::work::{Challenge, ChallengeId, DeviceId, Digest, Root, Signature};
 
 use crate::session::{Probed, Worked};
+use crate::telemetry;
 
 /// Parts of openings that a device may be ahead of the connection: enough to keep both busy.
 const PARTS_AHEAD: usize = 4;
@@ -34,6 +36,10 @@ pub struct Engine {
     host: Host,
     identity: Identity,
     held: Mutex<Option<Arc<Held>>>,
+    /// What reads the devices' sensors while they work.
+    watch: Box<dyn Watch>,
+    /// The challenge that they are read for.
+    watched: Mutex<Option<ChallengeId>>,
 }
 
 /// What is known of the challenge whose slots the devices hold.
@@ -56,10 +62,16 @@ struct HeldDevice {
 }
 
 impl Engine {
-    /// An engine over these devices.
+    /// An engine over these devices, whose sensors nobody reads.
     #[must_use]
-    pub const fn new(host: Host, identity: Identity) -> Self {
-        Self { host, identity, held: Mutex::new(None) }
+    pub fn new(host: Host, identity: Identity) -> Self {
+        Self { host, identity, held: Mutex::new(None), watch: Box::new(Unwatched), watched: Mutex::new(None) }
+    }
+
+    /// The engine with its devices' sensors read.
+    #[must_use]
+    pub fn watched_by(self, watch: impl Watch + 'static) -> Self {
+        Self { watch: Box::new(watch), ..self }
     }
 
     /// How often a device was lost or came back.
@@ -85,6 +97,7 @@ impl Engine {
                 total_bytes: info.total_bytes,
                 free_bytes: info.free_bytes,
                 slots,
+                claimed_hardware: self.watch.hardware(info.id),
             }
         };
         let able = self.host.report(&MATRIX_SIZES)?.into_iter().filter(|report| report.fault.is_none());
@@ -99,6 +112,7 @@ impl Engine {
     pub fn work(&self, challenge: &Arc<Challenge>, handle: &Handle) -> Result<Worked, DeviceError> {
         let start = Instant::now();
         let tasks = ShareTask::of(challenge);
+        self.watch_for(challenge);
         let submit = |task: &ShareTask| {
             let (task, handle) = (task.clone(), handle.clone());
             self.host.submit(task.share.device_id, move |device| cancel_on_error(&handle, task.run(device, &handle)))
@@ -107,7 +121,10 @@ impl Engine {
         let results = first_error(jobs)?;
         let evidence = Evidence::assemble(challenge, results.iter().map(|r| r.roots.clone()).collect());
         let signature = self.identity.sign(&commitment_message(&work_key(challenge), &evidence.checksum));
-        let worked = worked(&evidence, signature, &results, start.elapsed());
+        let mut worked = worked(&evidence, signature, &results, start.elapsed());
+        for roots in &mut worked.roots {
+            roots.claimed_telemetry = self.watch.so_far(roots.share.device_id).map(Box::new);
+        }
         let devices = tasks.into_iter().zip(results).map(HeldDevice::new).collect();
         let held = Held { challenge: challenge.clone(), evidence, devices, probed: Mutex::new(None) };
         *lock(&self.held) = Some(Arc::new(held));
@@ -183,6 +200,16 @@ impl Engine {
     pub fn release(&self) {
         *lock(&self.held) = None;
         self.host.release();
+        let devices = self.watch.end();
+        if let Some(challenge) = lock(&self.watched).take() {
+            telemetry::log(challenge, &devices, self.watch.trouble().as_deref());
+        }
+    }
+
+    fn watch_for(&self, challenge: &Challenge) {
+        let ids: Vec<_> = challenge.shares().iter().map(|share| share.device_id).collect();
+        self.watch.begin(&ids);
+        *lock(&self.watched) = Some(challenge.id());
     }
 
     fn held(&self, id: ChallengeId) -> Result<Arc<Held>, DeviceError> {
@@ -351,6 +378,7 @@ fn worked(evidence: &Evidence, signature: Signature, results: &[ShareResult], cl
         roots: device.roots.clone(),
         checksum: device.checksum,
         claimed: result.elapsed,
+        claimed_telemetry: None,
     });
     let commitment = Commitment { challenge_id, checksum: evidence.checksum, signature, claimed };
     Worked { commitment, roots: roots.collect() }

@@ -7,3 +7,4 @@ pub mod connection;
 pub mod driver;
 pub mod engine;
 pub mod session;
+pub mod telemetry;

@@ -5,6 +5,7 @@ pub mod compute;
 pub mod identity;
 pub mod message;
 pub mod program;
+pub mod telemetry;
 pub mod verdict;
 pub mod wire;
 pub mod work;

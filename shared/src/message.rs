@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::telemetry::{Hardware, Telemetry};
 use crate::verdict::{ReasonCode, Verdict};
 use crate::work::opening::{Sample, SampleOpenings};
 use crate::work::probe::Probe;
@@ -35,6 +36,8 @@ pub struct DeviceClaim {
     pub free_bytes: u64,
     /// How many slots fit, for each of [`MATRIX_SIZES`].
     pub slots: [u32; MATRIX_SIZES.len()],
+    /// What its management library says of it.
+    pub claimed_hardware: Option<Hardware>,
 }
 
 /// The devices of a host, in order of id.
@@ -237,6 +240,8 @@ pub struct DeviceRoots {
     pub checksum: Checksum,
     /// The device's own time: a claim.
     pub claimed: Duration,
+    /// What its sensors showed meanwhile: a claim.
+    pub claimed_telemetry: Option<Box<Telemetry>>,
 }
 
 /// The digests of one device's probe.

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::telemetry::Telemetry;
 use crate::work::{ChallengeId, DeviceId, PublicKey};
 
 /// What a challenge ended in.
@@ -295,6 +296,8 @@ pub struct DeviceWork {
     /// What it showed.
     #[serde(flatten)]
     pub work: Work,
+    /// What the miner says that the device's sensors showed during the work: a claim, on which nothing rests.
+    pub claimed_telemetry: Option<Telemetry>,
 }
 
 /// With which probability a host would have passed although a fraction of its work was wrong.

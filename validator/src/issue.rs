@@ -181,6 +181,7 @@ mod tests {
                 total_bytes: bytes,
                 free_bytes: bytes,
                 slots: MATRIX_SIZES.map(|n| (bytes / (u64::from(n) * u64::from(n))) as u32),
+                claimed_hardware: None,
             }
         };
         Inventory { sequence: 3, devices: slots_of_2048.iter().enumerate().map(device).collect() }

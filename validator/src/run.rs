@@ -12,16 +12,16 @@ use assay_shared::message::{
     ValidatorMessage,
 };
 use assay_shared::verdict::{Mode, Reason, ReasonCode, Verdict};
+use assay_shared::work::ChallengeId;
 use assay_shared::work::commitment::{CommitmentError, DeviceEvidence, Evidence, commitment_message};
 use assay_shared::work::probe::{Answer, AnswerError, DeviceAnswer, Probe, probe_message};
-use assay_shared::work::{ChallengeId, DeviceId};
 
 use crate::entropy::{Entropy, EntropyError};
 use crate::issue::{Issued, issue_probe};
 use crate::policy::Policy;
 use crate::verify::check::{Bound, CheckJob, Collector};
 use crate::verify::draw;
-use crate::verify::judge::Findings;
+use crate::verify::judge::{DeviceClaims, Findings};
 use crate::verify::replay::Extent;
 
 /// How long a message may wait for the transport to take it: longer means that the miner does not read.
@@ -97,7 +97,7 @@ pub struct Run {
     probe_time: Option<Duration>,
     answer_head: Option<Commitment>,
     answer: Option<Arc<Answer>>,
-    claimed: Vec<(DeviceId, Duration)>,
+    claimed: Vec<DeviceClaims>,
     drawn_iterations: Vec<Vec<u32>>,
     items_unchecked: usize,
     replaying: bool,
@@ -251,7 +251,7 @@ impl Run {
         Ok(Vec::new())
     }
 
-    fn device_roots(&mut self, roots: DeviceRoots, received: Instant, entropy: &mut dyn Entropy) -> Step {
+    fn device_roots(&mut self, mut roots: DeviceRoots, received: Instant, entropy: &mut dyn Entropy) -> Step {
         let shares = self.issued.challenge.shares();
         let Stage::Roots(collected) = &mut self.stage else {
             return Err(Reason::new(ReasonCode::Protocol, "roots came out of turn"));
@@ -266,7 +266,11 @@ impl Run {
             );
             return Err(Reason::new(ReasonCode::CommitmentSplit, detail));
         }
-        self.claimed.push((roots.share.device_id, roots.claimed));
+        self.claimed.push(DeviceClaims {
+            device_id: roots.share.device_id,
+            elapsed: roots.claimed,
+            telemetry: roots.claimed_telemetry.take(),
+        });
         collected.push(roots);
         if collected.len() < shares.len() {
             return Ok(Vec::new());

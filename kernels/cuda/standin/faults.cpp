@@ -1,5 +1,8 @@
 #include "faults.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -60,6 +63,16 @@ std::vector<Planned> parse() {
     return all;
 }
 
+/// Whether no fault happened before, where only one is to happen.
+bool is_first() {
+    const auto& path = Settings::get().once;
+    if (path.empty()) return true;
+    const int file = open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY, 0600);
+    if (file < 0) return false;
+    close(file);
+    return true;
+}
+
 }  // namespace
 
 Effect fault_at(const std::string& name, int device) {
@@ -72,6 +85,7 @@ Effect fault_at(const std::string& name, int device) {
         ++entry.calls;
         if (entry.calls == entry.call || (entry.and_later && entry.calls > entry.call)) effect = entry.effect;
     }
+    if (effect && !is_first()) return {};
     if (effect.kind == Effect::Kind::exit) std::_Exit(9);
     return effect;
 }

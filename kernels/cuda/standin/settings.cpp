@@ -50,6 +50,7 @@ Settings read() {
     s.driver_version = std::stoi(text("ASSAY_STANDIN_DRIVER", "12000"));
     s.seed = std::stoull(text("ASSAY_STANDIN_SEED", "1"));
     s.faults = text("ASSAY_STANDIN_FAULT", "");
+    s.once = text("ASSAY_STANDIN_ONCE", "");
     s.log = text("ASSAY_STANDIN_LOG", "");
     s.visible = visible(s.devices);
     return s;

@@ -8,6 +8,7 @@
 //   ASSAY_STANDIN_DRIVER       what cuDriverGetVersion gives; 12000
 //   ASSAY_STANDIN_SEED         of the delays between streams and of the order of warps and blocks; 1
 //   ASSAY_STANDIN_FAULT        faults, semicolons between (faults.h)
+//   ASSAY_STANDIN_ONCE         a file that the first fault makes; while it is there, no fault happens, in any process
 //   ASSAY_STANDIN_LOG          a file that gets a line for each module load and each launch
 //   CUDA_VISIBLE_DEVICES       as the driver has it, numbers only
 #pragma once
@@ -26,6 +27,7 @@ struct Settings {
     int driver_version;
     std::uint64_t seed;
     std::string faults;
+    std::string once;
     std::string log;
     std::vector<unsigned> visible;      // the GPUs that this process sees, in its order
 

@@ -1,13 +1,18 @@
 //! `assay-miner devices`.
 
+use assay_shared::compute::device::DeviceInfo;
+use assay_shared::compute::host::DeviceReport;
 use assay_shared::identity::Identity;
 use assay_shared::message::MATRIX_SIZES;
+use assay_shared::program::drivers::{Disagreement, disagreements};
 use assay_shared::program::exit::{Exit, Failure, print};
-use assay_shared::program::render::Screen;
 use assay_shared::program::render::devices::{DeviceRow, SlotsThatFit, table};
+use assay_shared::program::render::{Screen, hardware, units};
+use assay_shared::telemetry::{Facts, NoFacts};
 
 use crate::cli::DevicesArgs;
 use crate::config::MinerConfig;
+use crate::telemetry;
 
 /// Lists the devices that `run` would use.
 ///
@@ -18,25 +23,67 @@ pub fn execute(config: &MinerConfig, args: &DevicesArgs) -> anyhow::Result<Exit>
         let message = format!("--n {}: must be a power of two from 256 to 32768", args.n);
         return Err(Failure::new(Exit::Usage, message).into());
     }
+    // The driver may take seconds to answer: it is asked while the devices are looked for.
+    let sampler = telemetry::start(config.telemetry);
     // Device ids are derived from the key: the one that `run` uses.
     let key = Identity::load_or_create(&config.key_file)?.public_key();
     let chosen = config.devices.open(&key).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
-    let rows: Vec<_> = chosen.host.report(&MATRIX_SIZES)?.into_iter().map(row).collect();
+    let reports = chosen.host.report(&MATRIX_SIZES)?;
+    let off = || Err(NoFacts::NoSource("telemetry is off".into()));
+    let facts = sampler.as_ref().map_or_else(off, |sampler| sampler.facts_within(telemetry::FACTS_LIMIT));
+    let known = facts.clone().unwrap_or_default();
+    let found = differences(&reports, &known);
+    let rows: Vec<_> = reports.into_iter().map(|report| row(report, &known, &found)).collect();
     if args.json {
         print(&serde_json::to_string_pretty(&rows)?)?;
-    } else {
-        print(&table(&rows, args.n, &Screen::stdout()))?;
-        print(&format!("backend: {} ({})", chosen.backend, chosen.why))?;
-        print(&format!("miner key: {key}"))?;
+        // What is about no device in the list has no place in it.
+        found.iter().filter(|d| d.device().is_none()).for_each(|d| tracing::warn!("{}", shown(d)));
+        return Ok(Exit::Done);
     }
+    print(&table(&rows, args.n, &Screen::stdout()))?;
+    if let Some(table) = hardware::table(&rows, &Screen::stdout()) {
+        print(&table)?;
+    }
+    found.iter().try_for_each(|disagreement| print(&shown(disagreement)))?;
+    print(&format!("backend: {} ({})", chosen.backend, chosen.why))?;
+    print(&format!("hardware: {}", summary(&facts)))?;
+    print(&format!("miner key: {key}"))?;
     Ok(Exit::Done)
 }
 
 /// One row for each device, with the slots of every matrix size.
-fn row(mut report: assay_shared::compute::host::DeviceReport) -> DeviceRow {
+fn row(mut report: DeviceReport, facts: &Facts, found: &[Disagreement]) -> DeviceRow {
+    let id = report.info.id;
     if let Some(fault) = report.fault {
         report.info.detail = format!("cannot be used now: {fault}");
     }
     let slots = MATRIX_SIZES.iter().zip(report.slots).map(|(&n, slots)| SlotsThatFit { n, slots }).collect();
-    DeviceRow { slots, ..DeviceRow::new(&report.info, &[], |_| 0) }
+    let disagreements = found.iter().filter(|d| d.device() == Some(id)).map(shown).collect();
+    let hardware = facts.of(id).cloned();
+    DeviceRow { slots, hardware, disagreements, ..DeviceRow::new(&report.info, &[], |_| 0) }
+}
+
+/// Where CUDA and NVML disagree, where there is a device of CUDA's at all: another backend may be chosen on purpose.
+fn differences(reports: &[DeviceReport], facts: &Facts) -> Vec<Disagreement> {
+    let devices: Vec<DeviceInfo> = reports.iter().map(|report| report.info.clone()).collect();
+    if devices.iter().all(|device| device.backend != "cuda") {
+        Vec::new()
+    } else {
+        disagreements(&devices, None, facts)
+    }
+}
+
+fn shown(disagreement: &Disagreement) -> String {
+    units::printable(&disagreement.to_string())
+}
+
+fn summary(facts: &Result<Facts, NoFacts>) -> String {
+    match facts {
+        Ok(Facts { hardware, .. }) => {
+            let count = hardware.iter().filter(|hardware| hardware.counts_as_device()).count();
+            let driver = hardware.iter().find_map(|hardware| hardware.driver_version.as_deref()).unwrap_or("unknown");
+            format!("NVML has {count} device(s), driver {}", units::printable(driver))
+        }
+        Err(error) => error.to_string(),
+    }
 }

@@ -14,6 +14,7 @@ use crate::config::MinerConfig;
 use crate::connection::{ConnectionError, Dial, serve};
 use crate::driver::Observer;
 use crate::engine::Engine;
+use crate::telemetry;
 
 /// Serves the validator until a signal, then drains.
 ///
@@ -24,7 +25,12 @@ pub fn execute(config: &MinerConfig) -> anyhow::Result<Exit> {
     let key = identity.public_key();
     let chosen = config.devices.open(&key).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
     tracing::info!(%key, backend = chosen.backend, devices = chosen.host.len(), "{}", chosen.why);
-    let engine = Arc::new(Engine::new(chosen.host, identity.clone()));
+    let mut engine = Engine::new(chosen.host, identity.clone());
+    if let Some(sampler) = telemetry::start(config.telemetry) {
+        telemetry::announce(&sampler);
+        engine = engine.watched_by(sampler);
+    }
+    let engine = Arc::new(engine);
     let dial = Dial {
         validator: config.validator.clone(),
         pinned: config.validator_key,

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::cpu::{self, CpuConfig};
+use super::cuda::{self, CudaConfig};
 use super::device::{Device, DeviceError, DeviceInfo};
 use super::host::Host;
 
@@ -16,6 +17,8 @@ pub enum BackendChoice {
     /// The fastest that works here.
     #[default]
     Auto,
+    /// NVIDIA's GPUs.
+    Cuda,
     /// The processor.
     Cpu,
 }
@@ -28,6 +31,8 @@ pub struct HostConfig {
     pub choice: BackendChoice,
     /// The processor's devices.
     pub cpu: CpuConfig,
+    /// NVIDIA's GPUs.
+    pub cuda: CudaConfig,
     /// What device ids are derived from where hardware has none: the daemon's public key, say.
     pub seed: Vec<u8>,
 }
@@ -89,8 +94,10 @@ pub struct Backend {
 }
 
 /// All backends of this build, the fastest first.
-pub const BACKENDS: &[Backend] =
-    &[Backend { name: "cpu", choice: BackendChoice::Cpu, detect: detect_cpu, open: open_cpu }];
+pub const BACKENDS: &[Backend] = &[
+    Backend { name: "cuda", choice: BackendChoice::Cuda, detect: detect_cuda, open: cuda::open_found },
+    Backend { name: "cpu", choice: BackendChoice::Cpu, detect: detect_cpu, open: open_cpu },
+];
 
 impl Backend {
     /// Whether a configuration allows it.
@@ -98,6 +105,10 @@ impl Backend {
     pub fn is_allowed(&self, choice: BackendChoice) -> bool {
         choice == BackendChoice::Auto || choice == self.choice
     }
+}
+
+fn detect_cuda(config: &HostConfig) -> Result<Vec<Found>, String> {
+    cuda::find(&config.cuda).map_err(|error| error.to_string())
 }
 
 fn detect_cpu(config: &HostConfig) -> Result<Vec<Found>, String> {
@@ -131,7 +142,8 @@ mod tests {
     #[test]
     fn settings_arrive_as_they_were() {
         let cpu = CpuConfig { devices: 2, memory_bytes: vec![1 << 24], threads: vec![1, 2], ..CpuConfig::default() };
-        let config = HostConfig { cpu, choice: BackendChoice::Cpu, seed: vec![7; 32] };
+        let cuda = CudaConfig { poison: true, cache_folder: Some("/cache".into()), ..CudaConfig::default() };
+        let config = HostConfig { cpu, cuda, choice: BackendChoice::Cpu, seed: vec![7; 32] };
         let text = serde_json::to_string(&config).unwrap();
         assert_eq!(serde_json::from_str::<HostConfig>(&text).unwrap(), config);
     }

@@ -153,6 +153,17 @@ impl ProbeRounds {
     }
 }
 
+/// A range of a resident slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlotRange {
+    /// Which slot.
+    pub slot: u32,
+    /// Its first byte in the slot.
+    pub first_byte: u64,
+    /// How many bytes.
+    pub bytes: u64,
+}
+
 /// A device that holds slots and works on them.
 pub trait Device: Send {
     /// What the device is, with its memory as it is now.
@@ -205,6 +216,21 @@ pub trait Device: Send {
     /// # Errors
     /// Any [`DeviceError`]; [`DeviceError::Unsupported`] when the range is not resident.
     fn read(&mut self, slot: u32, first_byte: u64, out: &mut [u8]) -> Result<(), DeviceError>;
+
+    /// Reads ranges of resident slots, one after another into one string. Whoever knows many ranges at once asks for
+    /// them at once: a device may be far away.
+    ///
+    /// # Errors
+    /// As [`Device::read`].
+    fn read_all(&mut self, ranges: &[SlotRange]) -> Result<Vec<u8>, DeviceError> {
+        let mut all = Vec::new();
+        for range in ranges {
+            let start = all.len();
+            all.resize(start + range.bytes as usize, 0);
+            self.read(range.slot, range.first_byte, &mut all[start..])?;
+        }
+        Ok(all)
+    }
 
     /// Chaining values of the BLAKE3 subtrees of `subtree_bytes` each (a power of two from 1024, at most
     /// half a slot) that a resident slot consists of, in order. Openings are built from them.

@@ -2,6 +2,7 @@
 
 pub mod address;
 pub mod devices;
+pub mod drivers;
 pub mod exit;
 pub mod file;
 pub mod logging;

@@ -9,19 +9,25 @@ impl TryFrom<v1::DeviceWork> for DeviceWork {
     type Error = WireError;
 
     fn try_from(device: v1::DeviceWork) -> Result<Self, WireError> {
-        let v1::DeviceWork { device_id, name, work } = device;
+        let v1::DeviceWork { device_id, name, work, claimed_telemetry } = device;
         Ok(Self {
             device_id: field::fixed("DeviceWork.device_id", &device_id)?,
             name: field::text("DeviceWork.name", MAX_NAME_BYTES, name)?,
             work: field::required("DeviceWork.work", work)?.try_into()?,
+            claimed_telemetry: claimed_telemetry.map(TryInto::try_into).transpose()?,
         })
     }
 }
 
 impl From<DeviceWork> for v1::DeviceWork {
     fn from(device: DeviceWork) -> Self {
-        let DeviceWork { device_id, name, work } = device;
-        Self { device_id: device_id.0.to_vec(), name: field::printable(&name, MAX_NAME_BYTES), work: Some(work.into()) }
+        let DeviceWork { device_id, name, work, claimed_telemetry } = device;
+        Self {
+            device_id: device_id.0.to_vec(),
+            name: field::printable(&name, MAX_NAME_BYTES),
+            work: Some(work.into()),
+            claimed_telemetry: claimed_telemetry.map(Into::into),
+        }
     }
 }
 

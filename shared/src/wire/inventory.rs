@@ -27,7 +27,7 @@ impl TryFrom<v1::Device> for DeviceClaim {
     type Error = WireError;
 
     fn try_from(device: v1::Device) -> Result<Self, WireError> {
-        let v1::Device { device_id, name, backend, detail, total_bytes, free_bytes, slots } = device;
+        let v1::Device { device_id, name, backend, detail, total_bytes, free_bytes, slots, claimed_hardware } = device;
         if free_bytes > total_bytes {
             return Err(WireError::new("Device.free_bytes", Problem::MoreThan("total_bytes")));
         }
@@ -40,13 +40,14 @@ impl TryFrom<v1::Device> for DeviceClaim {
             total_bytes,
             free_bytes,
             slots: slots.try_into().map_err(|_| WireError::new("Device.slots", count))?,
+            claimed_hardware: claimed_hardware.map(|hardware| (*hardware).try_into()).transpose()?,
         })
     }
 }
 
 impl From<DeviceClaim> for v1::Device {
     fn from(device: DeviceClaim) -> Self {
-        let DeviceClaim { id, name, backend, detail, total_bytes, free_bytes, slots } = device;
+        let DeviceClaim { id, name, backend, detail, total_bytes, free_bytes, slots, claimed_hardware } = device;
         Self {
             device_id: id.0.to_vec(),
             name: field::printable(&name, MAX_NAME_BYTES),
@@ -56,6 +57,7 @@ impl From<DeviceClaim> for v1::Device {
             // Drivers that count the two at different moments must not lock a host out.
             free_bytes: free_bytes.min(total_bytes),
             slots: slots.to_vec(),
+            claimed_hardware: claimed_hardware.map(|hardware| Box::new(hardware.into())),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! validator sizes its challenges, probes and draws by them.
 
 use crate::message::MATRIX_SIZES;
+use crate::telemetry;
 use crate::work::challenge::{MAX_ITERATIONS, MAX_N, MAX_TOTAL};
 use crate::work::probe::{LINE_BYTES, MAX_ROUNDS, MAX_STEPS};
 
@@ -13,8 +14,8 @@ use crate::work::probe::{LINE_BYTES, MAX_ROUNDS, MAX_STEPS};
 /// connection holds no more than this for a message that is still arriving.
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
-/// Bytes of one message of the handshake: a hello with 64 devices whose every text is as long as may be takes half
-/// of it. Whoever sends it has proved nothing yet, and what it decodes to may be 70 times as large.
+/// Bytes of one message of the handshake: a hello with 64 devices whose every text is as long as may be takes nearly
+/// all of it. Whoever sends it has proved nothing yet, and what it decodes to may be 90 times as large.
 pub const MAX_HANDSHAKE_BYTES: usize = 64 << 10;
 /// Messages of a miner's handshake: hello and proof.
 pub const HANDSHAKE_MESSAGES: u32 = 2;
@@ -31,6 +32,12 @@ pub const MAX_NAME_BYTES: usize = 128;
 pub const MAX_BACKEND_BYTES: usize = 16;
 /// Bytes of what a backend says about its choices: one line of a terminal or two.
 pub const MAX_DEVICE_DETAIL_BYTES: usize = 256;
+/// Bytes of a text about a device's hardware, its model aside: a UUID with its prefix has 40.
+pub const MAX_HARDWARE_TEXT_BYTES: usize = 48;
+/// Reasons why a device's clocks were lowered: each is named once, and there are 9; some room for newer ones.
+pub const MAX_THROTTLE_REASONS: usize = 16;
+/// Distinct error codes of a device's driver in one challenge: one that gives more is not to be believed.
+pub const MAX_XIDS: usize = telemetry::MAX_XIDS;
 /// Bytes of a program's name and version.
 pub const MAX_AGENT_BYTES: usize = 64;
 /// Bytes of a free text about what happened: a sentence with figures, or a few.

@@ -19,6 +19,7 @@ mod inventory;
 pub mod limits;
 mod openings;
 mod session;
+mod telemetry;
 mod verdict;
 mod work;
 

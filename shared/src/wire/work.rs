@@ -146,26 +146,28 @@ impl TryFrom<v1::DeviceRoots> for DeviceRoots {
     type Error = WireError;
 
     fn try_from(device: v1::DeviceRoots) -> Result<Self, WireError> {
-        let v1::DeviceRoots { challenge_id, share, roots, checksum, claimed_ms } = device;
+        let v1::DeviceRoots { challenge_id, share, roots, checksum, claimed_ms, claimed_telemetry } = device;
         Ok(Self {
             challenge_id: field::fixed("DeviceRoots.challenge_id", &challenge_id)?,
             share: field::required("DeviceRoots.share", share)?.try_into()?,
             roots: field::sequence("DeviceRoots.roots", &roots, MAX_ROOTS)?,
             checksum: field::fixed("DeviceRoots.checksum", &checksum)?,
             claimed: read_claimed("DeviceRoots.claimed_ms", claimed_ms)?,
+            claimed_telemetry: claimed_telemetry.map(|t| t.try_into().map(Box::new)).transpose()?,
         })
     }
 }
 
 impl From<DeviceRoots> for v1::DeviceRoots {
     fn from(device: DeviceRoots) -> Self {
-        let DeviceRoots { challenge_id, share, roots, checksum, claimed } = device;
+        let DeviceRoots { challenge_id, share, roots, checksum, claimed, claimed_telemetry } = device;
         Self {
             challenge_id: challenge_id.0.to_vec(),
             share: Some(share.into()),
             roots: field::concat(&roots),
             checksum: checksum.0.to_vec(),
             claimed_ms: write_claimed(claimed),
+            claimed_telemetry: claimed_telemetry.map(|t| (*t).into()),
         }
     }
 }

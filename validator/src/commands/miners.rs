@@ -1,12 +1,15 @@
 //! `assay-validator miners`.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Context;
+use assay_shared::message::{DeviceClaim, Inventory};
 use assay_shared::program::exit::{Exit, print};
 use assay_shared::program::render::{Screen, table, units};
+use assay_shared::telemetry::Hardware;
 use assay_shared::wire::v1::{self, ListMinersRequest};
-use assay_shared::work::PublicKey;
+use assay_shared::work::{DeviceId, PublicKey};
 use serde::Serialize;
 
 use super::control;
@@ -24,6 +27,8 @@ pub struct ConnectedMiner {
     pub address: String,
     /// How many devices it has: a claim.
     pub devices: usize,
+    /// What it says of each: claims.
+    pub claimed_devices: Vec<ClaimedDevice>,
     /// All their free memory: a claim.
     pub free_bytes: u64,
     /// Whether it is being challenged.
@@ -32,6 +37,19 @@ pub struct ConnectedMiner {
     pub connected_seconds: u64,
     /// The last measured round trip.
     pub round_trip_ms: Option<f64>,
+}
+
+/// A device as its miner describes it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ClaimedDevice {
+    /// The device.
+    pub device_id: DeviceId,
+    /// The model.
+    pub name: String,
+    /// The backend's name.
+    pub backend: String,
+    /// What its management library says of it.
+    pub hardware: Option<Hardware>,
 }
 
 /// Lists the miners of a running validator.
@@ -63,13 +81,15 @@ impl TryFrom<v1::ConnectedMiner> for ConnectedMiner {
     type Error = anyhow::Error;
 
     fn try_from(miner: v1::ConnectedMiner) -> anyhow::Result<Self> {
-        let devices = miner.inventory.unwrap_or_default().devices;
+        let inventory = Inventory::try_from(miner.inventory.unwrap_or_default());
+        let devices = inventory.context("the validator sent no inventory")?.devices;
         Ok(Self {
             miner_key: PublicKey::try_from(miner.miner_key.as_slice()).context("the validator sent no key")?,
             agent: miner.agent,
             address: miner.address,
             devices: devices.len(),
             free_bytes: devices.iter().map(|d| d.free_bytes).fold(0, u64::saturating_add),
+            claimed_devices: devices.into_iter().map(ClaimedDevice::from).collect(),
             challenged_now: miner.challenged_now,
             connected_seconds: miner.connected_seconds,
             round_trip_ms: miner.round_trip_ms,
@@ -77,8 +97,16 @@ impl TryFrom<v1::ConnectedMiner> for ConnectedMiner {
     }
 }
 
+impl From<DeviceClaim> for ClaimedDevice {
+    fn from(device: DeviceClaim) -> Self {
+        let DeviceClaim { id, name, backend, claimed_hardware, .. } = device;
+        Self { device_id: id, name, backend, hardware: claimed_hardware }
+    }
+}
+
 fn shown(miners: &[ConnectedMiner], screen: &Screen) -> String {
-    let header = ["miner", "address", "agent", "devices", "free GiB", "connected s", "round trip ms", "now"];
+    let header =
+        ["miner", "address", "agent", "devices", "claimed models", "free GiB", "connected s", "round trip ms", "now"];
     let mut table = table::new(screen, &header);
     for miner in miners {
         table.add_row([
@@ -86,6 +114,7 @@ fn shown(miners: &[ConnectedMiner], screen: &Screen) -> String {
             miner.address.as_str().into(),
             units::printable(&miner.agent).into(),
             table::figure(miner.devices),
+            models(&miner.claimed_devices).into(),
             table::figure(units::gib(miner.free_bytes)),
             table::figure(miner.connected_seconds),
             table::figure(miner.round_trip_ms.map_or_else(|| "–".to_owned(), units::figures)),
@@ -95,9 +124,24 @@ fn shown(miners: &[ConnectedMiner], screen: &Screen) -> String {
     table::text(&table)
 }
 
+/// Each model once, with how many there are.
+fn models(devices: &[ClaimedDevice]) -> String {
+    let mut counts = BTreeMap::new();
+    for device in devices {
+        let model = device.hardware.as_ref().and_then(|hardware| hardware.model.as_deref());
+        *counts.entry(units::printable(model.unwrap_or(&device.name))).or_insert(0_usize) += 1;
+    }
+    counts.into_iter().map(|(model, count)| format!("{count} × {model}")).collect::<Vec<_>>().join(", ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn device(id: u8, model: Option<&str>) -> ClaimedDevice {
+        let hardware = model.map(|model| Hardware { model: Some(model.to_owned()), ..Hardware::default() });
+        ClaimedDevice { device_id: DeviceId([id; 16]), name: "a name".to_owned(), backend: "cuda".to_owned(), hardware }
+    }
 
     #[test]
     fn miners_are_shown_with_what_they_claim() {
@@ -105,14 +149,20 @@ mod tests {
             miner_key: PublicKey([0xab; 32]),
             agent: "assay-miner\x1b 0.1.0".to_owned(),
             address: "127.0.0.1:50000".to_owned(),
-            devices: 2,
+            devices: 3,
+            claimed_devices: vec![
+                device(1, Some("NVIDIA H200\x1b")),
+                device(2, None),
+                device(3, Some("NVIDIA H200\x1b")),
+            ],
             free_bytes: 3 << 30,
             challenged_now: true,
             connected_seconds: 61,
             round_trip_ms: None,
         };
         let shown = shown(&[miner], &Screen::FILE);
-        for part in [&"ab".repeat(32), "127.0.0.1:50000", "3.00", "61", "challenged"] {
+        for part in [&"ab".repeat(32), "127.0.0.1:50000", "2 × NVIDIA H200", "1 × a name", "3.00", "61", "challenged"]
+        {
             assert!(shown.contains(part), "{part} in\n{shown}");
         }
         assert!(!shown.contains('\x1b'));

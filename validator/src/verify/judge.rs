@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use assay_shared::message::Inventory;
+use assay_shared::telemetry::Telemetry;
 use assay_shared::verdict::{Bound, DeviceWork, Mode, Reason, Verdict, Work, outcome_of};
 use assay_shared::work::bounds::{pass_log2, undrawn_probability};
 use assay_shared::work::probe::Probe;
@@ -30,8 +31,8 @@ pub struct Findings<'a> {
     pub samples: u32,
     /// Segments checked of each device.
     pub segments: u32,
-    /// The time that each device claims, where it does.
-    pub claimed: Vec<(DeviceId, Duration)>,
+    /// What each device claims, where it came so far.
+    pub claimed: Vec<DeviceClaims>,
     /// The time that the miner claims for the whole.
     pub claimed_whole: Option<Duration>,
     /// The round trip measured.
@@ -40,6 +41,17 @@ pub struct Findings<'a> {
     pub reasons: Vec<Reason>,
     /// Seconds since 1970.
     pub unix_seconds: u64,
+}
+
+/// What a miner says of a device beside its roots: shown, and nothing else.
+#[derive(Debug, Clone)]
+pub struct DeviceClaims {
+    /// The device.
+    pub device_id: DeviceId,
+    /// How long it worked.
+    pub elapsed: Duration,
+    /// What its sensors showed.
+    pub telemetry: Option<Box<Telemetry>>,
 }
 
 impl Findings<'_> {
@@ -69,7 +81,7 @@ impl Findings<'_> {
     }
 
     fn device_work(&self, share: &Share) -> DeviceWork {
-        let claimed = self.claimed.iter().find(|(id, _)| *id == share.device_id).map(|(_, time)| time.as_secs_f64());
+        let claims = self.claimed.iter().find(|claims| claims.device_id == share.device_id);
         let work = Work {
             matrices: u64::from(share.count),
             bytes_held: u64::from(share.count - 2) * self.challenge.slot_bytes(),
@@ -77,11 +89,12 @@ impl Findings<'_> {
             probe_bytes: self.probe.map_or(0, |(probe, _)| probe.read_bytes()),
             samples: self.samples * self.iterations_checked,
             segments: self.segments,
-            claimed_seconds: claimed,
+            claimed_seconds: claims.map(|claims| claims.elapsed.as_secs_f64()),
             ..Work::default()
         };
         let name = self.inventory.device(share.device_id).map_or_else(String::new, |d| d.name.clone());
-        DeviceWork { device_id: share.device_id, name, work: self.timed(work) }
+        let claimed_telemetry = claims.and_then(|claims| claims.telemetry.as_deref().cloned());
+        DeviceWork { device_id: share.device_id, name, work: self.timed(work), claimed_telemetry }
     }
 
     fn whole(&self, devices: &[DeviceWork]) -> Work {

@@ -4,8 +4,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// Which family of kernels multiplies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum KernelChoice {
     /// The fastest that a device runs.
     #[default]
@@ -41,7 +44,8 @@ impl fmt::Display for KernelChoice {
 }
 
 /// Settings of the CUDA backend.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CudaConfig {
     /// Which family multiplies.
     pub kernel: KernelChoice,

@@ -68,6 +68,19 @@ impl DeviceDescription {
     pub fn title(&self) -> String {
         format!("{} at {}", self.name, self.pci_address)
     }
+
+    /// What else the driver says of it, as a person reads it.
+    pub(super) fn detail(&self) -> String {
+        let Self { capability, multiprocessors, pci_address, .. } = self;
+        let mut detail =
+            format!("compute capability {capability}, {multiprocessors} multiprocessors, PCI {pci_address}");
+        for (is, what) in [(self.ecc, ", ECC"), (self.mig, ", MIG"), (self.integrated, ", integrated")] {
+            if is {
+                detail.push_str(what);
+            }
+        }
+        detail
+    }
 }
 
 /// Describes all devices, those that are refused too, in the driver's order.

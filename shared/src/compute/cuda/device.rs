@@ -1,5 +1,6 @@
 //! One CUDA device (compute/device.rs says what a device is).
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::config::CudaConfig;
@@ -7,7 +8,7 @@ use super::describe::{self, DeviceDescription};
 use super::driver::{Context, DeviceMemory, Event, PinnedMemory, Stream};
 use super::error::{CudaError, Fault};
 use super::flow::{Flow, Lane, Marks};
-use super::kernels::{Kernels, Preparing};
+use super::kernels::Kernels;
 use super::library::Library;
 use super::measure::Bench;
 use super::memory::Memory;
@@ -16,6 +17,7 @@ use super::pass::Filling;
 use super::plan::{self, BLOCK_CHUNKS, CHUNK_BYTES, DIGEST_BYTES, Layout, STATE_BYTES};
 use super::probe::Walking;
 use super::wait;
+use crate::compute::choose::Preparing;
 use crate::compute::device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound};
 use crate::compute::measure::Measured;
 use crate::work::challenge::{MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
@@ -29,7 +31,6 @@ const MAX_STEPS: u32 = 1024;
 const STAGING_BYTES: usize = 4 << 20;
 
 /// An opened device. It takes memory for slots with the first pass, and keeps that until [`Device::release`].
-#[derive(Debug)]
 pub struct CudaDevice {
     pub(super) description: DeviceDescription,
     pub(super) config: CudaConfig,
@@ -191,25 +192,17 @@ impl CudaDevice {
 impl Device for CudaDevice {
     fn info(&self) -> DeviceInfo {
         let d = &self.description;
-        let mut detail = format!(
-            "kernel {}, compute capability {}, {} multiprocessors, PCI {}",
-            self.kernels.family.name(),
-            d.capability,
-            d.multiprocessors,
-            d.pci_address
-        );
-        for (is, what) in [(d.ecc, "ECC"), (d.mig, "MIG"), (d.integrated, "integrated")] {
-            if is {
-                detail.push_str(", ");
-                detail.push_str(what);
-            }
-        }
+        let mut detail = format!("kernel {}, {}", self.kernels.family.name(), d.detail());
         for reason in &self.kernels.passed_over {
             detail.push_str("; not ");
             detail.push_str(reason);
         }
         let free_bytes = plan::usable_bytes(self.free_bytes());
         DeviceInfo { id: d.id, name: d.name.clone(), backend: "cuda", detail, total_bytes: d.memory_bytes, free_bytes }
+    }
+
+    fn fault(&self) -> Option<DeviceError> {
+        self.bind().err()
     }
 
     fn slots_that_fit(&self, n: u32) -> u32 {
@@ -287,6 +280,13 @@ impl Device for CudaDevice {
 
     fn measured(&mut self) -> Option<&mut dyn Measured> {
         Some(self)
+    }
+}
+
+impl fmt::Debug for CudaDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let family = self.kernels.family.name();
+        f.debug_struct("CudaDevice").field("id", &self.description.id).field("family", &family).finish_non_exhaustive()
     }
 }
 

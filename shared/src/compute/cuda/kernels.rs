@@ -16,6 +16,7 @@ use super::error::{CudaError, Fault};
 use super::family::{self, Family};
 use super::modules::{self, Ptx};
 use super::plan::BLOCK_CHUNKS;
+use crate::compute::choose::Preparing;
 
 /// Threads of a block of the keystream and of the probe.
 const THREADS: u32 = 256;
@@ -29,17 +30,6 @@ const UNASKED_SHARED_BYTES: u32 = 48 << 10;
 const BOX_COLUMNS: u32 = 128;
 /// Modules that every device loads, beside that of its family.
 const COMMON: [&str; 3] = ["keystream", "digest", "probe"];
-
-/// How far a device is on its way to be opened.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Preparing {
-    /// What is done now, as a person reads it.
-    pub what: String,
-    /// Modules loaded.
-    pub done: u32,
-    /// Modules in all.
-    pub total: u32,
-}
 
 /// All kernels that a device needs.
 #[derive(Debug)]
@@ -97,7 +87,7 @@ impl Kernels {
         let what = if marker.is_set() { "loading kernels for" } else { "compiling kernels, once, for" };
         let mut done = 0;
         let mut step = || {
-            progress(Preparing { what: format!("{what} {}", device.name), done, total: names.len() as u32 });
+            progress(Preparing { what: format!("{what} {}", device.name), done, total: names.len() as u64 });
             done += 1;
         };
         let mut common = Vec::new();

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use super::link::{Link, LinkError, Steps};
-use super::message::{Reply, Request};
+use super::message::{MAX_RANGES, Reply, Request};
 use super::supervisor::{First, Order, Shared, supervise};
 use crate::compute::choose::Preparing;
-use crate::compute::device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, ProbeRounds};
+use crate::compute::device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, ProbeRounds, SlotRange};
 use crate::work::probe::{LINE_BYTES, MAX_ROUNDS, MAX_WALKS};
 use crate::work::{DeviceId, Digest};
 
@@ -178,13 +178,21 @@ impl Device for WorkerDevice {
     }
 
     fn read(&mut self, slot: u32, first_byte: u64, out: &mut [u8]) -> Result<(), DeviceError> {
-        let bytes = out.len() as u64;
-        let read = self.with_resident(|link, _| {
-            let request = Request::Read { slot, first_byte, bytes };
-            link.ask_bytes(request, bytes, &Handle::default(), Steps::none())
-        })?;
+        let read = self.read_all(&[SlotRange { slot, first_byte, bytes: out.len() as u64 }])?;
         out.copy_from_slice(&read);
         Ok(())
+    }
+
+    fn read_all(&mut self, ranges: &[SlotRange]) -> Result<Vec<u8>, DeviceError> {
+        let mut all = Vec::new();
+        for ranges in ranges.chunks(MAX_RANGES) {
+            let bytes = ranges.iter().fold(0, |sum: u64, range| sum.saturating_add(range.bytes));
+            let read = self.with_resident(|link, _| {
+                link.ask_bytes(Request::Read(ranges.to_vec()), bytes, &Handle::default(), Steps::none())
+            })?;
+            all.extend_from_slice(&read);
+        }
+        Ok(all)
     }
 
     fn chaining_values(&mut self, slot: u32, subtree_bytes: u64) -> Result<Vec<[u8; 32]>, DeviceError> {

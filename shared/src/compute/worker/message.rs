@@ -1,7 +1,7 @@
 //! What is said over the pipe, in the devices' own types; the generated types go no further than this file.
 
 use crate::compute::choose::{Found, Preparing};
-use crate::compute::device::{DeviceError, DeviceInfo, Pass, ProbeRound, ProbeRounds};
+use crate::compute::device::{DeviceError, DeviceInfo, Pass, ProbeRound, ProbeRounds, SlotRange};
 use crate::wire::limits::{MAX_DETAIL_BYTES, MAX_DEVICE_DETAIL_BYTES, MAX_DEVICES, MAX_NAME_BYTES};
 use crate::wire::v1::worker_request::Request as RawRequest;
 use crate::wire::v1::worker_response::Response as RawResponse;
@@ -12,6 +12,9 @@ use super::frame::MAX_DATA_BYTES;
 
 /// Bytes of what a backend needs to open a device: a line of JSON with an id, a path and some figures.
 pub const MAX_OPENING_BYTES: usize = 4096;
+
+/// Ranges of one request: the lines of four of the longest walks.
+pub const MAX_RANGES: usize = 4096;
 
 /// What both sides must be: a worker of another build could mean other things by the same words.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -56,15 +59,8 @@ pub enum Request {
     Round(ProbeRound),
     /// `Device::probe_states`.
     ReadStates,
-    /// `Device::read`.
-    Read {
-        /// Which slot.
-        slot: u32,
-        /// From where on.
-        first_byte: u64,
-        /// How much.
-        bytes: u64,
-    },
+    /// `Device::read_all`.
+    Read(Vec<SlotRange>),
     /// `Device::chaining_values`.
     ReadChainingValues {
         /// Which slot.
@@ -151,7 +147,10 @@ impl From<Request> for RawRequest {
                 Self::Round(v1::WorkerRound { key: key.0.to_vec(), walks, steps })
             }
             Request::ReadStates => Self::ReadStates(v1::WorkerReadStates {}),
-            Request::Read { slot, first_byte, bytes } => Self::Read(v1::WorkerRead { slot, first_byte, bytes }),
+            Request::Read(ranges) => {
+                let write = |r: SlotRange| v1::WorkerRange { slot: r.slot, first_byte: r.first_byte, bytes: r.bytes };
+                Self::Read(v1::WorkerRead { ranges: ranges.into_iter().map(write).collect() })
+            }
             Request::ReadChainingValues { slot, subtree_bytes } => {
                 Self::ReadChainingValues(v1::WorkerReadChainingValues { slot, subtree_bytes })
             }
@@ -183,7 +182,11 @@ impl TryFrom<v1::WorkerRequest> for ToWorker {
                 Request::Round(ProbeRound { key: field::fixed("WorkerRound.key", &key)?, walks, steps })
             }
             RawRequest::ReadStates(v1::WorkerReadStates {}) => Request::ReadStates,
-            RawRequest::Read(v1::WorkerRead { slot, first_byte, bytes }) => Request::Read { slot, first_byte, bytes },
+            RawRequest::Read(v1::WorkerRead { ranges }) => {
+                field::at_most("WorkerRead.ranges", MAX_RANGES, ranges.len())?;
+                let read = |r: v1::WorkerRange| SlotRange { slot: r.slot, first_byte: r.first_byte, bytes: r.bytes };
+                Request::Read(ranges.into_iter().map(read).collect())
+            }
             RawRequest::ReadChainingValues(v1::WorkerReadChainingValues { slot, subtree_bytes }) => {
                 Request::ReadChainingValues { slot, subtree_bytes }
             }
@@ -368,7 +371,7 @@ mod tests {
             Request::Probe(ProbeRounds { key: ProbeKey([2; 32]), walks: 64, steps: 5, rounds: 6 }),
             Request::Round(ProbeRound { key: RoundKey([3; 32]), walks: 128, steps: 7 }),
             Request::ReadStates,
-            Request::Read { slot: 1, first_byte: u64::MAX, bytes: 3 },
+            Request::Read(vec![SlotRange { slot: 1, first_byte: u64::MAX, bytes: 3 }; MAX_RANGES]),
             Request::ReadChainingValues { slot: 4, subtree_bytes: 1024 },
             Request::Release,
         ];
@@ -426,14 +429,21 @@ mod tests {
         }
         assert!(read_response(v1::WorkerResponse::default(), "test").is_err());
         assert!(ToWorker::try_from(v1::WorkerRequest::default()).is_err());
+        let ranges = vec![v1::WorkerRange::default(); MAX_RANGES + 1];
+        let request = Some(RawRequest::Read(v1::WorkerRead { ranges }));
+        let error = ToWorker::try_from(v1::WorkerRequest { number: 1, request }).unwrap_err();
+        assert_eq!(error.field, "WorkerRead.ranges");
         let rounds = v1::WorkerProbe { key: vec![0; 32], walks: 64, steps: 1, rounds: 65_537 };
         let request = v1::WorkerRequest { number: 1, request: Some(RawRequest::Probe(rounds)) };
         assert_eq!(ToWorker::try_from(request).unwrap_err().field, "WorkerProbe.rounds");
     }
 
-    /// The longest list of devices fits in a frame.
+    /// The longest messages fit in a frame, and are as long as may be.
     #[test]
-    fn the_longest_list_fits() {
+    fn the_longest_messages_fit() {
+        let range = SlotRange { slot: u32::MAX, first_byte: u64::MAX, bytes: u64::MAX };
+        let request = ToWorker::Request(u64::MAX, Request::Read(vec![range; MAX_RANGES]));
+        super::super::frame::write(&mut Vec::new(), &v1::WorkerRequest::from(request)).unwrap();
         let long = |id: u8| {
             let (name, detail) = ("n".repeat(MAX_NAME_BYTES), "d".repeat(MAX_DEVICE_DETAIL_BYTES));
             let info = DeviceInfo { id: DeviceId([id; 16]), name, detail, ..info() };

@@ -21,6 +21,7 @@ mod supervisor;
 #[cfg(test)]
 mod tests;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -28,6 +29,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::choose::{BACKENDS, ChooseError, Chosen, Found, HostConfig, Preparing};
+use super::cuda;
 use super::device::{Device, DeviceError, DeviceInfo};
 use super::host::{Changes, Host};
 
@@ -76,6 +78,7 @@ pub type Watch<'a> = &'a mut dyn FnMut(&DeviceInfo, &Preparing);
 pub fn choose(host: &HostConfig, workers: &WorkerConfig, watch: Watch<'_>) -> Result<Chosen, ChooseError> {
     let launcher = Program::new(workers.program.clone())
         .map_err(|error| ChooseError::None(format!("no worker can be started: {error}")))?;
+    let launcher = launcher.with_environment(environment(host));
     choose_with(host, Arc::new(launcher), workers.silence, watch)
 }
 
@@ -104,6 +107,12 @@ pub fn choose_with(
     Err(ChooseError::None(passed_over.join("; ")))
 }
 
+/// What the backends that may be used want workers to start with.
+fn environment(host: &HostConfig) -> Vec<(&'static str, OsString)> {
+    use super::choose::BackendChoice::{Auto, Cuda};
+    if matches!(host.choice, Auto | Cuda) { cuda::environment(&host.cuda) } else { Vec::new() }
+}
+
 fn why(host: &HostConfig, passed_over: &[String]) -> String {
     use super::choose::BackendChoice::Auto;
     match (host.choice, passed_over) {
@@ -122,14 +131,15 @@ fn list(
 ) -> Result<Vec<Found>, String> {
     let settings = serde_json::to_string(host).map_err(|error| error.to_string())?;
     let patience = Patience { silence, over: Arc::new(AtomicBool::new(false)) };
-    let mut link = Link::start(launcher, backend, patience).map_err(|error| error.to_string())?;
+    let cannot = |error: DeviceError| format!("its devices cannot be listed: {error}");
+    let mut link = Link::start(launcher, backend, patience).map_err(cannot)?;
     let reply = match link.ask(Request::List { backend: backend.into(), settings }) {
         Ok(Reply::Backend(found)) => Ok(found),
         Ok(_) => Err(link.rubbish("another answer than its devices")),
         Err(error) => Err(error),
     };
     let _ = link.end();
-    reply.map_err(|error: LinkError| format!("its devices cannot be listed: {}", error.verdict().0))?
+    reply.map_err(|error: LinkError| cannot(error.verdict().0))?
 }
 
 /// Opens all devices at once, and waits for each; why there is none, in one sentence.

@@ -49,6 +49,7 @@ pub trait Process: Send {
 pub struct Program {
     program: PathBuf,
     name: OsString,
+    environment: Vec<(&'static str, OsString)>,
 }
 
 impl Program {
@@ -59,12 +60,18 @@ impl Program {
     pub fn new(other: Option<PathBuf>) -> io::Result<Self> {
         if let Some(program) = other {
             let name = program.clone().into();
-            return Ok(Self { program, name });
+            return Ok(Self { program, name, environment: Vec::new() });
         }
         let own = std::env::current_exe()?;
         // The link leads to this very program even after its file was replaced by a newer one.
         let program = if cfg!(target_os = "linux") { "/proc/self/exe".into() } else { own.clone() };
-        Ok(Self { program, name: own.into() })
+        Ok(Self { program, name: own.into(), environment: Vec::new() })
+    }
+
+    /// The same, with variables that its processes start with.
+    #[must_use]
+    pub fn with_environment(self, environment: Vec<(&'static str, OsString)>) -> Self {
+        Self { environment, ..self }
     }
 }
 
@@ -72,6 +79,7 @@ impl Launcher for Program {
     fn launch(&self) -> io::Result<Launched> {
         let mut command = Command::new(&self.program);
         command.arg0(&self.name).arg("worker").arg("--log").arg(log::level());
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A group of its own: Ctrl-C at a terminal reaches the program, which first ends its challenge.
         command.process_group(0);

@@ -15,7 +15,7 @@ use super::frame::{self, FrameError, MAX_DATA_BYTES};
 use super::message::{FromWorker, Reply, Request, ToWorker, VERSION};
 use super::self_test::self_test;
 use crate::compute::choose::{Backend, HostConfig, Preparing};
-use crate::compute::device::{Device, DeviceError, Handle};
+use crate::compute::device::{Device, DeviceError, Handle, SlotRange};
 use crate::wire::v1;
 use crate::work::Digest;
 
@@ -166,7 +166,7 @@ impl Worker {
                 let states = self.device()?.probe_states()?;
                 self.send(number, handle, &states)
             }
-            Request::Read { slot, first_byte, bytes } => self.read(number, handle, slot, first_byte, bytes),
+            Request::Read(ranges) => self.read(number, handle, &ranges),
             Request::ReadChainingValues { slot, subtree_bytes } => {
                 let values = self.device()?.chaining_values(slot, subtree_bytes)?;
                 self.send(number, handle, values.as_flattened())
@@ -206,19 +206,24 @@ impl Worker {
     }
 
     /// Reads part by part, so that memory stays bounded whatever is asked for.
-    fn read(&mut self, number: u64, handle: &Handle, slot: u32, first: u64, bytes: u64) -> Result<Reply, Stop> {
-        let outside = || DeviceError::Unsupported(format!("{bytes} bytes from {first} on leave every slot"));
-        let end = first.checked_add(bytes).ok_or_else(outside)?;
-        let mut part = vec![0; MAX_DATA_BYTES.min(usize::try_from(bytes).unwrap_or(MAX_DATA_BYTES))];
-        let mut at = first;
-        while end - at > MAX_DATA_BYTES as u64 {
-            handle.check()?;
-            self.device()?.read(slot, at, &mut part)?;
-            self.desk.reply(number, handle, Reply::Data { bytes: part.clone(), last: false })?;
-            at += MAX_DATA_BYTES as u64;
+    fn read(&mut self, number: u64, handle: &Handle, ranges: &[SlotRange]) -> Result<Reply, Stop> {
+        let mut part = Vec::with_capacity(MAX_DATA_BYTES);
+        for range in ranges {
+            let (mut at, mut left) = (range.first_byte, range.bytes);
+            while left > 0 {
+                if part.len() == MAX_DATA_BYTES {
+                    handle.check()?;
+                    let bytes = std::mem::replace(&mut part, Vec::with_capacity(MAX_DATA_BYTES));
+                    self.desk.reply(number, handle, Reply::Data { bytes, last: false })?;
+                }
+                let start = part.len();
+                let piece = left.min((MAX_DATA_BYTES - start) as u64);
+                part.resize(start + piece as usize, 0);
+                self.device()?.read(range.slot, at, &mut part[start..])?;
+                // A range that leaves every slot was refused by the device before this could wrap around.
+                (at, left) = (at.wrapping_add(piece), left - piece);
+            }
         }
-        part.truncate((end - at) as usize);
-        self.device()?.read(slot, at, &mut part)?;
         Ok(Reply::Data { bytes: part, last: true })
     }
 

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::message::{FromWorker, VERSION};
 use super::*;
 use crate::compute::choose::{Backend, BackendChoice, Prepare};
-use crate::compute::device::{Handle, Pass, ProbeRound, ProbeRounds};
+use crate::compute::device::{Handle, Pass, ProbeRound, ProbeRounds, SlotRange};
 use crate::compute::reference::ReferenceDevice;
 use crate::wire::v1;
 use crate::work::{DeviceId, Digest, PassKey, ProbeKey, RoundKey};
@@ -205,6 +205,11 @@ fn a_device_in_a_worker_is_the_device() {
         near.read(7, first, &mut b).unwrap();
         assert_eq!(a, b);
     }
+    // More ranges than one request takes, and more bytes than one part.
+    let range = |i: u64| SlotRange { slot: (i % 8) as u32, first_byte: i * 7 % 60_000, bytes: i % 200 };
+    let ranges: Vec<_> = (0..5000).map(range).collect();
+    assert_eq!(far.read_all(&ranges).unwrap(), near.read_all(&ranges).unwrap());
+    assert!(far.read_all(&[]).unwrap().is_empty());
     for subtree in [1024, 1 << 15] {
         assert_eq!(far.chaining_values(3, subtree).unwrap(), near.chaining_values(3, subtree).unwrap());
     }
@@ -284,7 +289,8 @@ fn slots_of_a_lost_worker_are_lost_for_its_reason() {
 
 fn choose_faults(faults: &[Fault]) -> Result<Chosen, ChooseError> {
     let place = |fault: &Fault| FAULTS.iter().position(|f| f == fault).unwrap() as u8;
-    let config = HostConfig { seed: faults.iter().map(place).collect(), ..HostConfig::default() };
+    let choice = BackendChoice::Cpu;
+    let config = HostConfig { choice, seed: faults.iter().map(place).collect(), ..HostConfig::default() };
     choose_with(&config, Arc::new(Threads::default()), LONG, &mut |_, _| ())
 }
 
@@ -304,7 +310,7 @@ fn a_backend_without_devices_says_why() {
 
 #[test]
 fn a_listing_that_dies_is_a_backend_without_devices() {
-    let config = HostConfig { seed: vec![255], ..HostConfig::default() };
+    let config = HostConfig { choice: BackendChoice::Cpu, seed: vec![255], ..HostConfig::default() };
     let Err(ChooseError::None(said)) = choose_with(&config, Arc::new(Threads::default()), LONG, &mut |_, _| ()) else {
         panic!("it was listed")
     };

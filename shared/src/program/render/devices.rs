@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::{Screen, table, units};
 use crate::compute::device::DeviceInfo;
+use crate::telemetry::Hardware;
 use crate::work::DeviceId;
 
 /// One device to show.
@@ -23,6 +24,10 @@ pub struct DeviceRow {
     pub free_bytes: u64,
     /// How many slots fit now, for each matrix size of interest, smallest first.
     pub slots: Vec<SlotsThatFit>,
+    /// What the management library says of it.
+    pub hardware: Option<Hardware>,
+    /// Where that library and the device's driver disagree about it, in sentences.
+    pub disagreements: Vec<String>,
 }
 
 /// How many slots of one size fit.
@@ -46,6 +51,8 @@ impl DeviceRow {
             total_bytes: info.total_bytes,
             free_bytes: info.free_bytes,
             slots: sizes.iter().map(|&n| SlotsThatFit { n, slots: slots_that_fit(n) }).collect(),
+            hardware: None,
+            disagreements: Vec::new(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What a person reads: tables that fit the screen, and figures with units.
 
 pub mod devices;
+pub mod hardware;
 pub mod table;
 pub mod units;
 pub mod verdict;

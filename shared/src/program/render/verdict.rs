@@ -180,8 +180,12 @@ mod tests {
     }
 
     fn verdict(reasons: Vec<Reason>) -> Verdict {
-        let device =
-            |id: u8| DeviceWork { device_id: DeviceId([id; 16]), name: "H200\x1b[2J".to_owned(), work: work() };
+        let device = |id: u8| DeviceWork {
+            device_id: DeviceId([id; 16]),
+            name: "H200\x1b[2J".to_owned(),
+            work: work(),
+            claimed_telemetry: None,
+        };
         Verdict {
             challenge_id: ChallengeId([1; 16]),
             miner_key: PublicKey([2; 32]),

@@ -142,6 +142,59 @@ fn texts() {
 }
 
 #[test]
+fn texts_about_hardware() {
+    let one = || samples::inventory(1);
+    fn hardware(inventory: &mut v1::Inventory) -> &mut v1::Hardware {
+        inventory.devices[0].claimed_hardware.as_mut().expect("the sample has some")
+    }
+    let max = MAX_HARDWARE_TEXT_BYTES;
+    text(one(), "Hardware.model", MAX_NAME_BYTES, |m, t| hardware(m).model = Some(t));
+    text(one(), "Hardware.uuid", max, |m, t| hardware(m).uuid = Some(t));
+    text(one(), "Hardware.serial", max, |m, t| hardware(m).serial = Some(t));
+    text(one(), "Hardware.pci_address", max, |m, t| hardware(m).pci_address = Some(t));
+    text(one(), "Hardware.driver_version", max, |m, t| hardware(m).driver_version = Some(t));
+    text(one(), "Hardware.vbios_version", max, |m, t| hardware(m).vbios_version = Some(t));
+}
+
+#[test]
+fn lists_and_spreads_of_telemetry() {
+    fn telemetry(roots: &mut v1::DeviceRoots) -> &mut v1::Telemetry {
+        roots.claimed_telemetry.as_mut().expect("the sample has some")
+    }
+    let roots = samples::device_roots;
+    at_most(roots(), "Telemetry.throttle_reasons", MAX_THROTTLE_REASONS, |m, n| {
+        telemetry(m).throttle_reasons = (1..).take(n).collect();
+    });
+    at_most(roots(), "Telemetry.xids", MAX_XIDS, |m, n| telemetry(m).xids = (1..).take(n).collect());
+    let mut twice = roots();
+    telemetry(&mut twice).xids = vec![13, 79, 79];
+    assert_eq!(refused(twice, "Telemetry.xids"), Problem::NotAscending(2));
+
+    type Set = fn(&mut v1::Telemetry, v1::Spread);
+    let spreads: [(&str, Set); 6] = [
+        ("Telemetry.temperature_c", |t, spread| t.temperature_c = Some(spread)),
+        ("Telemetry.power_mw", |t, spread| t.power_mw = Some(spread)),
+        ("Telemetry.sm_clock_mhz", |t, spread| t.sm_clock_mhz = Some(spread)),
+        ("Telemetry.memory_clock_mhz", |t, spread| t.memory_clock_mhz = Some(spread)),
+        ("Telemetry.gpu_utilisation_percent", |t, spread| t.gpu_utilisation_percent = Some(spread)),
+        ("Telemetry.memory_utilisation_percent", |t, spread| t.memory_utilisation_percent = Some(spread)),
+    ];
+    for (field, set) in spreads {
+        let with = |(min, mean, max)| {
+            let mut roots = roots();
+            set(telemetry(&mut roots), v1::Spread { min, mean, max });
+            roots
+        };
+        for sound in [(0, 0, 0), (1, 2, 3), (2, 2, 3), (2, 3, 3), (u32::MAX, u32::MAX, u32::MAX)] {
+            assert_eq!(with(sound).read(), Ok(()), "{field} {sound:?}");
+        }
+        for unsound in [(2, 1, 3), (1, 3, 2), (3, 2, 1)] {
+            assert_eq!(refused(with(unsound), field), Problem::Contradicts("itself"), "{unsound:?}");
+        }
+    }
+}
+
+#[test]
 fn ids_keys_and_signatures_of_a_session() {
     exactly(samples::hello(), "Hello.miner_key", 32, |m, b| m.miner_key = b);
     exactly(samples::hello(), "Hello.miner_nonce", 32, |m, b| m.miner_nonce = b);

@@ -3,7 +3,8 @@
 use super::super::v1::openings_chunk::Part;
 use super::super::{Problem, WireError, v1};
 use super::{Read, samples};
-use crate::message::{MinerMessage, RefusedCode, StopCode, ValidatorMessage};
+use crate::message::{DeviceRoots, Inventory, MinerMessage, RefusedCode, StopCode, ValidatorMessage};
+use crate::telemetry::{Hardware, ThrottleReason};
 use crate::verdict::{Mode, Outcome, Reason, ReasonCode, Verdict, outcome_of};
 
 #[track_caller]
@@ -119,4 +120,28 @@ fn a_class_that_is_unknown_or_not_the_codes() {
 fn an_error_tells_the_field_and_the_problem() {
     let error = samples::chunk(Part::SlotDigests(vec![0; 33])).read().unwrap_err();
     assert_eq!(error.to_string(), "OpeningsChunk.slot_digests: has 33 bytes, which is no multiple of 32");
+}
+
+/// Claims on which nothing rests: a miner that is newer is not turned away for them, one that is older not for their
+/// lack.
+#[test]
+fn claims_of_another_version() {
+    let mut roots = samples::device_roots();
+    let telemetry = roots.claimed_telemetry.as_mut().unwrap();
+    telemetry.throttle_reasons = vec![0, 99, v1::ThrottleReason::HwThermal.into(), -1, 99];
+    let read = DeviceRoots::try_from(roots.clone()).unwrap().claimed_telemetry.unwrap();
+    assert_eq!(read.throttle_reasons, [ThrottleReason::HwThermal].into());
+    roots.claimed_telemetry = None;
+    assert_eq!(DeviceRoots::try_from(roots).unwrap().claimed_telemetry, None);
+
+    let mut inventory = samples::inventory(1);
+    inventory.devices[0].claimed_hardware.as_mut().unwrap().confidential_computing = 99;
+    let read = Inventory::try_from(inventory.clone()).unwrap();
+    assert_eq!(read.devices[0].claimed_hardware.as_ref().unwrap().confidential_computing, None);
+    inventory.devices[0].claimed_hardware = None;
+    assert_eq!(Inventory::try_from(inventory).unwrap().devices[0].claimed_hardware, None);
+    // Nothing known is not the same as nothing said.
+    let mut inventory = samples::inventory(1);
+    inventory.devices[0].claimed_hardware = Some(Box::default());
+    assert_eq!(Inventory::try_from(inventory).unwrap().devices[0].claimed_hardware, Some(Hardware::default()));
 }

@@ -74,6 +74,17 @@ fn an_inventory_and_a_verdict() {
         total_bytes: u64::MAX,
         free_bytes: u64::MAX,
         slots: vec![u32::MAX; SLOT_ENTRIES],
+        claimed_hardware: Some(Box::new(v1::Hardware {
+            model: Some(text(MAX_NAME_BYTES)),
+            uuid: Some(text(MAX_HARDWARE_TEXT_BYTES)),
+            serial: Some(text(MAX_HARDWARE_TEXT_BYTES)),
+            pci_address: Some(text(MAX_HARDWARE_TEXT_BYTES)),
+            driver_version: Some(text(MAX_HARDWARE_TEXT_BYTES)),
+            vbios_version: Some(text(MAX_HARDWARE_TEXT_BYTES)),
+            memory_bytes: Some(u64::MAX),
+            power_limit_mw: Some(u32::MAX),
+            ..samples::hardware()
+        })),
         ..samples::device(id)
     };
     let devices = (0..64).map(device).collect();
@@ -95,4 +106,17 @@ fn an_inventory_and_a_verdict() {
         probe_bounds: bounds,
         ..samples::verdict()
     }));
+}
+
+/// What an empty entry of a list takes in memory for each byte on the wire, as limits.rs says of the handshake.
+#[test]
+fn an_empty_device_in_memory() {
+    let empty = v1::Device::default();
+    let inventory = v1::Inventory { sequence: 0, devices: vec![empty; 10] };
+    assert_eq!(inventory.encoded_len(), 20);
+    assert!(size_of::<v1::Device>() <= 90 * 2, "{} bytes", size_of::<v1::Device>());
+    let with_hardware = v1::Device { claimed_hardware: Some(Box::default()), ..v1::Device::default() };
+    assert_eq!(v1::Inventory { sequence: 0, devices: vec![with_hardware; 10] }.encoded_len(), 40);
+    let bytes = size_of::<v1::Device>() + size_of::<v1::Hardware>();
+    assert!(bytes <= 90 * 4, "{bytes} bytes");
 }

@@ -11,6 +11,41 @@ pub fn device(id: u8) -> v1::Device {
         total_bytes: 150 << 30,
         free_bytes: 149 << 30,
         slots: vec![8; 8],
+        claimed_hardware: Some(Box::new(hardware())),
+    }
+}
+
+pub fn hardware() -> v1::Hardware {
+    v1::Hardware {
+        model: Some("NVIDIA H200".into()),
+        uuid: Some("GPU-01234567-89ab-cdef-0123-456789abcdef".into()),
+        serial: Some("1320000000000".into()),
+        pci_address: Some("00000000:1B:00.0".into()),
+        driver_version: Some("580.82.07".into()),
+        vbios_version: Some("96.00.BC.00.01".into()),
+        memory_bytes: Some(150 << 30),
+        power_limit_mw: Some(700_000),
+        mig_enabled: Some(false),
+        ecc_enabled: Some(true),
+        confidential_computing: v1::ConfidentialComputing::Off.into(),
+    }
+}
+
+pub fn telemetry() -> v1::Telemetry {
+    let spread = |mean| Some(v1::Spread { min: mean - 10, mean, max: mean + 10 });
+    v1::Telemetry {
+        samples: 40,
+        temperature_c: spread(61),
+        power_mw: spread(642_000),
+        sm_clock_mhz: spread(1590),
+        memory_clock_mhz: spread(2619),
+        gpu_utilisation_percent: spread(90),
+        memory_utilisation_percent: spread(60),
+        memory_used_max_bytes: Some(140 << 30),
+        throttle_reasons: vec![v1::ThrottleReason::SwPowerCap.into()],
+        ecc_corrected: Some(0),
+        ecc_uncorrected: Some(0),
+        xids: vec![13, 79],
     }
 }
 
@@ -87,6 +122,7 @@ pub fn device_roots() -> v1::DeviceRoots {
         roots: vec![5; 64],
         checksum: vec![6; 32],
         claimed_ms: 900,
+        claimed_telemetry: Some(telemetry()),
     }
 }
 
@@ -154,7 +190,8 @@ pub fn reason() -> v1::Reason {
 }
 
 pub fn device_work(id: u8) -> v1::DeviceWork {
-    v1::DeviceWork { device_id: vec![id; 16], name: "NVIDIA H200".into(), work: Some(work()) }
+    let name = "NVIDIA H200".into();
+    v1::DeviceWork { device_id: vec![id; 16], name, work: Some(work()), claimed_telemetry: Some(telemetry()) }
 }
 
 pub fn verdict() -> v1::Verdict {

@@ -7,6 +7,7 @@ use proptest::option;
 use proptest::prelude::*;
 
 use crate::message::*;
+use crate::telemetry::{ConfidentialComputing, Hardware, Spread, Telemetry, ThrottleReason};
 use crate::verdict::{Bound, DeviceWork, Mode, Outcome, Reason, ReasonCode, Verdict, Work};
 use crate::wire::limits::*;
 use crate::work::opening::{OpenedRange, Parents, Sample, SampleOpenings};
@@ -44,10 +45,68 @@ fn finite() -> impl Strategy<Value = f64> {
     NORMAL | SUBNORMAL | ZERO | POSITIVE | NEGATIVE
 }
 
+fn hardware() -> impl Strategy<Value = Hardware> {
+    use ConfidentialComputing::{DevTools, Off, On};
+    let texts = proptest::array::uniform6(option::of("[a-z0-9ß:.-]{0,16}"));
+    let switches = any::<[Option<bool>; 2]>();
+    let confidential = option::of(proptest::sample::select(vec![Off, On, DevTools]));
+    (texts, any::<Option<u64>>(), any::<Option<u32>>(), switches, confidential).prop_map(
+        |(texts, memory_bytes, power_limit_mw, [mig_enabled, ecc_enabled], confidential_computing)| {
+            let [model, uuid, serial, pci_address, driver_version, vbios_version] = texts;
+            Hardware {
+                model,
+                uuid,
+                serial,
+                pci_address,
+                driver_version,
+                vbios_version,
+                memory_bytes,
+                power_limit_mw,
+                mig_enabled,
+                ecc_enabled,
+                confidential_computing,
+            }
+        },
+    )
+}
+
+fn spread() -> impl Strategy<Value = Option<Spread>> {
+    option::of(any::<[u32; 3]>().prop_map(|mut values| {
+        values.sort_unstable();
+        let [min, mean, max] = values;
+        Spread { min, mean, max }
+    }))
+}
+
+fn telemetry() -> impl Strategy<Value = Telemetry> {
+    let spreads = [spread(), spread(), spread(), spread(), spread(), spread()];
+    let reasons = proptest::sample::subsequence(ThrottleReason::ALL, 0..=ThrottleReason::ALL.len());
+    let xids = proptest::collection::btree_set(any::<u32>(), 0..=MAX_XIDS);
+    (any::<u32>(), spreads, any::<[Option<u64>; 3]>(), reasons, xids).prop_map(
+        |(samples, spreads, [memory_used_max_bytes, ecc_corrected, ecc_uncorrected], reasons, xids)| {
+            let [temperature_c, power_mw, sm_clock_mhz, memory_clock_mhz, gpu, memory] = spreads;
+            Telemetry {
+                samples,
+                temperature_c,
+                power_mw,
+                sm_clock_mhz,
+                memory_clock_mhz,
+                gpu_utilisation_percent: gpu,
+                memory_utilisation_percent: memory,
+                memory_used_max_bytes,
+                throttle_reasons: reasons.into_iter().collect(),
+                ecc_corrected,
+                ecc_uncorrected,
+                xids,
+            }
+        },
+    )
+}
+
 fn device(id: [u8; 16]) -> impl Strategy<Value = DeviceClaim> {
     let memory = any::<u64>().prop_flat_map(|total| (Just(total), 0..=total));
-    (text(), short_text(), text(), memory, any::<[u32; 8]>()).prop_map(
-        move |(name, backend, detail, (total_bytes, free_bytes), slots)| DeviceClaim {
+    (text(), short_text(), text(), memory, any::<[u32; 8]>(), option::of(hardware())).prop_map(
+        move |(name, backend, detail, (total_bytes, free_bytes), slots, claimed_hardware)| DeviceClaim {
             id: DeviceId(id),
             name,
             backend,
@@ -55,6 +114,7 @@ fn device(id: [u8; 16]) -> impl Strategy<Value = DeviceClaim> {
             total_bytes,
             free_bytes,
             slots,
+            claimed_hardware,
         },
     )
 }
@@ -131,8 +191,15 @@ fn offer() -> impl Strategy<Value = Offer> {
 fn device_roots() -> impl Strategy<Value = DeviceRoots> {
     let share = (bytes(), any::<u32>(), any::<u32>());
     let share = share.prop_map(|(device_id, offset, count)| Share { device_id, offset, count });
-    (bytes(), share, vec(bytes(), 0..9), bytes(), claimed()).prop_map(
-        |(challenge_id, share, roots, checksum, claimed)| DeviceRoots { challenge_id, share, roots, checksum, claimed },
+    (bytes(), share, vec(bytes(), 0..9), bytes(), claimed(), option::of(telemetry().prop_map(Box::new))).prop_map(
+        |(challenge_id, share, roots, checksum, claimed, claimed_telemetry)| DeviceRoots {
+            challenge_id,
+            share,
+            roots,
+            checksum,
+            claimed,
+            claimed_telemetry,
+        },
     )
 }
 
@@ -227,8 +294,13 @@ fn work() -> impl Strategy<Value = Work> {
 }
 
 fn device_works() -> impl Strategy<Value = Vec<DeviceWork>> {
-    btree_map(any::<[u8; 16]>(), (text(), work()), 0..6).prop_map(|devices| {
-        let device = |(id, (name, work))| DeviceWork { device_id: DeviceId(id), name, work };
+    btree_map(any::<[u8; 16]>(), (text(), work(), option::of(telemetry())), 0..6).prop_map(|devices| {
+        let device = |(id, (name, work, claimed_telemetry))| DeviceWork {
+            device_id: DeviceId(id),
+            name,
+            work,
+            claimed_telemetry,
+        };
         devices.into_iter().map(device).collect()
     })
 }

@@ -1,0 +1,47 @@
+//! What becomes of what the devices' sensors show: facts for the inventory, lines in the log.
+
+use std::time::Duration;
+
+use assay_shared::telemetry::nvml::NvmlSource;
+use assay_shared::telemetry::{NoFacts, Sampler, Telemetry};
+use assay_shared::work::{ChallengeId, DeviceId};
+
+use crate::config::TelemetryChoice;
+
+/// How long a start waits for the facts: a driver that slept takes seconds to wake. What comes later is told later.
+pub const FACTS_LIMIT: Duration = Duration::from_secs(5);
+
+/// Starts to read sensors, where that is wanted.
+#[must_use]
+pub fn start(choice: TelemetryChoice) -> Option<Sampler> {
+    match choice {
+        TelemetryChoice::Auto => Some(Sampler::start(NvmlSource::open)),
+        TelemetryChoice::Off => None,
+    }
+}
+
+/// Waits for the facts and says in the log what there is.
+pub fn announce(sampler: &Sampler) {
+    match sampler.facts_within(FACTS_LIMIT) {
+        Ok(facts) => {
+            let driver = facts.hardware.iter().find_map(|hardware| hardware.driver_version.as_deref());
+            tracing::info!(devices = facts.hardware.len(), driver = driver.unwrap_or("unknown"), "NVML answers");
+        }
+        // Where there is no GPU there is no NVML, and nothing to tell.
+        Err(NoFacts::NoSource(why)) => tracing::info!("no telemetry: {why}"),
+        Err(error @ NoFacts::NoAnswer(_)) => tracing::warn!("no telemetry: {error}"),
+    }
+}
+
+/// Shows what the sensors showed during a challenge: a line for each device, and a warning for each trouble.
+pub fn log(challenge: ChallengeId, devices: &[(DeviceId, Telemetry)], trouble: Option<&str>) {
+    for (device, telemetry) in devices {
+        tracing::info!(%challenge, %device, "telemetry: {telemetry}");
+        for trouble in telemetry.troubles() {
+            tracing::warn!(%challenge, %device, "telemetry: {trouble}");
+        }
+    }
+    if let Some(trouble) = trouble {
+        tracing::warn!(%challenge, "telemetry: {trouble}");
+    }
+}
