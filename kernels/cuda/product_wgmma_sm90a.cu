@@ -188,7 +188,8 @@ assay_product_wgmma_sm90a(const __grid_constant__ TensorMap left, const __grid_c
     const uint32_t first_barrier = ptx::shared_address(barriers);
     const p::Ring ring{ptx::shared_address(bytes), first_barrier, first_barrier + 8 * p::stages};
     const p::Share share{n, first_tile, tiles};
-    const uint32_t role = threadIdx.x / p::warpgroup;
+    // The same in all lanes, and by the shuffle known to be: descriptors then stay in uniform registers.
+    const uint32_t role = __shfl_sync(0xFFFFFFFF, threadIdx.x / p::warpgroup, 0);
     if (threadIdx.x == 0) ring.init();
     __syncthreads();
 
