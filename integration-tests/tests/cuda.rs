@@ -16,7 +16,11 @@ const MODES: [Mode; 3] = [Mode::Replay, Mode::ReplaySample, Mode::Audit];
 const FLAGS: [&str; 2] = ["--backend=cuda", "--cuda-poison"];
 
 /// A validator with one processor device, and a miner over the stand-in.
-async fn pair(policy: &Policy, flags: &[&str], settings: &[(&str, &str)]) -> (TestValidator, TestMiner, tempfile::TempDir) {
+async fn pair(
+    policy: &Policy,
+    flags: &[&str],
+    settings: &[(&str, &str)],
+) -> (TestValidator, TestMiner, tempfile::TempDir) {
     let validator = TestValidator::start(policy).await;
     let cache = tempfile::tempdir().unwrap();
     let cache_flag = format!("--cuda-cache={}", cache.path().display());
