@@ -17,7 +17,7 @@ const CODEC: &str = "crate::wire::bounded::BoundedCodec";
 /// Kept out of the message that lists are made of: what a stranger's empty entry stands for in memory stays small.
 const BOXED: &str = ".assay.v1.Device.claimed_hardware";
 const DESCRIPTOR_FILE: &str = "assay_descriptor.bin";
-const KERNELS_DIR: &str = "kernels";
+const PTX_DIR: &str = "kernels/ptx";
 const PTX_FILE: &str = "ptx.rs";
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -32,9 +32,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(out_dir.join(DESCRIPTOR_FILE), descriptors.encode_to_vec())?;
     tonic_prost_build::configure().codec_path(CODEC).boxed(BOXED).compile_fds(descriptors)?;
 
-    let kernels = workspace.join(KERNELS_DIR);
-    println!("cargo::rerun-if-changed={}", kernels.display());
-    fs::write(out_dir.join(PTX_FILE), ptx_table(&kernels.join("ptx"))?)?;
+    let ptx = workspace.join(PTX_DIR);
+    println!("cargo::rerun-if-changed={}", ptx.display());
+    fs::write(out_dir.join(PTX_FILE), ptx_table(&ptx)?)?;
     Ok(())
 }
 

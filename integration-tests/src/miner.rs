@@ -60,7 +60,9 @@ impl TestMiner {
         arguments.push(format!("--key-file={}", key_file.display()));
         arguments.push(format!("--cpu-devices={devices}"));
         let common = "--backend=cpu --cpu-memory=8MiB --cpu-threads=1 --reconnect-min-ms=50 --reconnect-max-ms=200";
-        arguments.extend(common.split(' ').map(str::to_owned));
+        let is_said = |name: &str| flags.iter().any(|flag| flag.split('=').next() == Some(name));
+        let common = common.split(' ').filter(|flag| !flag.split('=').next().is_some_and(is_said));
+        arguments.extend(common.map(str::to_owned));
         arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
         let environment = environment(&key_file);
         let daemon = Daemon::start_in("assay-miner", &arguments, &environment);

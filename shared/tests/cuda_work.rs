@@ -253,10 +253,12 @@ fn devices_are_described_without_taking_their_memory() {
 fn compiling_is_said_once() {
     let folder = tempfile::tempdir().unwrap();
     let test = "compiling_is_said_once";
-    for (name, driver, says) in
-        [("first", "12000", "compiling kernels, once"), ("next", "12000", "loading"), ("driver", "13000", "compiling")]
-    {
-        let scenario = Scenario::new(test, name).with("DRIVER", driver).with("NAME", "H100");
+    for (name, driver, says) in [
+        ("first", "12000", "compiling kernels, once"),
+        ("next", "12000", "loading kernels"),
+        ("driver", "13000", "compiling kernels, once"),
+    ] {
+        let scenario = Scenario::new(test, name).with("DRIVER", driver);
         scenario.with_variable("CUDA_CACHE_PATH", folder.path()).run(|| {
             let told = std::sync::Mutex::new(Vec::new());
             let found = find(&CudaConfig::default()).unwrap();
@@ -264,7 +266,7 @@ fn compiling_is_said_once() {
             let device = open_found(&found[0].opening, &prepare).unwrap();
             assert_eq!(device.info().id, found[0].info.id);
             let told = told.into_inner().unwrap();
-            assert!(told.iter().all(|p| p.what.starts_with(says) && p.what.ends_with("for H100")), "{told:?}");
+            assert!(told.iter().all(|p| p.what == says), "{told:?}");
             assert_eq!(
                 told.iter().map(|p| (p.done, p.total)).collect::<Vec<_>>(),
                 [0, 1, 2, 3, 4].map(|done| (done, 4))

@@ -99,7 +99,15 @@ pub struct RawDevices {
     #[arg(long, value_name = "FOLDER", default_value = "auto")]
     pub cuda_cache: PathBuf,
     /// Overwrite all memory of CUDA devices before each pass: shows kernels that read what they did not write
-    #[arg(long)]
+    #[arg(
+        long,
+        value_name = "BOOL",
+        action = clap::ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value = "false",
+        default_missing_value = "true"
+    )]
     pub cuda_poison: bool,
     /// How long the process that drives a device may give no sign of life before it is killed and started again, in
     /// seconds. It gives four a second; a machine that swaps heavily may need longer

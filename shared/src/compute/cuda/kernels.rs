@@ -84,10 +84,10 @@ impl Kernels {
         let names: Vec<_> = COMMON.into_iter().chain(first).collect();
         let ptx: Vec<&Ptx> = names.iter().filter_map(|name| modules::find(name)).collect();
         let marker = Marker::new(config.cache_folder.as_deref(), &ptx, context.library().version, device.capability);
-        let what = if marker.is_set() { "loading kernels for" } else { "compiling kernels, once, for" };
+        let what = if marker.is_set() { "loading kernels" } else { "compiling kernels, once" };
         let mut done = 0;
         let mut step = || {
-            progress(Preparing { what: format!("{what} {}", device.name), done, total: names.len() as u64 });
+            progress(Preparing { what: what.into(), done, total: names.len() as u64 });
             done += 1;
         };
         let mut common = Vec::new();

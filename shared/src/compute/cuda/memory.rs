@@ -36,7 +36,7 @@ impl Memory {
     /// Makes room for a pass: slots, scratch, states. What is held and large enough stays.
     ///
     /// # Errors
-    /// [`DeviceError::Busy`] when there is not so much; then nothing is held.
+    /// [`DeviceError::Busy`] when there is not so much.
     pub(super) fn fit(&mut self, layout: &Layout) -> Result<(), DeviceError> {
         let (needed_bytes, free_bytes) = (layout.total_bytes(), self.free_bytes()?);
         if needed_bytes > free_bytes {
