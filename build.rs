@@ -1,7 +1,8 @@
-//! Compiles the protocol for the crates that say `build = "../build.rs"`.
+//! Compiles the protocol, and takes in the GPU kernels, for the crates that say `build = "../build.rs"`.
 //!
 //! `OUT_DIR` gets one Rust file for each protobuf package, and `assay_descriptor.bin`, the encoded
 //! descriptor set that gRPC reflection serves. No `protoc` is needed: protox is a compiler in Rust.
+//! It gets `ptx.rs` too: what `kernels/ptx/` holds, which is committed, so that no CUDA toolkit is needed.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,8 @@ const CODEC: &str = "crate::wire::bounded::BoundedCodec";
 /// Kept out of the message that lists are made of: what a stranger's empty entry stands for in memory stays small.
 const BOXED: &str = ".assay.v1.Device.claimed_hardware";
 const DESCRIPTOR_FILE: &str = "assay_descriptor.bin";
+const KERNELS_DIR: &str = "kernels";
+const PTX_FILE: &str = "ptx.rs";
 
 fn main() -> Result<(), Box<dyn Error>> {
     // Cargo runs this in the package's folder; the workspace root is one above it.
@@ -28,17 +31,36 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out_dir = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out_dir.join(DESCRIPTOR_FILE), descriptors.encode_to_vec())?;
     tonic_prost_build::configure().codec_path(CODEC).boxed(BOXED).compile_fds(descriptors)?;
+
+    let kernels = workspace.join(KERNELS_DIR);
+    println!("cargo::rerun-if-changed={}", kernels.display());
+    fs::write(out_dir.join(PTX_FILE), ptx_table(&kernels.join("ptx"))?)?;
     Ok(())
 }
 
-/// The `.proto` files of `dir`, sorted: a folder's own order differs between machines, and the output must not.
+/// Rust that holds every file of PTX, by name.
+fn ptx_table(dir: &Path) -> Result<String, Box<dyn Error>> {
+    let mut table = String::from("pub(super) static MODULES: &[Ptx] = &[\n");
+    for path in files(dir, "ptx")? {
+        let name = path.file_stem().ok_or("a file without a name")?.to_string_lossy();
+        table += &format!("    Ptx {{ name: {name:?}, text: include_str!({:?}) }},\n", path.display().to_string());
+    }
+    table += "];\n";
+    Ok(table)
+}
+
+/// The `.proto` files of `dir`.
 fn proto_files(dir: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+    let files = files(dir, "proto")?;
+    if files.is_empty() { Err(format!("no .proto file in {}", dir.display()).into()) } else { Ok(files) }
+}
+
+/// The files of `dir` with an extension, sorted: a folder's own order differs between machines, and the output must
+/// not.
+fn files(dir: &Path, extension: &str) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     let entries = fs::read_dir(dir).map_err(|e| format!("cannot list {}: {e}", dir.display()))?;
     let mut files = entries.map(|entry| entry.map(|e| e.path())).collect::<Result<Vec<_>, _>>()?;
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "proto"));
-    if files.is_empty() {
-        return Err(format!("no .proto file in {}", dir.display()).into());
-    }
+    files.retain(|path| path.extension().is_some_and(|found| found == extension));
     files.sort();
     Ok(files)
 }

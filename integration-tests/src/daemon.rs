@@ -1,6 +1,7 @@
 //! Programs of the workspace as processes that never outlive their test.
 
-use std::ffi::OsStr;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -32,20 +33,20 @@ pub fn program(name: &str) -> PathBuf {
 /// # Panics
 /// When it cannot be started.
 pub fn run(name: &str, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
-    run_in(&[], name, arguments)
+    run_in(name, arguments, &[])
 }
 
-/// Runs a program to its end, with this in its environment.
+/// The same, with variables of the environment.
 ///
 /// # Panics
 /// When it cannot be started.
 pub fn run_in(
-    environment: &[(String, String)],
     name: &str,
     arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    environment: &[(String, OsString)],
 ) -> Output {
     let mut command = command(name);
-    command.args(arguments).envs(environment.iter().cloned());
+    command.args(arguments).envs(environment.iter().map(|(key, value)| (key, value)));
     command.output().unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
@@ -73,18 +74,18 @@ impl Daemon {
     /// When it cannot be started.
     #[must_use]
     pub fn start(name: &str, arguments: &[String]) -> Self {
-        Self::start_in(&[], name, arguments)
+        Self::start_in(name, arguments, &[])
     }
 
-    /// Starts a program with this in its environment.
+    /// The same, with variables of the environment.
     ///
     /// # Panics
     /// When it cannot be started.
     #[must_use]
-    pub fn start_in(environment: &[(String, String)], name: &str, arguments: &[String]) -> Self {
+    pub fn start_in(name: &str, arguments: &[String], environment: &[(String, OsString)]) -> Self {
         let mut child = command(name)
+            .envs(environment.iter().map(|(key, value)| (key, value)))
             .args(arguments)
-            .envs(environment.iter().cloned())
             .args(["--log-format", "json"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -120,6 +121,25 @@ impl Daemon {
                 Err(RecvTimeoutError::Disconnected) => panic!("it ended without {part:?}: {:#?}", self.seen),
             }
         }
+    }
+
+    /// The processes that drive the program's devices, by device; waits until there were so many.
+    ///
+    /// # Panics
+    /// When the program ends before, or does not start them.
+    pub fn workers(&mut self, devices: usize) -> BTreeMap<String, i32> {
+        const STARTED: &str = "worker 1 drives";
+        let process = |line: &Value| {
+            let process = line["process"].as_i64().and_then(|process| i32::try_from(process).ok());
+            (line["device"].as_str().unwrap_or_default().to_owned(), process.expect("the log names the process"))
+        };
+        let seen = self.seen.iter().filter(|line| line.contains(STARTED));
+        let mut found: BTreeMap<_, _> =
+            seen.filter_map(|line| serde_json::from_str(line).ok()).map(|l| process(&l)).collect();
+        while found.len() < devices {
+            found.extend([process(&self.wait_for(STARTED))]);
+        }
+        found
     }
 
     /// Sends SIGTERM.

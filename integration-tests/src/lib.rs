@@ -7,5 +7,6 @@ pub mod dishonest;
 pub mod miner;
 pub mod raw;
 pub mod stage;
+pub mod standin;
 pub mod standin_nvml;
 pub mod validator;

@@ -1,5 +1,6 @@
 //! A miner in a folder of its own.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -17,7 +18,7 @@ pub struct TestMiner {
     /// The running program.
     pub daemon: Daemon,
     arguments: Vec<String>,
-    environment: Vec<(String, String)>,
+    environment: Vec<(String, OsString)>,
     /// Kept for as long as the program needs it.
     folder: TempDir,
 }
@@ -29,28 +30,37 @@ impl TestMiner {
     /// When it cannot be started.
     #[must_use]
     pub fn start(validator: SocketAddr, devices: u32, flags: &[&str]) -> Self {
-        Self::start_with(validator, devices, flags, |_| Vec::new())
+        Self::start_in(validator, devices, flags, Vec::new())
     }
 
-    /// Starts one with something in its environment, made for the ids of its devices.
+    /// The same, with variables of the environment.
     ///
     /// # Panics
     /// When it cannot be started.
     #[must_use]
-    pub fn start_in(
-        validator: SocketAddr,
-        devices: u32,
-        flags: &[&str],
-        environment: impl FnOnce(&[DeviceId]) -> Vec<(String, String)>,
-    ) -> Self {
-        Self::start_with(validator, devices, flags, |key_file| environment(&device_ids(key_file, devices)))
+    pub fn start_in(validator: SocketAddr, devices: u32, flags: &[&str], environment: Vec<(String, OsString)>) -> Self {
+        Self::launch(validator, devices, flags, |_| environment)
     }
 
-    fn start_with(
+    /// The same, with variables of the environment that are made for the ids of its devices.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn start_for(
         validator: SocketAddr,
         devices: u32,
         flags: &[&str],
-        environment: impl FnOnce(&Path) -> Vec<(String, String)>,
+        environment: impl FnOnce(&[DeviceId]) -> Vec<(String, OsString)>,
+    ) -> Self {
+        Self::launch(validator, devices, flags, |key_file| environment(&device_ids(key_file, devices)))
+    }
+
+    fn launch(
+        validator: SocketAddr,
+        devices: u32,
+        flags: &[&str],
+        environment: impl FnOnce(&Path) -> Vec<(String, OsString)>,
     ) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let key_file = folder.path().join("miner.key");
@@ -62,7 +72,7 @@ impl TestMiner {
         arguments.extend(common.split(' ').map(str::to_owned));
         arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
         let environment = environment(&key_file);
-        let daemon = Daemon::start_in(&environment, "assay-miner", &arguments);
+        let daemon = Daemon::start_in("assay-miner", &arguments, &environment);
         Self { key, daemon, arguments, environment, folder }
     }
 
@@ -72,7 +82,7 @@ impl TestMiner {
     /// When it cannot be started.
     pub fn restart(&mut self) {
         self.daemon.kill();
-        self.daemon = Daemon::start_in(&self.environment, "assay-miner", &self.arguments);
+        self.daemon = Daemon::start_in("assay-miner", &self.arguments, &self.environment);
     }
 
     /// A file in the miner's folder.
@@ -82,7 +92,7 @@ impl TestMiner {
     }
 }
 
-/// The ids that the devices of a miner with this key have.
+/// The ids that the processor devices of a miner with this key have.
 ///
 /// # Panics
 /// When the miner does not list them.

@@ -1,6 +1,7 @@
 //! A stand-in for NVIDIA's management library: `standin-nvml/nvml.c`, built here as `libnvidia-ml.so.1`, which a program
 //! finds before the machine's own.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,7 +24,7 @@ pub enum Build {
 /// The library, with what it is told in its environment.
 #[derive(Debug, Clone)]
 pub struct StandinNvml {
-    environment: Vec<(String, String)>,
+    environment: Vec<(String, OsString)>,
 }
 
 impl StandinNvml {
@@ -43,14 +44,14 @@ impl StandinNvml {
         if let Ok(others) = std::env::var("LD_LIBRARY_PATH") {
             path = format!("{path}:{others}");
         }
-        let environment = vec![("LD_LIBRARY_PATH".to_owned(), path)];
+        let environment = vec![("LD_LIBRARY_PATH".to_owned(), path.into())];
         Self { environment }.with("UUIDS", &uuids("GPU", gpus))
     }
 
     /// The library told one thing more.
     #[must_use]
     pub fn with(mut self, what: &str, value: &str) -> Self {
-        self.environment.push((format!("STANDIN_NVML_{what}"), value.to_owned()));
+        self.environment.push((format!("STANDIN_NVML_{what}"), value.into()));
         self
     }
 
@@ -62,7 +63,7 @@ impl StandinNvml {
 
     /// What a program needs in its environment to find it.
     #[must_use]
-    pub fn environment(&self) -> Vec<(String, String)> {
+    pub fn environment(&self) -> Vec<(String, OsString)> {
         self.environment.clone()
     }
 }

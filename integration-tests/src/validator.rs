@@ -37,6 +37,10 @@ pub struct Policy {
     pub segments: u32,
     /// Steps of each of 64 walks.
     pub probe_steps: u32,
+    /// How long a probe is to take at the rate expected; both together say how many rounds it has.
+    pub probe_target_ms: u64,
+    /// The rate expected.
+    pub probe_expect_gb_per_s: f64,
     /// How long the work may take.
     pub commit_deadline_s: u64,
     /// How long the probe may take.
@@ -61,6 +65,9 @@ impl Default for Policy {
             samples: 128,
             segments: 32,
             probe_steps: 8,
+            // 64 walks of 8 steps read 32 KiB a round: 10 ms at 10 MB/s are three rounds.
+            probe_target_ms: 10,
+            probe_expect_gb_per_s: 0.01,
             commit_deadline_s: 60,
             probe_deadline_ms: 60_000,
             openings_deadline_s: 60,
@@ -78,9 +85,9 @@ impl Policy {
             format!("--challenge-on-connect={} --challenge-interval-s=0", self.challenge_on_connect),
             format!("--n={} --max-matrices={} --iterations={}", self.n, self.max_matrices, self.iterations),
             format!("--sampled-iterations={} --samples={}", self.sampled_iterations, self.samples),
-            // 64 walks of 8 steps read 32 KiB a round: 10 ms at 10 MB/s are three rounds.
             format!("--segments={} --probe-walks=64 --probe-steps={}", self.segments, self.probe_steps),
-            "--probe-target-ms=10 --probe-expect-gb-per-s=0.01".to_owned(),
+            format!("--probe-target-ms={}", self.probe_target_ms),
+            format!("--probe-expect-gb-per-s={}", self.probe_expect_gb_per_s),
             format!("--probe-deadline-ms={}", self.probe_deadline_ms),
             format!("--commit-deadline-s={}", self.commit_deadline_s),
             format!("--openings-deadline-s={}", self.openings_deadline_s),
@@ -224,6 +231,22 @@ impl TestValidator {
 pub struct RunningChallenge(Streaming<v1::RunChallengeResponse>);
 
 impl RunningChallenge {
+    /// Waits until the challenge comes to a phase.
+    ///
+    /// # Panics
+    /// When it ends before, or does not come so far for as long as a test waits.
+    pub async fn wait_for_phase(&mut self, name: &str) {
+        loop {
+            let update = tokio::time::timeout(PATIENCE, self.0.message()).await.expect("something comes");
+            match update.expect("the challenge goes on").and_then(|update| update.message) {
+                Some(Message::Phase(phase)) if phase == name => return,
+                Some(Message::Verdict(verdict)) => panic!("it ended before {name}: {verdict:#?}"),
+                Some(_) => {}
+                None => panic!("it never came to {name}"),
+            }
+        }
+    }
+
     /// Waits for the verdict.
     ///
     /// # Errors

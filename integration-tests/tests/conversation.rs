@@ -304,7 +304,7 @@ async fn challenges_declined() {
         (StopCode::DeviceLost, ReasonCode::DeviceSick),
         (StopCode::StaleInventory, ReasonCode::StaleInventory),
         (StopCode::Unsupported, ReasonCode::MinerUnsupported),
-        (StopCode::Internal, ReasonCode::MinerStopped),
+        (StopCode::Internal, ReasonCode::MinerInternal),
         // Who gives up on a deadline has missed it.
         (StopCode::Deadline, ReasonCode::CommitmentLate),
     ];

@@ -28,7 +28,7 @@ async fn pair_with(
 ) -> (TestValidator, TestMiner) {
     let policy = Policy { iterations: 40, flags: flags.to_vec(), ..Policy::default() };
     let validator = TestValidator::start(&policy).await;
-    let miner = TestMiner::start_in(validator.address, devices, &[], |ids| library(ids).environment());
+    let miner = TestMiner::start_for(validator.address, devices, &[], |ids| library(ids).environment());
     validator.wait_for_miner(miner.key, true).await;
     (validator, miner)
 }
@@ -213,7 +213,7 @@ async fn no_library_and_none_wanted() {
             [] => Vec::new(),
             _ => StandinNvml::new(Build::Whole, ids).environment(),
         };
-        let miner = TestMiner::start_in(validator.address, 1, flags, library);
+        let miner = TestMiner::start_for(validator.address, 1, flags, library);
         validator.wait_for_miner(miner.key, true).await;
         assert_eq!(challenge(&validator, &miner).await.verdict.devices[0].claimed_telemetry, None);
         assert_eq!(hardware(&validator).await, [None]);
@@ -229,7 +229,7 @@ async fn no_library_and_none_wanted() {
 fn devices(key_file: &Path, library: &StandinNvml, flags: &[&str]) -> String {
     let key_file = format!("--key-file={}", key_file.display());
     let common = ["devices", "--backend=cpu", "--cpu-memory=8MiB", "--cpu-threads=1", &key_file];
-    let output = run_in(&library.environment(), "assay-miner", common.iter().chain(flags));
+    let output = run_in("assay-miner", common.iter().chain(flags), &library.environment());
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use assay_shared::program::exit;
 use assay_shared::program::settings::Flags;
+use assay_shared::program::worker::WorkerArgs;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::{LocalFlags, RawConfig};
@@ -19,6 +20,7 @@ const EXAMPLES: &str = "Examples:
   assay-miner run --validator 127.0.0.1:7400
   assay-miner run --config /etc/assay/miner.toml --log-format json
   assay-miner work --challenge challenge.json --out evidence.json
+  assay-miner bench --n 8192
   assay-miner config show --config /etc/assay/miner.toml";
 
 /// The miner's command line.
@@ -63,9 +65,24 @@ pub enum Command {
   assay-miner work --challenge challenge.json --out evidence.json
   assay-miner work --challenge challenge.json --probe probe.json --json")]
     Work(WorkArgs),
+    /// Measure this machine's devices: products, passes, leaves, digests, probe, copies
+    ///
+    /// Each stage of the work is measured alone, beside the device's limits and, where the library is there, cuBLASLt's
+    /// INT8 product. Everything of one matrix size is measured in turn, round after round; figures are medians. Stop
+    /// other work on the machine first: this command measures in its own process, and nothing keeps others off.
+    #[command(after_help = "Examples:
+  assay-miner bench
+  assay-miner bench --n 8192 --rounds 9 --json
+  assay-miner bench --backend cpu --kernels avx2,portable --svg chart.svg")]
+    Bench(BenchArgs),
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Internal: drive one device for another process of this program, over standard input and output
+    ///
+    /// A program drives no device itself: it starts this command for each, so that a device that takes its process
+    /// with it takes no other. It ends with its standard input.
+    Worker(WorkerArgs),
 }
 
 /// Arguments of `run`.
@@ -113,6 +130,32 @@ pub struct WorkArgs {
     pub settings: Flags<LocalFlags>,
 }
 
+/// Arguments of `bench`.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// Matrix sizes, with commas between; without it from 1024 to 16384, but for what takes too long
+    #[arg(long, value_delimiter = ',', value_name = "N")]
+    pub n: Vec<u32>,
+    /// Product kernels, with commas between; without it all of a GPU's, and the fastest of a processor's
+    #[arg(long, value_delimiter = ',', value_name = "KERNEL")]
+    pub kernels: Vec<String>,
+    /// Only devices whose id starts so; may be given several times
+    #[arg(long, value_name = "ID")]
+    pub device: Vec<String>,
+    /// How many samples of each
+    #[arg(long, default_value_t = 5)]
+    pub rounds: u32,
+    /// Print JSON, rates in operations and bytes a second
+    #[arg(long)]
+    pub json: bool,
+    /// Draw products and passes over the matrix size into this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// The settings.
+    #[command(flatten)]
+    pub settings: Flags<LocalFlags>,
+}
+
 /// Commands about the configuration.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
@@ -151,7 +194,10 @@ mod tests {
             "run --insecure-allow-remote-plaintext --validator a:1",
             "devices --json --cpu-memory 1GiB",
             "work --challenge c.json --probe p.json --answer-out a.json --out e.json --json",
+            "bench --n 1024,2048 --kernels portable --device ab --rounds 3 --json --svg a.svg",
             "config show --json --log debug",
+            "worker",
+            "worker --log debug",
         ] {
             let line = format!("assay-miner {line}");
             Cli::try_parse_from(line.split(' ')).unwrap_or_else(|error| panic!("{line}: {error}"));
@@ -166,6 +212,7 @@ mod tests {
             ("work", ErrorKind::MissingRequiredArgument),
             ("work --challenge c --answer-out a", ErrorKind::MissingRequiredArgument),
             ("run --cpu-devices two", ErrorKind::ValueValidation),
+            ("bench --n large", ErrorKind::ValueValidation),
             ("run --backend tpu", ErrorKind::InvalidValue),
             ("run --validater a:1", ErrorKind::UnknownArgument),
             ("devices --validator a:1", ErrorKind::UnknownArgument),

@@ -73,7 +73,8 @@ pub async fn drive(
 ) -> Result<Closed, String> {
     let (session, actions) = Session::start(start.identity, start.pinned, start.inventory, start.nonce, Instant::now());
     let (events, mut reports) = mpsc::channel(64);
-    let mut driver = Driver { session, engine, outbound, events, observer, handle: Handle::default(), queue: None };
+    let (handle, looked_at) = (Handle::default(), engine.changes());
+    let mut driver = Driver { session, engine, outbound, events, observer, handle, queue: None, looked_at };
     let ended = driver.run(actions, &mut inbound, &mut reports, &mut shutdown).await;
     // Whatever still runs is for nobody.
     driver.handle.cancel();
@@ -98,6 +99,8 @@ struct Driver<'a> {
     handle: Handle,
     /// The last thing asked of the engine: each waits for the one before.
     queue: Option<JoinHandle<()>>,
+    /// The engine's changes when the devices were looked at last.
+    looked_at: u64,
 }
 
 impl Driver<'_> {
@@ -137,6 +140,7 @@ impl Driver<'_> {
                 }
                 _ = ticks.tick() => {
                     self.show_progress(&mut shown).await?;
+                    self.look_if_changed();
                     Event::Tick
                 }
             };
@@ -169,7 +173,11 @@ impl Driver<'_> {
                     self.enqueue(|engine| engine.release());
                     self.look();
                 }
-                Action::Established(key) => self.observer.established(key),
+                Action::Established(key) => {
+                    self.observer.established(key);
+                    // What changed since the hello was written.
+                    self.look();
+                }
                 Action::Verdict(verdict) => self.observer.verdict(&verdict),
                 Action::Stopped(stop) => self.observer.stopped(stop.code, &stop.detail),
                 Action::Close(closed) => return Ok(Some(closed)),
@@ -208,8 +216,16 @@ impl Driver<'_> {
         });
     }
 
+    /// Looks at the devices when one was lost or came back, once that is of use.
+    fn look_if_changed(&mut self) {
+        if self.engine.changes() != self.looked_at && !self.session.is_running() {
+            self.look();
+        }
+    }
+
     /// Looks at the devices again.
     fn look(&mut self) {
+        self.looked_at = self.engine.changes();
         self.report(|engine| match engine.inventory(0) {
             Ok(inventory) => Event::Inventory(inventory),
             Err(error) => {

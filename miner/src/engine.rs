@@ -74,7 +74,13 @@ impl Engine {
         Self { watch: Box::new(watch), ..self }
     }
 
-    /// The devices, as a session describes them.
+    /// How often a device was lost or came back.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.host.changes()
+    }
+
+    /// The devices that can take work, as a session describes them.
     ///
     /// # Errors
     /// [`DeviceError::Sick`] when a device's thread is gone.
@@ -94,7 +100,8 @@ impl Engine {
                 claimed_hardware: self.watch.hardware(info.id),
             }
         };
-        let devices = self.host.report(&MATRIX_SIZES)?.into_iter().map(claim).collect();
+        let able = self.host.report(&MATRIX_SIZES)?.into_iter().filter(|report| report.fault.is_none());
+        let devices = able.map(claim).collect();
         Ok(Inventory { sequence, devices })
     }
 

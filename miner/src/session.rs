@@ -466,6 +466,7 @@ impl Session {
         let code = match error {
             DeviceError::Busy { .. } => StopCode::NotEnoughMemory,
             DeviceError::Sick(_) => StopCode::DeviceLost,
+            DeviceError::Lost(_) => StopCode::Internal,
             DeviceError::Cancelled => StopCode::Deadline,
             DeviceError::Unsupported(_) => StopCode::Unsupported,
         };

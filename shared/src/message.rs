@@ -161,7 +161,8 @@ impl StopCode {
             Self::DeviceLost => ReasonCode::DeviceSick,
             Self::StaleInventory => ReasonCode::StaleInventory,
             Self::Unsupported => ReasonCode::MinerUnsupported,
-            Self::Invalid | Self::Deadline | Self::Internal => ReasonCode::MinerStopped,
+            Self::Internal => ReasonCode::MinerInternal,
+            Self::Invalid | Self::Deadline => ReasonCode::MinerStopped,
         }
     }
 }

@@ -55,7 +55,7 @@ pub enum Class {
     Busy,
     /// The connection broke.
     Network,
-    /// The validator could not do its part.
+    /// The program could not do its part, on either side.
     Ours,
 }
 
@@ -166,6 +166,7 @@ reason_codes! {
     MinerStopped "miner_stopped" Busy "The miner stopped without a fault of its devices." "Look at the miner's log, and ask again.";
     Disconnected "disconnected" Network "The connection broke." "Ask again when the miner is back.";
     PeerSilent "peer_silent" Network "The miner no longer answers pings." "Check the link, and ask again.";
+    MinerInternal "miner_internal" Ours "The miner's program met an error of its own, or a process of it was killed." "Look at the miner's log, and ask again.";
     ValidatorDevices "validator_devices" Ours "The validator's own devices failed or do not suffice." "Look at the validator's log; ask for an audit, which needs no device.";
     ValidatorOverloaded "validator_overloaded" Ours "The validator had too much to do to judge." "Give the validator fewer miners or more cores, and ask again.";
     ValidatorDraining "validator_draining" Ours "The validator is shutting down." "Ask again when it is back.";

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use assay_shared::program::exit;
 use assay_shared::program::settings::Flags;
+use assay_shared::program::worker::WorkerArgs;
 use assay_shared::verdict::Mode;
 use assay_shared::work::PublicKey;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -83,6 +84,11 @@ pub enum Command {
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Internal: drive one device for another process of this program, over standard input and output
+    ///
+    /// A program drives no device itself: it starts this command for each, so that a device that takes its process
+    /// with it takes no other. It ends with its standard input.
+    Worker(WorkerArgs),
 }
 
 /// Arguments of `serve`.

@@ -1,6 +1,6 @@
 //! `assay-miner devices`.
 
-use assay_shared::compute::choose::choose;
+use assay_shared::compute::cuda;
 use assay_shared::compute::device::DeviceInfo;
 use assay_shared::compute::host::DeviceReport;
 use assay_shared::identity::Identity;
@@ -28,7 +28,7 @@ pub fn execute(config: &MinerConfig, args: &DevicesArgs) -> anyhow::Result<Exit>
     let sampler = telemetry::start(config.telemetry);
     // Device ids are derived from the key: the one that `run` uses.
     let key = Identity::load_or_create(&config.key_file)?.public_key();
-    let chosen = choose(&config.devices.host(&key)).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
+    let chosen = config.devices.open(&key).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
     let reports = chosen.host.report(&MATRIX_SIZES)?;
     let off = || Err(NoFacts::NoSource("telemetry is off".into()));
     let facts = sampler.as_ref().map_or_else(off, |sampler| sampler.facts_within(telemetry::FACTS_LIMIT));
@@ -53,8 +53,11 @@ pub fn execute(config: &MinerConfig, args: &DevicesArgs) -> anyhow::Result<Exit>
 }
 
 /// One row for each device, with the slots of every matrix size.
-fn row(report: DeviceReport, facts: &Facts, found: &[Disagreement]) -> DeviceRow {
+fn row(mut report: DeviceReport, facts: &Facts, found: &[Disagreement]) -> DeviceRow {
     let id = report.info.id;
+    if let Some(fault) = report.fault {
+        report.info.detail = format!("cannot be used now: {fault}");
+    }
     let slots = MATRIX_SIZES.iter().zip(report.slots).map(|(&n, slots)| SlotsThatFit { n, slots }).collect();
     let disagreements = found.iter().filter(|d| d.device() == Some(id)).map(shown).collect();
     let hardware = facts.of(id).cloned();
@@ -67,7 +70,7 @@ fn differences(reports: &[DeviceReport], facts: &Facts) -> Vec<Disagreement> {
     if devices.iter().all(|device| device.backend != "cuda") {
         Vec::new()
     } else {
-        disagreements(&devices, None, facts)
+        disagreements(&devices, cuda::driver_version(), facts)
     }
 }
 

@@ -1,5 +1,6 @@
 //! What each command does.
 
+pub mod bench;
 pub mod config;
 pub mod devices;
 pub mod run;
@@ -7,6 +8,7 @@ pub mod work;
 
 use assay_shared::program::exit::Exit;
 use assay_shared::program::settings::{Environment, Flags, Settings};
+use assay_shared::program::worker;
 use clap::Args;
 
 use crate::cli::{Cli, Command, ConfigCommand};
@@ -21,7 +23,9 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Command::Run(args) => run::execute(&configure(&args.settings)?),
         Command::Devices(args) => devices::execute(&configure(&args.settings)?, &args),
         Command::Work(args) => work::execute(&configure(&args.settings)?, &args),
+        Command::Bench(args) => bench::execute(&configure(&args.settings)?, &args),
         Command::Config(ConfigCommand::Show(args)) => config::show(&resolve(&args.settings)?, &args),
+        Command::Worker(args) => Ok(worker::execute(&args)?),
     }
 }
 

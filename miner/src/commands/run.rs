@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use assay_shared::compute::choose::choose;
 use assay_shared::identity::Identity;
 use assay_shared::message::StopCode;
 use assay_shared::program::exit::{Exit, Failure};
@@ -24,7 +23,7 @@ use crate::telemetry;
 pub fn execute(config: &MinerConfig) -> anyhow::Result<Exit> {
     let identity = Identity::load_or_create(&config.key_file)?;
     let key = identity.public_key();
-    let chosen = choose(&config.devices.host(&key)).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
+    let chosen = config.devices.open(&key).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
     tracing::info!(%key, backend = chosen.backend, devices = chosen.host.len(), "{}", chosen.why);
     let mut engine = Engine::new(chosen.host, identity.clone());
     if let Some(sampler) = telemetry::start(config.telemetry) {

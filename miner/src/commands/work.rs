@@ -5,7 +5,6 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context;
-use assay_shared::compute::choose::choose;
 use assay_shared::compute::device::{Device, DeviceError, Handle};
 use assay_shared::compute::host::{FitTask, Host};
 use assay_shared::compute::run::ShareTask;
@@ -38,8 +37,8 @@ pub fn execute(config: &MinerConfig, args: &WorkArgs) -> anyhow::Result<Exit> {
     let challenge = read_challenge(&args.challenge)?;
     let probe = args.probe.as_deref().map(read_probe).transpose()?;
     let identity = Identity::load_or_create(&config.key_file)?;
-    let chosen = choose(&config.devices.host(&identity.public_key()))
-        .map_err(|e| Failure::because(Exit::Config, "devices", e))?;
+    let chosen =
+        config.devices.open(&identity.public_key()).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
     let start = Instant::now();
     let results = compute(&chosen.host, &challenge, probe)?;
     tracing::info!(

@@ -14,7 +14,7 @@ mod peer;
 mod probe;
 mod products;
 
-use assay_shared::compute::cpu::{CpuConfig, CpuDevice, KernelKind, detect};
+use assay_shared::compute::cpu::{CpuConfig, CpuDevice, KernelKind, devices};
 use assay_shared::compute::device::Device;
 
 /// What was asked for on the command line.
@@ -89,7 +89,7 @@ fn list<T: std::str::FromStr>(text: &str) -> Result<Vec<T>, String> {
 fn device(settings: &Settings, threads: usize, memory_bytes: u64) -> CpuDevice {
     let config =
         CpuConfig { devices: 1, memory_bytes: vec![memory_bytes], threads: vec![threads], kernel: settings.kernel };
-    match detect(&config, b"bench") {
+    match devices(&config, b"bench") {
         Ok(mut devices) => devices.remove(0),
         Err(error) => {
             eprintln!("{error}");

@@ -1,7 +1,8 @@
 //! Products and whole passes, as shares of the register-only rate.
 
 use assay_shared::compute::cpu::CpuDevice;
-use assay_shared::compute::device::{Device, Handle, Pass};
+use assay_shared::compute::device::{Device, DeviceError, Handle, Pass};
+use assay_shared::compute::measure::{Measured, Sample, Stage};
 use assay_shared::work::PassKey;
 
 use crate::peer::Peer;
@@ -48,14 +49,21 @@ fn measure(settings: &Settings, n: u32, threads: usize, mut peer: Option<&mut Pe
         let seconds = settings.clock.seconds(threads, || fill(&mut device, &whole, &handle));
         rates.pass.push(volume * f64::from(count - 2) / seconds / 1e9);
         rates.limit.extend(limits::multiply_gops(settings.clock, threads));
-        let seconds =
-            settings.clock.seconds(threads, || device.fill_products_only(&whole, &handle).unwrap_or_else(|e| fail(&e)));
+        let seconds = settings.clock.seconds(threads, || {
+            products(&mut device, count - 2).unwrap_or_else(|e| fail(&e));
+        });
         rates.products.push(volume * f64::from(count - 2) / seconds / 1e9);
         if let Some(peer) = peer.as_mut() {
             rates.peer.extend(peer.gops(n, threads));
         }
     }
     rates
+}
+
+/// Products alone, over the slots that the device holds, with the kernel that it has.
+fn products(device: &mut CpuDevice, products: u32) -> Result<Sample, DeviceError> {
+    let kernel = device.kernel_name();
+    device.sample(Stage::Product, kernel, products)
 }
 
 fn print(n: u32, threads: usize, mut rates: Rates) {

@@ -1,26 +1,38 @@
-//! Choosing a backend at run time, and saying which and why.
+//! The backends of this build, which may be used, and how each finds and opens its devices.
+//!
+//! Finding and opening are apart, because they happen in different processes (`compute/worker`): one lists all
+//! devices of a backend and ends, then each device is opened in a process of its own.
 
-use super::cpu::{self, CpuConfig, CpuConfigError};
-use super::device::Device;
+use serde::{Deserialize, Serialize};
+
+use super::cpu::{self, CpuConfig};
+use super::cuda::{self, CudaConfig};
+use super::device::{Device, DeviceError, DeviceInfo};
 use super::host::Host;
 
 /// Which backends may be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum BackendChoice {
     /// The fastest that works here.
     #[default]
     Auto,
+    /// NVIDIA's GPUs.
+    Cuda,
     /// The processor.
     Cpu,
 }
 
 /// What every backend is asked with.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct HostConfig {
     /// Which backends may be used.
     pub choice: BackendChoice,
     /// The processor's devices.
     pub cpu: CpuConfig,
+    /// NVIDIA's GPUs.
+    pub cuda: CudaConfig,
     /// What device ids are derived from where hardware has none: the daemon's public key, say.
     pub seed: Vec<u8>,
 }
@@ -38,52 +50,73 @@ pub struct Chosen {
 /// Why there are no devices.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChooseError {
-    /// The settings of the processor's devices do not hold.
-    #[error(transparent)]
-    Cpu(#[from] CpuConfigError),
-    /// No backend found a device.
+    /// No backend gives a device: what each one says.
     #[error("no device: {0}")]
     None(String),
 }
 
-type Detected = Result<Vec<Box<dyn Device>>, ChooseError>;
+/// A device that a backend found; it holds no memory of the device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// What it is.
+    pub info: DeviceInfo,
+    /// What [`Backend::open`] needs to open this device and no other, in the backend's own form: all that was decided
+    /// while looking at the host as a whole.
+    pub opening: String,
+}
 
-/// One backend: its name, and how it finds its devices. What it cannot do now, it says in one sentence.
-struct Backend {
-    name: &'static str,
-    choice: BackendChoice,
-    detect: fn(&HostConfig) -> Detected,
+/// What is done while a device is opened, where that takes long.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Preparing {
+    /// What is done now: "compiling kernels".
+    pub what: String,
+    /// How much of it is done.
+    pub done: u64,
+    /// How much of it there is; 0 when that is not known.
+    pub total: u64,
+}
+
+/// Takes the progress of opening a device.
+pub type Prepare<'a> = &'a (dyn Fn(Preparing) + Sync);
+
+/// One backend. Both functions run in a process that may end with a broken driver.
+#[derive(Debug)]
+pub struct Backend {
+    /// Its name, as in [`DeviceInfo::backend`].
+    pub name: &'static str,
+    /// The choice that asks for it alone.
+    pub choice: BackendChoice,
+    /// Finds its devices, in any order, without taking memory of any; why there is none, in one sentence with the
+    /// remedy.
+    pub detect: fn(&HostConfig) -> Result<Vec<Found>, String>,
+    /// Opens one device by what `detect` said of it.
+    pub open: fn(&str, Prepare<'_>) -> Result<Box<dyn Device>, DeviceError>,
 }
 
 /// All backends of this build, the fastest first.
-const BACKENDS: &[Backend] = &[Backend { name: "cpu", choice: BackendChoice::Cpu, detect: detect_cpu }];
+pub const BACKENDS: &[Backend] = &[
+    Backend { name: "cuda", choice: BackendChoice::Cuda, detect: detect_cuda, open: cuda::open_found },
+    Backend { name: "cpu", choice: BackendChoice::Cpu, detect: detect_cpu, open: open_cpu },
+];
 
-/// Finds the devices of the backend chosen; for `auto`, those of the first backend that has any.
-///
-/// # Errors
-/// [`ChooseError`]: why the backend asked for, or each one there is, gives no device.
-pub fn choose(config: &HostConfig) -> Result<Chosen, ChooseError> {
-    let asked = |backend: &&Backend| config.choice == BackendChoice::Auto || config.choice == backend.choice;
-    let mut passed_over = Vec::new();
-    for backend in BACKENDS.iter().filter(asked) {
-        let devices = (backend.detect)(config)?;
-        if devices.is_empty() {
-            passed_over.push(format!("{} has no device", backend.name));
-            continue;
-        }
-        let why = match (config.choice, passed_over.is_empty()) {
-            (BackendChoice::Auto, true) => "auto: the fastest backend of this build".into(),
-            (BackendChoice::Auto, false) => format!("auto: {}", passed_over.join(", ")),
-            _ => "asked for".into(),
-        };
-        return Ok(Chosen { host: Host::new(devices), backend: backend.name, why });
+impl Backend {
+    /// Whether a configuration allows it.
+    #[must_use]
+    pub fn is_allowed(&self, choice: BackendChoice) -> bool {
+        choice == BackendChoice::Auto || choice == self.choice
     }
-    Err(ChooseError::None(passed_over.join(", ")))
 }
 
-fn detect_cpu(config: &HostConfig) -> Detected {
-    let devices = cpu::detect(&config.cpu, &config.seed)?;
-    Ok(devices.into_iter().map(|device| Box::new(device) as Box<dyn Device>).collect())
+fn detect_cuda(config: &HostConfig) -> Result<Vec<Found>, String> {
+    cuda::find(&config.cuda).map_err(|error| error.to_string())
+}
+
+fn detect_cpu(config: &HostConfig) -> Result<Vec<Found>, String> {
+    cpu::detect(&config.cpu, &config.seed).map_err(|error| error.to_string())
+}
+
+fn open_cpu(opening: &str, _prepare: Prepare<'_>) -> Result<Box<dyn Device>, DeviceError> {
+    Ok(Box::new(cpu::open(opening)?))
 }
 
 #[cfg(test)]
@@ -91,16 +124,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn auto_takes_what_works_and_says_why() {
-        let cpu = CpuConfig { devices: 2, memory_bytes: vec![1 << 24], ..CpuConfig::default() };
-        let chosen = choose(&HostConfig { cpu, ..HostConfig::default() }).unwrap();
-        assert_eq!((chosen.host.len(), chosen.backend), (2, "cpu"));
-        assert!(chosen.why.starts_with("auto"), "{}", chosen.why);
+    fn what_is_found_opens_as_it_was_found() {
+        let cpu = CpuConfig { devices: 2, memory_bytes: vec![1 << 24, 1 << 25], ..CpuConfig::default() };
+        let config = HostConfig { cpu, ..HostConfig::default() };
+        for backend in BACKENDS.iter().filter(|backend| backend.choice == BackendChoice::Cpu) {
+            let found = (backend.detect)(&config).unwrap();
+            assert_eq!(found.len(), 2);
+            for found in found {
+                let info = (backend.open)(&found.opening, &|_| ()).unwrap().info();
+                assert_eq!((info.id, info.backend), (found.info.id, backend.name));
+                assert_eq!((info.name, info.total_bytes), (found.info.name, found.info.total_bytes));
+                assert_eq!(info.detail, found.info.detail);
+            }
+        }
     }
 
     #[test]
-    fn no_device_is_said_by_each_backend() {
-        let none = HostConfig { choice: BackendChoice::Cpu, ..HostConfig::default() };
-        assert_eq!(choose(&none).err(), Some(ChooseError::None("cpu has no device".into())));
+    fn settings_arrive_as_they_were() {
+        let cpu = CpuConfig { devices: 2, memory_bytes: vec![1 << 24], threads: vec![1, 2], ..CpuConfig::default() };
+        let cuda = CudaConfig { poison: true, cache_folder: Some("/cache".into()), ..CudaConfig::default() };
+        let config = HostConfig { cpu, cuda, choice: BackendChoice::Cpu, seed: vec![7; 32] };
+        let text = serde_json::to_string(&config).unwrap();
+        assert_eq!(serde_json::from_str::<HostConfig>(&text).unwrap(), config);
     }
 }

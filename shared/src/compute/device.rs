@@ -9,7 +9,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::work::{DeviceId, Digest, PassKey, RoundKey};
+use super::measure::Measured;
+use crate::work::probe::round_key;
+use crate::work::{DeviceId, Digest, PassKey, ProbeKey, RoundKey};
 
 /// What a device is, and the memory it has now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +44,9 @@ pub enum DeviceError {
     /// It gave wrong bits, was lost, or its driver failed: look at the device.
     #[error("the device failed: {0}")]
     Sick(String),
+    /// The process that drives it ended, for no fault of the device that is known: killed, say, or out of host memory.
+    #[error("the device's process was lost: {0}")]
+    Lost(String),
     /// The caller asked to stop.
     #[error("cancelled")]
     Cancelled,
@@ -127,10 +132,47 @@ pub struct ProbeRound {
     pub steps: u32,
 }
 
+/// All rounds of one device's residency probe (WORK.md, Residency probe).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProbeRounds {
+    /// The key that every round's key is derived from.
+    pub key: ProbeKey,
+    /// How many walks W, a power of two from 64.
+    pub walks: u32,
+    /// How many steps T each walk makes in a round.
+    pub steps: u32,
+    /// How many rounds R, each after the digest of the one before.
+    pub rounds: u32,
+}
+
+impl ProbeRounds {
+    /// Round `round`, after one that ended in `previous`.
+    #[must_use]
+    pub fn round(&self, round: u32, previous: &Digest) -> ProbeRound {
+        ProbeRound { key: round_key(&self.key, round, previous), walks: self.walks, steps: self.steps }
+    }
+}
+
+/// A range of a resident slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlotRange {
+    /// Which slot.
+    pub slot: u32,
+    /// Its first byte in the slot.
+    pub first_byte: u64,
+    /// How many bytes.
+    pub bytes: u64,
+}
+
 /// A device that holds slots and works on them.
 pub trait Device: Send {
     /// What the device is, with its memory as it is now.
     fn info(&self) -> DeviceInfo;
+
+    /// Why the device can take no work now; `None` when it can. A device with a fault is in no inventory.
+    fn fault(&self) -> Option<DeviceError> {
+        None
+    }
 
     /// How many n-by-n slots fit now, what the backend needs besides them already taken off.
     fn slots_that_fit(&self, n: u32) -> u32;
@@ -149,6 +191,20 @@ pub trait Device: Send {
     /// Any [`DeviceError`]; [`DeviceError::Unsupported`] when no pass is resident.
     fn probe_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError>;
 
+    /// Walks all rounds of a probe one after another, and gives the digest of each. Advances the handle by one for each.
+    ///
+    /// # Errors
+    /// As [`Device::probe_round`].
+    fn probe_rounds(&mut self, probe: &ProbeRounds, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
+        let mut digests = Vec::with_capacity(probe.rounds as usize);
+        let mut before = Digest::BEFORE_FIRST;
+        for round in 0..probe.rounds {
+            before = self.probe_round(&probe.round(round, &before), handle)?;
+            digests.push(before);
+        }
+        Ok(digests)
+    }
+
     /// The states after the last `probe_round`: `64 · W` bytes, in the order of the walks.
     ///
     /// # Errors
@@ -161,6 +217,21 @@ pub trait Device: Send {
     /// Any [`DeviceError`]; [`DeviceError::Unsupported`] when the range is not resident.
     fn read(&mut self, slot: u32, first_byte: u64, out: &mut [u8]) -> Result<(), DeviceError>;
 
+    /// Reads ranges of resident slots, one after another into one string. Whoever knows many ranges at once asks for
+    /// them at once: a device may be far away.
+    ///
+    /// # Errors
+    /// As [`Device::read`].
+    fn read_all(&mut self, ranges: &[SlotRange]) -> Result<Vec<u8>, DeviceError> {
+        let mut all = Vec::new();
+        for range in ranges {
+            let start = all.len();
+            all.resize(start + range.bytes as usize, 0);
+            self.read(range.slot, range.first_byte, &mut all[start..])?;
+        }
+        Ok(all)
+    }
+
     /// Chaining values of the BLAKE3 subtrees of `subtree_bytes` each (a power of two from 1024, at most
     /// half a slot) that a resident slot consists of, in order. Openings are built from them.
     ///
@@ -170,4 +241,9 @@ pub trait Device: Send {
 
     /// Gives all memory back; nothing is resident after it.
     fn release(&mut self);
+
+    /// This device's stages one by one, for benchmarks; `None` where it has no way to.
+    fn measured(&mut self) -> Option<&mut dyn Measured> {
+        None
+    }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
 use super::device::{Device, DeviceError, DeviceInfo};
@@ -14,6 +14,24 @@ type Job = Box<dyn FnOnce(&mut dyn Device) + Send>;
 /// The devices of this machine. Jobs for one device run one after another, those for different ones at once.
 pub struct Host {
     workers: Vec<Worker>,
+    changes: Changes,
+}
+
+/// Counts the times that a device was lost or came back. Clones count the same.
+#[derive(Debug, Clone, Default)]
+pub struct Changes(Arc<AtomicU64>);
+
+impl Changes {
+    /// A device was lost, or came back.
+    pub fn note(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often that has happened.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// One device's thread. Dropping it lets the running job end, then the thread.
@@ -44,14 +62,28 @@ pub struct DeviceReport {
     pub info: DeviceInfo,
     /// How many slots fit, in the order of the sizes asked about.
     pub slots: Vec<u32>,
+    /// Why it can take no work now.
+    pub fault: Option<DeviceError>,
 }
 
 impl Host {
     /// Starts a thread for each device.
     #[must_use]
-    pub fn new(mut devices: Vec<Box<dyn Device>>) -> Self {
+    pub fn new(devices: Vec<Box<dyn Device>>) -> Self {
+        Self::with_changes(devices, Changes::default())
+    }
+
+    /// Starts a thread for each device; the devices count in `changes` what happens to them.
+    #[must_use]
+    pub fn with_changes(mut devices: Vec<Box<dyn Device>>, changes: Changes) -> Self {
         devices.sort_by_key(|d| d.info().id);
-        Self { workers: devices.into_iter().map(Worker::start).collect() }
+        Self { workers: devices.into_iter().map(Worker::start).collect(), changes }
+    }
+
+    /// How often a device was lost or came back: when it is another number, a report gives other devices.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.changes.count()
     }
 
     /// The devices, in order of id.
@@ -95,6 +127,7 @@ impl Host {
     pub fn report(&self, sizes: &'static [u32]) -> Result<Vec<DeviceReport>, DeviceError> {
         let ask = |worker: &Worker| {
             worker.submit(move |device: &mut dyn Device| DeviceReport {
+                fault: device.fault(),
                 info: device.info(),
                 slots: sizes.iter().map(|n| device.slots_that_fit(*n)).collect(),
             })
@@ -125,7 +158,7 @@ impl Host {
         F: Fn(&mut dyn Device, K) -> Result<T, DeviceError> + Clone + Send + 'static,
     {
         let count = tasks.len();
-        let queue = std::sync::Arc::new(Mutex::new(tasks.into_iter().enumerate().collect::<VecDeque<_>>()));
+        let queue = Arc::new(Mutex::new(tasks.into_iter().enumerate().collect::<VecDeque<_>>()));
         let worker_loop = |worker: &Worker| {
             let (queue, run) = (queue.clone(), run.clone());
             worker.submit(move |device: &mut dyn Device| drain_queue(device, &queue, &run))

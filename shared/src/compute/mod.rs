@@ -2,8 +2,11 @@
 
 pub mod choose;
 pub mod cpu;
+pub mod cuda;
 pub mod device;
 pub mod host;
+pub mod measure;
 pub mod open;
 pub mod reference;
 pub mod run;
+pub mod worker;

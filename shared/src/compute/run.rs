@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::device::{Device, DeviceError, Handle, Pass, ProbeRound};
+use super::device::{Device, DeviceError, Handle, Pass, ProbeRounds};
 use crate::work::digest::pass_root;
 use crate::work::keys::{pass_key, work_key};
-use crate::work::probe::{Probe, probe_key, round_key};
+use crate::work::probe::{Probe, probe_key};
 use crate::work::{Challenge, Digest, Root, Share, WorkKey};
 
 /// One device's part of a challenge.
@@ -92,13 +92,7 @@ impl ShareTask {
         handle: &Handle,
     ) -> Result<Vec<Digest>, DeviceError> {
         let key = probe_key(probe, &self.work_key, self.share.device_id, last_root);
-        let mut digests = Vec::with_capacity(probe.rounds() as usize);
-        let mut before = Digest::BEFORE_FIRST;
-        for round in 0..probe.rounds() {
-            let round = ProbeRound { key: round_key(&key, round, &before), walks: probe.walks(), steps: probe.steps() };
-            before = device.probe_round(&round, handle)?;
-            digests.push(before);
-        }
-        Ok(digests)
+        let (walks, steps, rounds) = (probe.walks(), probe.steps(), probe.rounds());
+        device.probe_rounds(&ProbeRounds { key, walks, steps, rounds }, handle)
     }
 }

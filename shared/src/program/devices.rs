@@ -1,14 +1,19 @@
 //! Settings of this machine's own devices, the same for both programs.
 
 use std::fmt::Display;
+use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::preparing::Preparations;
 use super::settings::{Settings, SettingsError};
 use super::size::Size;
-use crate::compute::choose::{BackendChoice, HostConfig};
+use crate::compute::choose::{BackendChoice, ChooseError, Chosen, HostConfig};
 use crate::compute::cpu::{CpuConfig, KernelKind};
+use crate::compute::cuda::{CudaConfig, KernelChoice, cache};
+use crate::compute::worker::{self, WorkerConfig};
 use crate::work::PublicKey;
 
 /// The most devices of a host: what an inventory carries.
@@ -17,14 +22,36 @@ pub const MAX_DEVICES: u32 = 64;
 pub const MAX_THREADS: u32 = 256;
 /// The least memory of a device: room for the smallest share and what is around it.
 pub const MIN_MEMORY: Size = Size { bytes: 8 << 20 };
+/// The longest silence of a worker, in seconds: a device that hangs is of no use for as long.
+const MAX_SILENCE_S: u64 = 600;
 
 /// Which backends give devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Backend {
     /// The fastest backend that finds a device.
     Auto,
+    /// NVIDIA GPUs only.
+    Cuda,
     /// The processor only.
     Cpu,
+}
+
+/// Which family of kernels CUDA devices multiply with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CudaKernel {
+    /// The fastest that each device runs.
+    Auto,
+    /// Plain, for any GPU.
+    Dp4a,
+    /// The tensor cores of Turing.
+    #[value(name = "mma-sm75")]
+    MmaSm75,
+    /// The tensor cores of Ampere and later.
+    #[value(name = "mma-sm80")]
+    MmaSm80,
+    /// The tensor cores of Hopper.
+    #[value(name = "wgmma-sm90a")]
+    WgmmaSm90a,
 }
 
 /// Which instructions the processor's devices multiply with.
@@ -64,6 +91,24 @@ pub struct RawDevices {
     /// Which instructions processor devices multiply with
     #[arg(long, value_enum, value_name = "KERNEL", default_value = "auto")]
     pub cpu_kernel: CpuKernel,
+    /// Which kernels CUDA devices multiply with; the results are the same
+    #[arg(long, value_enum, value_name = "KERNEL", default_value = "auto")]
+    pub kernel: CudaKernel,
+    /// Where the NVIDIA driver keeps the kernels that it compiled, so that only the first start takes long; auto is
+    /// assay/cuda in the user's cache. CUDA_CACHE_PATH, where it is set, goes before
+    #[arg(long, value_name = "FOLDER", default_value = "auto")]
+    pub cuda_cache: PathBuf,
+    /// Overwrite all memory of CUDA devices before each pass: shows kernels that read what they did not write
+    #[arg(long)]
+    pub cuda_poison: bool,
+    /// How long the process that drives a device may give no sign of life before it is killed and started again, in
+    /// seconds. It gives four a second; a machine that swaps heavily may need longer
+    #[arg(long, value_name = "S", default_value_t = WorkerConfig::SILENCE.as_secs())]
+    pub worker_silence_s: u64,
+    /// The program whose `worker` command drives a device, in place of this one: a script, say, that starts this one
+    /// with `exec` under a tool that watches it
+    #[arg(long, value_name = "FILE")]
+    pub worker_program: Option<PathBuf>,
 }
 
 /// Settings of the devices, checked.
@@ -79,6 +124,10 @@ pub struct DeviceConfig {
     pub cpu_threads: Vec<u32>,
     /// Which instructions processor devices multiply with.
     pub cpu_kernel: CpuKernel,
+    /// CUDA devices.
+    pub cuda: CudaConfig,
+    /// The processes that drive devices.
+    pub workers: WorkerConfig,
 }
 
 impl DeviceConfig {
@@ -99,7 +148,15 @@ impl DeviceConfig {
         for threads in &cpu_threads {
             settings.in_range("cpu_threads", *threads, 1..=MAX_THREADS, "with more, its memory has no bound")?;
         }
-        Ok(Self { backend: raw.backend, cpu_devices, cpu_memory, cpu_threads, cpu_kernel: raw.cpu_kernel })
+        let reason = "less is mistaken for a hang on a busy machine, more leaves a hang unseen";
+        let silence = settings.in_range("worker_silence_s", raw.worker_silence_s, 1..=MAX_SILENCE_S, reason)?;
+        let workers = WorkerConfig { program: raw.worker_program.clone(), silence: Duration::from_secs(silence) };
+        let (backend, cpu_kernel) = (raw.backend, raw.cpu_kernel);
+        let is_auto = raw.cuda_cache.as_os_str() == "auto";
+        let cache_folder = if is_auto { cache::default_folder() } else { Some(raw.cuda_cache.clone()) };
+        let (kernel, poison) = (raw.kernel.into(), raw.cuda_poison);
+        let cuda = CudaConfig { kernel, cache_folder, poison, ..CudaConfig::default() };
+        Ok(Self { backend, cpu_devices, cpu_memory, cpu_threads, cpu_kernel, cuda, workers })
     }
 }
 
@@ -110,8 +167,10 @@ impl DeviceConfig {
         HostConfig {
             choice: match self.backend {
                 Backend::Auto => BackendChoice::Auto,
+                Backend::Cuda => BackendChoice::Cuda,
                 Backend::Cpu => BackendChoice::Cpu,
             },
+            cuda: self.cuda.clone(),
             cpu: CpuConfig {
                 devices: self.cpu_devices as usize,
                 memory_bytes: self.cpu_memory.iter().map(|size| size.bytes).collect(),
@@ -120,6 +179,17 @@ impl DeviceConfig {
             },
             seed: key.0.to_vec(),
         }
+    }
+}
+
+impl DeviceConfig {
+    /// Opens the devices, each in its worker, and shows what takes long. Ids are as in [`DeviceConfig::host`].
+    ///
+    /// # Errors
+    /// [`ChooseError`]: why there is none.
+    pub fn open(&self, key: &PublicKey) -> Result<Chosen, ChooseError> {
+        let mut preparations = Preparations::default();
+        worker::choose(&self.host(key), &self.workers, &mut |info, preparing| preparations.show(info, preparing))
     }
 }
 
@@ -140,6 +210,18 @@ fn each<R: Args, T: FromStr<Err: Display>>(
         return Err(settings.wrong(key, reason));
     }
     Ok(values)
+}
+
+impl From<CudaKernel> for KernelChoice {
+    fn from(kernel: CudaKernel) -> Self {
+        match kernel {
+            CudaKernel::Auto => Self::Auto,
+            CudaKernel::Dp4a => Self::Dp4a,
+            CudaKernel::MmaSm75 => Self::MmaSm75,
+            CudaKernel::MmaSm80 => Self::MmaSm80,
+            CudaKernel::WgmmaSm90a => Self::WgmmaSm90a,
+        }
+    }
 }
 
 impl From<CpuKernel> for KernelKind {

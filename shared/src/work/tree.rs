@@ -97,7 +97,7 @@ impl Tree {
         assert!(values.len() >= 2 && values.len().is_power_of_two(), "values of a perfect tree");
         let mut levels = vec![values];
         while let Some(below) = levels.last().filter(|level| level.len() > 2) {
-            levels.push(below.chunks_exact(2).map(|pair| merge(&pair[0], &pair[1])).collect());
+            levels.push(parents(below));
         }
         Self { levels }
     }
@@ -117,6 +117,12 @@ impl Tree {
         let top = &self.levels[self.levels.len() - 1];
         root(&top[0], &top[1])
     }
+}
+
+/// The chaining values one level up: each of two neighbours, neither of which is below the root.
+#[must_use]
+pub fn parents(values: &[ChainingValue]) -> Vec<ChainingValue> {
+    values.chunks_exact(2).map(|pair| merge(&pair[0], &pair[1])).collect()
 }
 
 fn in_order<'a>(

@@ -2,6 +2,9 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod standin;
+pub mod vectors;
+
 use std::path::PathBuf;
 
 use assay_shared::compute::device::{Device, Handle, Pass};

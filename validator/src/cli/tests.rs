@@ -30,6 +30,8 @@ fn commands_parse() {
         "verify --challenge c --evidence e --mode replay-sample --sampled-iterations 2 --json",
         "check-openings o.json --json",
         "config show --json --samples 7",
+        "worker",
+        "worker --log debug",
     ] {
         parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
     }

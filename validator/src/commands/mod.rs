@@ -10,6 +10,7 @@ pub mod verify;
 
 use assay_shared::program::exit::Exit;
 use assay_shared::program::settings::{Environment, Flags, Settings};
+use assay_shared::program::worker;
 use clap::Args;
 
 use crate::cli::{Cli, Command, ConfigCommand};
@@ -27,6 +28,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Command::Verify(args) => verify::execute(&configure(&args.settings)?, &args),
         Command::CheckOpenings(args) => check_openings::execute(&args),
         Command::Config(ConfigCommand::Show(args)) => config::show(&resolve(&args.settings)?, &args),
+        Command::Worker(args) => Ok(worker::execute(&args)?),
     }
 }
 

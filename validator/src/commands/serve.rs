@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Duration;
 
 use anyhow::Context;
-use assay_shared::compute::choose::choose;
 use assay_shared::identity::Identity;
 use assay_shared::program::exit::{Exit, Failure};
 use assay_shared::program::shutdown::Shutdown;
@@ -96,7 +95,7 @@ async fn serve(config: &ValidatorConfig, validator: Arc<Validator>, key: &Public
 /// The devices that replay, when there are any. A mode that needs them does not start without.
 fn replayer(config: &ValidatorConfig, key: &PublicKey) -> anyhow::Result<Option<Replayer>> {
     let needed = matches!(config.policy.mode, Some(Mode::Replay | Mode::ReplaySample));
-    let found = choose(&config.devices.host(key)).map_err(anyhow::Error::from).and_then(|chosen| {
+    let found = config.devices.open(key).map_err(anyhow::Error::from).and_then(|chosen| {
         tracing::info!(backend = chosen.backend, devices = chosen.host.len(), "devices for replay: {}", chosen.why);
         Ok(Replayer::new(chosen.host)?)
     });

@@ -2,7 +2,6 @@
 
 use crate::validator::unix_seconds;
 
-use assay_shared::compute::choose::choose;
 use assay_shared::compute::device::Handle;
 use assay_shared::identity;
 use assay_shared::message::Inventory;
@@ -74,7 +73,7 @@ fn judge(config: &ValidatorConfig, challenge: &Challenge, evidence: &Evidence, e
     }
     let ours = |error: &dyn std::error::Error| Reason::new(ReasonCode::ValidatorDevices, error.to_string());
     // Devices are named for this run alone.
-    let chosen = choose(&config.devices.host(&challenge.fields().validator_key)).map_err(|error| ours(&error))?;
+    let chosen = config.devices.open(&challenge.fields().validator_key).map_err(|error| ours(&error))?;
     let replayer = Replayer::new(chosen.host).map_err(|error| ours(&error))?;
     let handle = Handle::default();
     let passes = |index: usize| match extent {

@@ -1,8 +1,13 @@
 //! Which CPU devices a daemon has: from what was asked for to devices.
 
+use serde::{Deserialize, Serialize};
+
 use super::device::CpuDevice;
 use super::host;
 use super::kernel::KernelKind;
+use crate::compute::choose::Found;
+use crate::compute::device::{Device, DeviceError};
+use crate::work::DeviceId;
 
 /// The most CPU devices of one process.
 const MAX_DEVICES: usize = 64;
@@ -12,7 +17,8 @@ pub(super) const MAX_THREADS: usize = 256;
 const DEFAULT_SHARE: (u64, u64) = (3, 4);
 
 /// Which CPU devices to make. The default is none.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CpuConfig {
     /// How many devices.
     pub devices: usize,
@@ -48,17 +54,81 @@ pub enum CpuConfigError {
     /// No memory.
     #[error("no memory for a CPU device: give it some bytes, or leave the setting out")]
     Memory,
+    /// None was asked for.
+    #[error("no CPU device is asked for: set cpu_devices to 1 or more")]
+    None,
     /// The processor lacks the kernel's instructions.
     #[error("this processor does not run the kernel {0}: use auto")]
     Kernel(KernelKind),
 }
 
-/// Makes the CPU devices of a host. Ids are the same after a restart, and derived from the host's machine
-/// id, `seed` (a daemon passes its public key) and the index. No memory is taken yet.
+/// One device with every setting decided: what was left open is a part of what the whole host has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CpuOpening {
+    /// The device.
+    id: DeviceId,
+    /// How it is called.
+    name: String,
+    /// The most bytes that it takes.
+    memory_bytes: u64,
+    /// Its threads, from 1 to 256.
+    threads: usize,
+    /// Which kernel multiplies.
+    kernel: KernelKind,
+}
+
+impl CpuOpening {
+    /// The device. It takes no memory yet.
+    ///
+    /// # Errors
+    /// [`CpuConfigError::Kernel`] when this processor does not run the kernel, [`CpuConfigError::Threads`].
+    pub fn open(&self) -> Result<CpuDevice, CpuConfigError> {
+        if self.threads == 0 || self.threads > MAX_THREADS {
+            return Err(CpuConfigError::Threads(self.threads));
+        }
+        CpuDevice::new(self.id, self.name.clone(), self.memory_bytes, self.threads, self.kernel)
+            .ok_or(CpuConfigError::Kernel(self.kernel))
+    }
+}
+
+/// Finds the CPU devices of a host. Ids are the same after a restart, and derived from the host's machine
+/// id, `seed` (a daemon passes its public key) and the index.
+///
+/// # Errors
+/// [`CpuConfigError`], naming what to change; none asked for is [`CpuConfigError::None`].
+pub fn detect(config: &CpuConfig, seed: &[u8]) -> Result<Vec<Found>, CpuConfigError> {
+    let openings = openings(config, seed)?;
+    if openings.is_empty() {
+        return Err(CpuConfigError::None);
+    }
+    let found = |opening: &CpuOpening| {
+        let info = opening.open()?.info();
+        // A struct of plain fields: turning it into text cannot fail.
+        Ok(Found { info, opening: serde_json::to_string(opening).unwrap_or_default() })
+    };
+    openings.iter().map(found).collect()
+}
+
+/// Opens a device as [`detect`] found it.
+///
+/// # Errors
+/// [`DeviceError::Unsupported`] for anything else.
+pub fn open(opening: &str) -> Result<CpuDevice, DeviceError> {
+    let opening: CpuOpening =
+        serde_json::from_str(opening).map_err(|e| DeviceError::Unsupported(format!("no CPU device: {e}")))?;
+    opening.open().map_err(|error| DeviceError::Unsupported(error.to_string()))
+}
+
+/// The CPU devices of a host, in this process. No memory is taken yet.
 ///
 /// # Errors
 /// [`CpuConfigError`], naming what to change.
-pub fn detect(config: &CpuConfig, seed: &[u8]) -> Result<Vec<CpuDevice>, CpuConfigError> {
+pub fn devices(config: &CpuConfig, seed: &[u8]) -> Result<Vec<CpuDevice>, CpuConfigError> {
+    openings(config, seed)?.iter().map(CpuOpening::open).collect()
+}
+
+fn openings(config: &CpuConfig, seed: &[u8]) -> Result<Vec<CpuOpening>, CpuConfigError> {
     let devices = config.devices;
     if devices > MAX_DEVICES {
         return Err(CpuConfigError::Devices(devices));
@@ -76,10 +146,15 @@ pub fn detect(config: &CpuConfig, seed: &[u8]) -> Result<Vec<CpuDevice>, CpuConf
     let processor = host::processor_name();
     let make = |(index, (memory_bytes, threads))| {
         let id = host::device_id(seed, index as u32);
-        let name = format!("{processor}, CPU device {index}");
-        CpuDevice::new(id, name, memory_bytes, threads, config.kernel).ok_or(CpuConfigError::Kernel(config.kernel))
+        CpuOpening {
+            id,
+            name: format!("{processor}, CPU device {index}"),
+            memory_bytes,
+            threads,
+            kernel: config.kernel,
+        }
     };
-    memory.into_iter().zip(threads).enumerate().map(make).collect()
+    Ok(memory.into_iter().zip(threads).enumerate().map(make).collect())
 }
 
 /// A setting's value for each device.
@@ -101,12 +176,11 @@ fn for_each<T: Copy>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compute::device::Device;
 
     #[test]
     fn devices_share_the_host_and_have_ids_that_stay() {
         let config = CpuConfig { devices: 2, ..CpuConfig::default() };
-        let ids = |seed| detect(&config, seed).unwrap().iter().map(|d| d.info().id).collect::<Vec<_>>();
+        let ids = |seed| devices(&config, seed).unwrap().iter().map(|d| d.info().id).collect::<Vec<_>>();
         assert_eq!(ids(b"a"), ids(b"a"));
         assert_ne!(ids(b"a"), ids(b"b"));
         assert_ne!(ids(b"a")[0], ids(b"a")[1]);
@@ -115,7 +189,7 @@ mod tests {
     #[test]
     fn settings_are_one_for_all_or_one_for_each() {
         let config = CpuConfig { devices: 2, memory_bytes: vec![1 << 30], threads: vec![1, 3], ..CpuConfig::default() };
-        let devices = detect(&config, b"").unwrap();
+        let devices = devices(&config, b"").unwrap();
         assert!(devices.iter().all(|d| d.info().total_bytes == 1 << 30));
         assert!(devices[1].info().detail.ends_with("threads 3"));
     }
@@ -123,7 +197,7 @@ mod tests {
     #[test]
     fn each_wrong_setting_is_named() {
         let good = CpuConfig { devices: 2, ..CpuConfig::default() };
-        let refused = |config: CpuConfig| detect(&config, b"").unwrap_err();
+        let refused = |config: CpuConfig| devices(&config, b"").unwrap_err();
         assert_eq!(refused(CpuConfig { devices: 65, ..good.clone() }), CpuConfigError::Devices(65));
         assert_eq!(refused(CpuConfig { threads: vec![0], ..good.clone() }), CpuConfigError::Threads(0));
         assert_eq!(refused(CpuConfig { memory_bytes: vec![0], ..good.clone() }), CpuConfigError::Memory);
@@ -136,7 +210,24 @@ mod tests {
     }
 
     #[test]
-    fn no_devices_are_no_error() {
-        assert!(detect(&CpuConfig::default(), b"").unwrap().is_empty());
+    fn no_devices_are_an_error_where_some_are_looked_for() {
+        assert!(devices(&CpuConfig::default(), b"").unwrap().is_empty());
+        assert_eq!(detect(&CpuConfig::default(), b""), Err(CpuConfigError::None));
+    }
+
+    /// What the whole host has is shared out while it is looked at; opening a device looks at nothing.
+    #[test]
+    fn a_device_is_opened_with_what_was_decided_for_it() {
+        let config = CpuConfig { devices: 2, ..CpuConfig::default() };
+        for found in detect(&config, b"").unwrap() {
+            let info = open(&found.opening).unwrap().info();
+            assert_eq!(
+                (info.id, info.total_bytes, info.detail),
+                (found.info.id, found.info.total_bytes, found.info.detail)
+            );
+        }
+        for wrong in ["", "{}", r#"{"id":"00"}"#, "null"] {
+            assert!(matches!(open(wrong), Err(DeviceError::Unsupported(_))), "{wrong}");
+        }
     }
 }

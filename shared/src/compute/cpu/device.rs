@@ -10,6 +10,7 @@ use super::plan::Plan;
 use super::probe::Round;
 use super::walk::{LINE_BYTES, State};
 use crate::compute::device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound};
+use crate::compute::measure::Measured;
 use crate::work::challenge::{MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
 use crate::work::{DeviceId, Digest};
 
@@ -106,18 +107,46 @@ impl CpuDevice {
         Ok(digests)
     }
 
-    /// For measurements only: the products of a pass that [`Device::fill`] filled before, without leaves and digests.
+    /// For measurements only: stages of a pass that [`Device::fill`] filled before, and the digests if they are among
+    /// them. What is resident stays so.
     ///
     /// # Errors
     /// As [`Device::fill`]; [`DeviceError::Unsupported`] when that pass is not resident.
-    #[doc(hidden)]
-    pub fn fill_products_only(&mut self, pass: &Pass, handle: &Handle) -> Result<(), DeviceError> {
+    pub(super) fn refill(&mut self, pass: &Pass, stages: Stages) -> Result<Vec<Digest>, DeviceError> {
         match self.resident {
-            Some(r) if (r.n, r.count) == (pass.n, pass.count) => {
-                self.fill_stages(pass, handle, Stages::Products).map(drop)
-            }
-            _ => Err(DeviceError::Unsupported("products alone need the leaves of a pass like it".into())),
+            Some(r) if (r.n, r.count) == (pass.n, pass.count) => self.fill_stages(pass, &Handle::default(), stages),
+            _ => Err(DeviceError::Unsupported("a stage alone needs the slots of a pass like it".into())),
         }
+    }
+
+    /// For measurements only: another kernel from now on.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] when this processor does not run it.
+    pub(super) fn set_kernel(&mut self, kind: KernelKind) -> Result<(), DeviceError> {
+        let missing = || DeviceError::Unsupported(format!("this processor does not run the kernel {kind}"));
+        self.kernel = kind.kernel().ok_or_else(missing)?;
+        Ok(())
+    }
+
+    /// The name of the kernel that multiplies.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn kernel_name(&self) -> &'static str {
+        self.kernel.kind.name()
+    }
+
+    /// The matrix size and the number of the resident slots.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] when no pass is resident.
+    pub(super) fn resident_size(&self) -> Result<(u32, u32), DeviceError> {
+        self.resident_slots().map(|(_, resident)| (resident.n, resident.count))
+    }
+
+    /// How many threads work.
+    pub(super) const fn threads(&self) -> usize {
+        self.threads
     }
 
     /// For measurements only: the resident slots.
@@ -247,6 +276,10 @@ impl Device for CpuDevice {
     fn release(&mut self) {
         (self.resident, self.walked) = (None, None);
         (self.slots, self.scratch) = (None, None);
+    }
+
+    fn measured(&mut self) -> Option<&mut dyn Measured> {
+        Some(self)
     }
 }
 

@@ -10,6 +10,8 @@ mod device;
 mod hash;
 mod host;
 mod kernel;
+mod limit;
+mod measure;
 mod memory;
 mod mix;
 mod pass;
@@ -19,6 +21,7 @@ mod probe;
 mod tests;
 mod walk;
 
-pub use config::{CpuConfig, CpuConfigError, detect};
+pub use config::{CpuConfig, CpuConfigError, CpuOpening, detect, devices, open};
 pub use device::CpuDevice;
 pub use kernel::{KernelKind, UnknownKernel};
+pub use limit::RegisterLoop;

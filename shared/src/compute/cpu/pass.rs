@@ -26,6 +26,10 @@ pub(super) enum Stages {
     All,
     /// The products alone, over leaves that an earlier pass left.
     Products,
+    /// The leaves alone.
+    Leaves,
+    /// The digests alone, of slots that an earlier pass left.
+    Digests,
 }
 
 /// What the threads of a pass share.
@@ -58,23 +62,28 @@ struct Shared {
 }
 
 impl Run<'_> {
-    /// Fills all slots and gives their digests (none for [`Stages::Products`]).
+    /// Fills all slots and gives their digests (none where the stages leave them out).
     ///
     /// # Safety
     /// The memory behind `slots` and `scratch` is as large as the fields say and used by nobody else; the
-    /// plan is for this kernel and this `n`; for [`Stages::Products`] slots 0 and 1 were written before.
+    /// plan is for this kernel and this `n`; the slots that the stages read were written before.
     ///
     /// # Errors
     /// [`DeviceError::Cancelled`] and [`DeviceError::Sick`], as [`Crew::run`].
     pub(super) unsafe fn run(&self, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
         let pieces = self.plan.slot_bytes() / self.plan.hash_piece;
-        let hashed = if self.stages == Stages::All { self.pass.count as usize } else { 0 };
+        let hashes = matches!(self.stages, Stages::All | Stages::Digests);
+        let hashed = if hashes { self.pass.count as usize } else { 0 };
         let shared = Shared {
             parts_done: self.plan.row_blocks.iter().map(|_| AtomicUsize::new(0)).collect(),
             hashing: [0, 1].map(|_| Mutex::new(Pieces::new(pieces))),
             digests: Mutex::new(vec![Digest([0; 32]); hashed]),
         };
-        Crew::run(self.plan.threads, handle, |crew, thread| self.work(&shared, crew, thread, handle))?;
+        Crew::run(self.plan.threads, handle, |crew, thread| match self.stages {
+            Stages::All | Stages::Products => self.work(&shared, crew, thread, handle),
+            Stages::Leaves => self.leaves(crew),
+            Stages::Digests => self.digests(&shared, crew),
+        })?;
         Ok(shared.digests.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -109,6 +118,15 @@ impl Run<'_> {
             stream.set_word_pos((start % slot / 4) as u128);
             // SAFETY: the item's bytes, which lie in slots 0 and 1; each item is taken once.
             stream.fill_bytes(unsafe { std::slice::from_raw_parts_mut(self.slots.add(start), piece) });
+        }
+        Ok(())
+    }
+
+    /// Hashes all slots, one after the other.
+    fn digests(&self, shared: &Shared, crew: &Crew<'_>) -> Result<(), Stopped> {
+        for slot in 0..self.pass.count {
+            self.items(crew, 0, |_| Ok(()), shared, slot..slot + 1)?;
+            crew.meet()?;
         }
         Ok(())
     }
@@ -171,7 +189,7 @@ impl Run<'_> {
         to_hash: Range<u32>,
     ) -> Result<(), Stopped> {
         let pieces = self.plan.slot_bytes() / self.plan.hash_piece;
-        let hashes = if self.stages == Stages::All { to_hash.len() * pieces } else { 0 };
+        let hashes = if self.stages == Stages::Products { 0 } else { to_hash.len() * pieces };
         while let Some(item) = crew.take(tiles + hashes)? {
             match item.checked_sub(tiles) {
                 None => tile(item)?,

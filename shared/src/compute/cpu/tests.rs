@@ -8,7 +8,7 @@ const MEMORY_BYTES: u64 = 1 << 30;
 
 fn device(kernel: KernelKind, threads: usize) -> CpuDevice {
     let config = CpuConfig { devices: 1, memory_bytes: vec![MEMORY_BYTES], threads: vec![threads], kernel };
-    detect(&config, b"tests").unwrap().remove(0)
+    devices(&config, b"tests").unwrap().remove(0)
 }
 
 fn pass(n: u32, offset: u32, count: u32, seed: u8) -> Pass {
@@ -183,7 +183,7 @@ fn work_outside_the_rules_is_refused() {
 #[test]
 fn what_fits_is_what_can_be_filled() {
     let config = CpuConfig { devices: 1, memory_bytes: vec![8 << 20], threads: vec![2], ..CpuConfig::default() };
-    let mut device = detect(&config, b"").unwrap().remove(0);
+    let mut device = devices(&config, b"").unwrap().remove(0);
     let fit = device.slots_that_fit(256);
     assert!(fit > 32);
     device.fill(&pass(256, 0, fit, 1), &Handle::default()).unwrap();
@@ -197,7 +197,7 @@ fn what_fits_is_what_can_be_filled() {
 #[test]
 fn a_size_beyond_all_memory_is_busy_and_touches_nothing() {
     let config = CpuConfig { devices: 1, memory_bytes: vec![u64::MAX], ..CpuConfig::default() };
-    let mut device = detect(&config, b"").unwrap().remove(0);
+    let mut device = devices(&config, b"").unwrap().remove(0);
     let huge = pass(32_768, 0, 1 << 20, 1);
     assert!(matches!(device.fill(&huge, &Handle::default()), Err(DeviceError::Busy { .. })));
 }

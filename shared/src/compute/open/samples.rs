@@ -1,5 +1,6 @@
 //! Openings for the samples of an audit.
 
+use super::super::device::SlotRange;
 use super::{Device, DeviceError, Handle, RowRange, siblings_of};
 use crate::work::keys::{parents, pass_key, work_key};
 use crate::work::{
@@ -110,12 +111,15 @@ impl SamplePlan {
     /// When there is no such sample.
     pub fn open(&self, device: &mut dyn Device, index: usize) -> Result<SampleOpenings, DeviceError> {
         let PlannedSample { sample, parents, ranges } = &self.samples[index];
+        let range = |r: &RangeRequest| SlotRange { slot: r.slot, first_byte: r.first_byte, bytes: r.len };
+        let read = device.read_all(&ranges.iter().map(|(request, _)| range(request)).collect::<Vec<_>>())?;
+        let mut rest = &read[..];
         let mut openings = Vec::with_capacity(ranges.len());
-        for (request, siblings) in ranges {
-            let mut bytes = vec![0; request.len as usize];
-            device.read(request.slot, request.first_byte, &mut bytes)?;
-            let RangeRequest { slot, first_byte, .. } = *request;
-            openings.push(OpenedRange { slot, first_byte, bytes, siblings: siblings.clone() });
+        for (RangeRequest { slot, first_byte, len, .. }, siblings) in ranges {
+            let (bytes, after) = rest.split_at((*len as usize).min(rest.len()));
+            rest = after;
+            let (bytes, siblings) = (bytes.to_vec(), siblings.clone());
+            openings.push(OpenedRange { slot: *slot, first_byte: *first_byte, bytes, siblings });
         }
         Ok(SampleOpenings { sample: *sample, parents: *parents, openings })
     }

@@ -1,6 +1,6 @@
 //! Openings for the segments of a residency probe.
 
-use super::super::device::ProbeRound;
+use super::super::device::{ProbeRound, SlotRange};
 use super::{Device, DeviceError, Handle, RowRange, siblings_of};
 use crate::work::probe::{LINE_BYTES, position, round_key_after, start_state, state_bytes, step};
 use crate::work::segment::chunk_of;
@@ -75,7 +75,7 @@ impl SegmentPlan {
             return Err(DeviceError::Unsupported(format!("the probe has no segment {segment:?}")));
         }
         let n = probed.challenge.n();
-        let mut planned: Vec<Option<PlannedSegment>> = vec![None; segments.len()];
+        let mut planned: Vec<Option<(PlannedSegment, Walk)>> = vec![None; segments.len()];
         let mut by_round: Vec<usize> = (0..segments.len()).collect();
         by_round.sort_by_key(|&i| segments[i].round);
         for of_round in by_round.chunk_by(|&a, &b| segments[a].round == segments[b].round) {
@@ -84,13 +84,14 @@ impl SegmentPlan {
             let states = walk_again(device, probed, round, &key, handle)?;
             let tree = Tree::new(chaining_values(&states, CHUNK_BYTES));
             for &i in of_round {
-                handle.check()?;
                 let state = open_state(&states, &tree, &segments[i]);
-                let lines = lines_of(device, probed, &key, &segments[i], &states)?;
-                planned[i] = Some(PlannedSegment { segment: segments[i], state, lines });
+                let end = state_of(&states, &segments[i]);
+                let walk = Walk { state: start_state(&key, segments[i].walk), end };
+                planned[i] = Some((PlannedSegment { segment: segments[i], state, lines: Vec::new() }, walk));
             }
         }
-        let mut segments: Vec<_> = planned.into_iter().flatten().collect();
+        let (mut segments, walks): (Vec<_>, Vec<_>) = planned.into_iter().flatten().unzip();
+        add_lines(device, probed, &mut segments, walks, handle)?;
         add_siblings(device, probed, &mut segments, handle)?;
         Ok(Self { n, segments })
     }
@@ -116,7 +117,10 @@ impl SegmentPlan {
     /// When there is no such segment.
     pub fn open(&self, device: &mut dyn Device, index: usize) -> Result<SegmentOpenings, DeviceError> {
         let PlannedSegment { segment, state, lines } = &self.segments[index];
-        let lines = lines.iter().map(|line| open_line(device, self.n, line)).collect::<Result<_, _>>()?;
+        let ranges: Vec<_> = lines.iter().map(|line| row_range_of(self.n, line)).collect();
+        let rows = device.read_all(&ranges)?;
+        let rows = rows.chunks_exact(row_range_bytes(self.n) as usize);
+        let lines = lines.iter().zip(rows).map(|(line, row)| open_line(self.n, line, row)).collect();
         Ok(SegmentOpenings { round: segment.round, walk: segment.walk, state: state.clone(), lines })
     }
 }
@@ -166,30 +170,49 @@ fn open_state(states: &[u8], tree: &Tree, segment: &Segment) -> Opening {
     Opening { first_byte, bytes, siblings: tree.siblings((first_byte / CHUNK_BYTES) as usize) }
 }
 
-/// The lines that a walk reads, found by walking it on the host; it must end as it did on the device.
-fn lines_of(
+/// A walk on the host, and the state that it ended in on the device.
+#[derive(Debug, Clone)]
+struct Walk {
+    state: [u32; 16],
+    end: [u8; LINE_BYTES],
+}
+
+fn state_of(states: &[u8], segment: &Segment) -> [u8; LINE_BYTES] {
+    let mut state = [0; LINE_BYTES];
+    state.copy_from_slice(&states[segment.state_byte() as usize..][..LINE_BYTES]);
+    state
+}
+
+/// Fills in the lines that the walks read, found by walking them on the host, all of them step by step together; each
+/// must end as it did on the device.
+fn add_lines(
     device: &mut dyn Device,
     probed: &ProbedDevice<'_>,
-    key: &RoundKey,
-    segment: &Segment,
-    states: &[u8],
-) -> Result<Vec<PlannedLine>, DeviceError> {
+    segments: &mut [PlannedSegment],
+    mut walks: Vec<Walk>,
+    handle: &Handle,
+) -> Result<(), DeviceError> {
     let count = probed.slot_digests.len() as u32;
-    let mut state = start_state(key, segment.walk);
-    let mut lines = Vec::with_capacity(probed.probe.steps() as usize);
     for _ in 0..probed.probe.steps() {
-        let (slot, line) = position(&state, count, probed.challenge.n());
-        let mut bytes = [0; LINE_BYTES];
-        device.read(slot, line_byte(line), &mut bytes)?;
-        step(&mut state, &bytes);
-        lines.push(PlannedLine { slot, line, siblings: Vec::new() });
+        handle.check()?;
+        let at: Vec<_> = walks.iter().map(|walk| position(&walk.state, count, probed.challenge.n())).collect();
+        let range =
+            |&(slot, line): &(u32, u32)| SlotRange { slot, first_byte: line_byte(line), bytes: LINE_BYTES as u64 };
+        let read = device.read_all(&at.iter().map(range).collect::<Vec<_>>())?;
+        for (((walk, segment), (slot, line)), bytes) in
+            walks.iter_mut().zip(&mut *segments).zip(at).zip(read.as_chunks::<LINE_BYTES>().0)
+        {
+            step(&mut walk.state, bytes);
+            segment.lines.push(PlannedLine { slot, line, siblings: Vec::new() });
+        }
     }
-    let end = segment.state_byte() as usize;
-    if states[end..end + LINE_BYTES] != state_bytes(&state) {
-        let Segment { round, walk } = segment;
-        return Err(DeviceError::Sick(format!("walk {walk} of round {round} ends elsewhere than its lines lead")));
+    for (walk, segment) in walks.iter().zip(segments) {
+        if walk.end != state_bytes(&walk.state) {
+            let Segment { round, walk } = segment.segment;
+            return Err(DeviceError::Sick(format!("walk {walk} of round {round} ends elsewhere than its lines lead")));
+        }
     }
-    Ok(lines)
+    Ok(())
 }
 
 /// Fills in the siblings of all lines, slot by slot over all segments.
@@ -210,25 +233,28 @@ fn add_siblings(
     Ok(())
 }
 
-/// Reads the row range that holds a line, and opens the line's 1024 bytes in it. The siblings below the row range
-/// are hashed here, so that a slot's tree need not be held down to its chunks.
-fn open_line(device: &mut dyn Device, n: u32, line: &PlannedLine) -> Result<OpenedRange, DeviceError> {
-    let range_bytes = row_range_bytes(n);
+/// The row range that holds a line.
+fn row_range_of(n: u32, line: &PlannedLine) -> SlotRange {
+    let bytes = row_range_bytes(n);
+    SlotRange { slot: line.slot, first_byte: line_byte(line.line) / bytes * bytes, bytes }
+}
+
+/// Opens a line's 1024 bytes in the row range that holds it. The siblings below the row range are hashed here, so that a
+/// slot's tree need not be held down to its chunks.
+fn open_line(n: u32, line: &PlannedLine, row: &[u8]) -> OpenedRange {
     let first_byte = chunk_of(line_byte(line.line));
-    let range_start = first_byte / range_bytes * range_bytes;
-    let mut range = vec![0; range_bytes as usize];
-    device.read(line.slot, range_start, &mut range)?;
+    let range_start = row_range_of(n, line).first_byte;
     let start = (first_byte - range_start) as usize;
     let mut siblings = Vec::new();
-    if range_bytes > CHUNK_BYTES {
+    if row.len() as u64 > CHUNK_BYTES {
         let starts = (range_start..).step_by(CHUNK_BYTES as usize);
-        let chunks = range.chunks_exact(CHUNK_BYTES as usize).zip(starts);
+        let chunks = row.chunks_exact(CHUNK_BYTES as usize).zip(starts);
         let values = chunks.map(|(chunk, first)| chaining_value(chunk, first)).collect();
         siblings = Tree::new(values).siblings(start / CHUNK_BYTES as usize);
     }
     siblings.extend(&line.siblings);
-    let bytes = range[start..start + CHUNK_BYTES as usize].to_vec();
-    Ok(OpenedRange { slot: line.slot, first_byte, bytes, siblings })
+    let bytes = row[start..start + CHUNK_BYTES as usize].to_vec();
+    OpenedRange { slot: line.slot, first_byte, bytes, siblings }
 }
 
 fn line_byte(line: u32) -> u64 {

@@ -23,13 +23,16 @@ mod x86;
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use super::walk;
 
 /// Panels are packed for rows in groups of this many at least; every kernel's panel of Y divides it.
 pub(super) const ROW_GROUP: usize = 32;
 
 /// Which kernel multiplies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum KernelKind {
     /// The fastest that this processor has.
     #[default]

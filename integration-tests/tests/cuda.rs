@@ -1,0 +1,113 @@
+//! Real daemons whose miner has CUDA devices, over the stand-in for NVIDIA's driver.
+
+#![cfg(target_os = "linux")]
+
+use std::time::Instant;
+
+use assay_integration_tests::daemon::PATIENCE;
+use assay_integration_tests::miner::TestMiner;
+use assay_integration_tests::standin;
+use assay_integration_tests::validator::{Policy, Ruling, TestValidator};
+use assay_shared::verdict::{Mode, ReasonCode};
+use assay_shared::wire::v1;
+
+const MODES: [Mode; 3] = [Mode::Replay, Mode::ReplaySample, Mode::Audit];
+/// Nothing is kept outside the test's own folders.
+const FLAGS: [&str; 2] = ["--backend=cuda", "--cuda-poison"];
+
+/// A validator with one processor device, and a miner over the stand-in.
+async fn pair(policy: &Policy, flags: &[&str], settings: &[(&str, &str)]) -> (TestValidator, TestMiner, tempfile::TempDir) {
+    let validator = TestValidator::start(policy).await;
+    let cache = tempfile::tempdir().unwrap();
+    let cache_flag = format!("--cuda-cache={}", cache.path().display());
+    let flags: Vec<&str> = flags.iter().copied().chain([cache_flag.as_str()]).collect();
+    let miner = TestMiner::start_in(validator.address, 1, &flags, standin::environment(settings));
+    validator.wait_for_miner(miner.key, true).await;
+    (validator, miner, cache)
+}
+
+/// Challenges until one passes: a device that failed takes a moment to come back.
+async fn passes_again(validator: &TestValidator, miner: &TestMiner, devices: usize) -> Ruling {
+    let start = Instant::now();
+    loop {
+        assert!(start.elapsed() < PATIENCE, "no challenge passes on {devices} devices");
+        if let Ok(ruling) = validator.challenge(miner.key, Some(Mode::Audit)).await {
+            assert_ne!(ruling.verdict.outcome(), v1::Outcome::Fail, "{:?}", ruling.verdict.reasons);
+            if ruling.verdict.outcome() == v1::Outcome::Pass && ruling.verdict.devices.len() == devices {
+                return ruling;
+            }
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn uneven_gpus_pass_in_every_mode() {
+    let settings = [("DEVICES", "2"), ("MEMORY_MIB", "24,40"), ("CAPABILITY", "8.0,7.5"), ("NAME", "GPU zero,GPU one")];
+    let (validator, _miner, _cache) = pair(&Policy::default(), &FLAGS, &settings).await;
+    let miner = validator.miners().await.remove(0);
+    let key = assay_shared::work::PublicKey(miner.miner_key.clone().try_into().unwrap());
+    for mode in MODES {
+        let ruling = validator.challenge(key, Some(mode)).await.unwrap();
+        let devices = &ruling.expect_pass().verdict.devices;
+        let matrices: Vec<_> = devices.iter().map(|device| device.work.as_ref().unwrap().matrices).collect();
+        assert!(matrices.len() == 2 && matrices[0] < matrices[1], "shares follow memory: {matrices:?}");
+    }
+}
+
+/// Whatever multiplies, a validator that replays on its processor gets the same roots.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_family_passes_a_replay() {
+    for (kernel, capability) in [("dp4a", "9.0"), ("mma-sm75", "9.0"), ("mma-sm80", "9.0"), ("wgmma-sm90a", "9.0")] {
+        let kernel = format!("--kernel={kernel}");
+        let flags = [FLAGS[0], FLAGS[1], kernel.as_str()];
+        let policy = Policy { max_matrices: 5, iterations: 2, ..Policy::default() };
+        let (validator, miner, _cache) = pair(&policy, &flags, &[("DEVICES", "1"), ("CAPABILITY", capability)]).await;
+        validator.challenge(miner.key, Some(Mode::Replay)).await.unwrap().expect_pass();
+    }
+}
+
+/// A sticky error ends its worker, and the challenge without blame; the worker that comes after it works.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gpu_that_fails_in_a_challenge_is_sick_and_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let once = folder.path().join("once").display().to_string();
+    // Its self-test hashes six slots and two rounds; the challenge's digests follow.
+    let settings = [("FAULT", "assay_digest@1:11:sticky700"), ("ONCE", once.as_str())];
+    let (validator, mut miner, _cache) = pair(&Policy::default(), &FLAGS, &settings).await;
+    let ruling = validator.challenge(miner.key, Some(Mode::Replay)).await.unwrap();
+    ruling.expect(ReasonCode::DeviceSick);
+    miner.daemon.wait_for("CUDA_ERROR_ILLEGAL_ADDRESS");
+    passes_again(&validator, &miner, 2).await;
+}
+
+/// As the kernel does when the host is out of memory.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_killed_in_a_challenge_is_ours_and_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let once = folder.path().join("once").display().to_string();
+    let settings = [("FAULT", "assay_digest@0:11:exit"), ("ONCE", once.as_str())];
+    let (validator, miner, _cache) = pair(&Policy::default(), &FLAGS, &settings).await;
+    let ruling = validator.challenge(miner.key, Some(Mode::Replay)).await.unwrap();
+    ruling.expect(ReasonCode::MinerInternal);
+    passes_again(&validator, &miner, 2).await;
+}
+
+/// A GPU that gives other bits than the processor is never offered; the other one is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gpu_with_wrong_bits_is_left_out() {
+    let settings = [("FAULT", "cuMemcpyDtoHAsync_v2@0:1+:flip")];
+    let (validator, miner, _cache) = pair(&Policy::default(), &FLAGS, &settings).await;
+    let ruling = validator.challenge(miner.key, Some(Mode::Replay)).await.unwrap();
+    assert_eq!(ruling.expect_pass().verdict.devices.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_gpu_auto_takes_the_processor_and_says_why() {
+    let validator = TestValidator::start(&Policy::default()).await;
+    let environment = standin::environment(&[("DEVICES", "0")]);
+    let mut miner = TestMiner::start_in(validator.address, 1, &["--backend=auto"], environment);
+    miner.daemon.wait_for("cuda: the NVIDIA driver finds no GPU");
+    validator.wait_for_miner(miner.key, true).await;
+    validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+}

@@ -1,0 +1,120 @@
+// Twins of ptx.cuh: each PTX primitive as the PTX ISA describes it, with the checks that a GPU does not make.
+// They check the kernels against this reading of the ISA, not against silicon.
+#pragma once
+#include <cstdint>
+#include <cstring>
+
+#include "cuda.h"
+#include "int8.h"
+
+namespace emulation {
+
+// A warp's fragments, gathered: what the arithmetic needs from each lane.
+struct MmaSm80 {
+    std::int32_t* sums;        // 4
+    const std::uint32_t* left; // 4
+    const std::uint32_t* right;// 2
+};
+struct MmaSm75 {
+    std::int32_t* sums;        // 2
+    std::uint32_t left, right;
+};
+struct LoadMatrices {
+    std::uint32_t* result;     // 4
+    std::uint32_t address;
+};
+
+void mma_m16n8k32(void* const* lanes);
+void mma_m8n8k16(void* const* lanes);
+void load_matrices(void* const* lanes);
+
+void copy_issue(std::uint32_t to, const void* from);
+void copy_commit();
+void copy_wait(unsigned groups_left);
+
+/// Checks an access of this thread to shared memory and notes it; a race ends the launch.
+void note_read(std::uint32_t address, unsigned bytes);
+void note_write(std::uint32_t address, unsigned bytes);
+
+inline void check_global(const void* pointer, unsigned alignment) {
+    if (reinterpret_cast<std::uintptr_t>(pointer) % alignment != 0)
+        block().fail(Code::misaligned, "global address %p, not a multiple of %u", pointer, alignment);
+}
+
+}  // namespace emulation
+
+#define ASSAY_SHARED(type, name, count) \
+    static char name##_key;             \
+    type* const name =                  \
+        reinterpret_cast<type*>(::emulation::block().static_shared(&name##_key, sizeof(type) * (count), 16))
+#define ASSAY_DYNAMIC_SHARED(name) std::uint8_t* const name = ::emulation::block().dynamic_shared()
+
+namespace ptx {
+
+inline std::uint32_t shared_address(const void* pointer) { return emulation::block().address_of(pointer); }
+
+template <class T>
+T load_shared(const T* pointer) {
+    const std::uint32_t address = emulation::block().address_of(pointer);
+    T value;
+    std::memcpy(&value, emulation::block().shared(address, sizeof(T), sizeof(T)), sizeof(T));
+    emulation::note_read(address, sizeof(T));
+    return value;
+}
+
+template <class T>
+void store_shared(T* pointer, T value) {
+    const std::uint32_t address = emulation::block().address_of(pointer);
+    std::uint8_t* where = emulation::block().shared(address, sizeof(T), sizeof(T));
+    emulation::note_write(address, sizeof(T));
+    std::memcpy(where, &value, sizeof(T));
+}
+
+inline uint4 load_global_16(const void* pointer) {
+    emulation::check_global(pointer, 16);
+    uint4 value;
+    std::memcpy(&value, pointer, sizeof value);
+    return value;
+}
+
+inline uint4 load_line_16(const void* pointer) { return load_global_16(pointer); }
+
+inline void store_global_16(void* pointer, uint4 value) {
+    emulation::check_global(pointer, 16);
+    std::memcpy(pointer, &value, sizeof value);
+}
+
+inline void publish(std::uint32_t* where, std::uint32_t value) {
+    emulation::check_global(where, 4);
+    emulation::block().unfenced().push_back({emulation::block().thread(), where, value});
+}
+
+inline std::uint32_t load_published(const std::uint32_t* where) { return __atomic_load_n(where, __ATOMIC_RELAXED); }
+
+inline std::int32_t dot4(std::uint32_t left, std::uint32_t right, std::int32_t sum) {
+    return sum + emulation::dot_of_bytes(left, right);
+}
+
+inline void mma_m16n8k32(std::int32_t (&sums)[4], const std::uint32_t (&left)[4], const std::uint32_t (&right)[2]) {
+    emulation::MmaSm80 mine{sums, left, right};
+    emulation::block().collective(emulation::mma_m16n8k32, &mine);
+}
+
+inline void mma_m8n8k16(std::int32_t (&sums)[2], std::uint32_t left, std::uint32_t right) {
+    emulation::MmaSm75 mine{sums, left, right};
+    emulation::block().collective(emulation::mma_m8n8k16, &mine);
+}
+
+inline void load_matrices(std::uint32_t (&result)[4], std::uint32_t address) {
+    emulation::LoadMatrices mine{result, address};
+    emulation::block().collective(emulation::load_matrices, &mine);
+}
+
+inline void copy_async_16(std::uint32_t to, const void* from) { emulation::copy_issue(to, from); }
+inline void copy_commit() { emulation::copy_commit(); }
+template <int groups_left>
+void copy_wait() {
+    emulation::copy_wait(groups_left);
+}
+
+}  // namespace ptx

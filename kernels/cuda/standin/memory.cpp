@@ -1,0 +1,74 @@
+#include "memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace standin {
+
+namespace {
+
+constexpr std::size_t guard_bytes = 4096;
+constexpr std::uint64_t page_bytes = 2 << 20;   // of the device
+constexpr std::size_t alignment = 256;
+constexpr int fresh = 0xDB;
+
+std::uint64_t paged(std::uint64_t bytes) { return (bytes + page_bytes - 1) / page_bytes * page_bytes; }
+
+}  // namespace
+
+std::uint64_t Memory::used_bytes() const {
+    std::uint64_t used = tenant_bytes_;
+    for (const auto& [address, allocation] : allocations_) used += paged(allocation.bytes);
+    return std::min(used, total_bytes_);
+}
+
+std::uint64_t Memory::allocate(std::size_t bytes) {
+    std::lock_guard lock(mutex_);
+    if (bytes == 0 || paged(bytes) > total_bytes_ - used_bytes()) return 0;
+    const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+    const std::size_t inner = (rounded + guard_bytes - 1) / guard_bytes * guard_bytes;
+    const std::size_t mapped_bytes = inner + 2 * guard_bytes;
+    void* mapped = mmap(nullptr, mapped_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED) return 0;
+    auto* first = static_cast<std::uint8_t*>(mapped) + guard_bytes;
+    if (mprotect(first, inner, PROT_READ | PROT_WRITE) != 0) return 0;
+    // Against the guard behind: running over the end is the likelier mistake.
+    auto* start = first + inner - rounded;
+    std::memset(start, fresh, rounded);
+    const auto address = reinterpret_cast<std::uint64_t>(start);
+    allocations_[address] = {bytes, mapped_bytes, mapped};
+    return address;
+}
+
+bool Memory::free(std::uint64_t address) {
+    std::lock_guard lock(mutex_);
+    const auto found = allocations_.find(address);
+    if (found == allocations_.end()) return false;
+    // The addresses stay taken, so that nothing else comes to lie where a late reader looks.
+    madvise(found->second.mapped, found->second.mapped_bytes, MADV_DONTNEED);
+    mprotect(found->second.mapped, found->second.mapped_bytes, PROT_NONE);
+    allocations_.erase(found);
+    return true;
+}
+
+bool Memory::holds(std::uint64_t address, std::size_t bytes) {
+    std::lock_guard lock(mutex_);
+    auto after = allocations_.upper_bound(address);
+    if (after == allocations_.begin()) return false;
+    const auto& [start, allocation] = *std::prev(after);
+    return address - start <= allocation.bytes && bytes <= allocation.bytes - (address - start);
+}
+
+void Memory::take_away(std::uint64_t bytes) {
+    std::lock_guard lock(mutex_);
+    tenant_bytes_ = std::min(tenant_bytes_ + bytes, total_bytes_);
+}
+
+std::uint64_t Memory::free_bytes() {
+    std::lock_guard lock(mutex_);
+    return total_bytes_ - used_bytes();
+}
+
+}  // namespace standin

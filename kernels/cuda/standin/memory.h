@@ -1,0 +1,43 @@
+// Device memory: the host's, between pages that nobody may touch.
+//
+// What lies behind an allocation cannot be read or written, nor what was given back: whoever does ends with the
+// process, at the kernel that did it. New memory holds a pattern, so that reading it unwritten changes bits.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+namespace standin {
+
+class Memory {
+public:
+    explicit Memory(std::uint64_t total_bytes) : total_bytes_(total_bytes) {}
+
+    /// 0 when there is not so much.
+    std::uint64_t allocate(std::size_t bytes);
+    /// False when nothing was allocated there.
+    bool free(std::uint64_t address);
+    /// Whether the range lies within one allocation.
+    bool holds(std::uint64_t address, std::size_t bytes);
+    /// Another process takes some.
+    void take_away(std::uint64_t bytes);
+
+    std::uint64_t free_bytes();
+    std::uint64_t total_bytes() const { return total_bytes_; }
+
+private:
+    struct Allocation {
+        std::size_t bytes;
+        std::size_t mapped_bytes;
+        void* mapped;
+    };
+    std::uint64_t used_bytes() const;
+
+    const std::uint64_t total_bytes_;
+    std::uint64_t tenant_bytes_ = 0;
+    std::map<std::uint64_t, Allocation> allocations_;
+    std::mutex mutex_;
+};
+
+}  // namespace standin

@@ -1,0 +1,52 @@
+#include "module.h"
+
+#include <regex>
+
+namespace standin {
+
+namespace {
+
+constexpr unsigned invalid_ptx = 218, unsupported_version = 222, no_binary = 209;
+
+/// Bytes of each parameter of an entry, in order, from its declaration.
+std::vector<std::size_t> parameters(const std::string& declaration) {
+    std::vector<std::size_t> sizes;
+    static const std::regex parameter(R"(\.param\s+(?:\.align\s+\d+\s+)?\.([bsuf])(\d+)\s+[\w$]+(?:\[(\d+)\])?)");
+    for (std::sregex_iterator found(declaration.begin(), declaration.end(), parameter), end; found != end; ++found) {
+        const std::size_t bytes = std::stoul((*found)[2]) / 8;
+        sizes.push_back((*found)[3].matched ? bytes * std::stoul((*found)[3]) : bytes);
+    }
+    return sizes;
+}
+
+}  // namespace
+
+unsigned Module::load(Device& device, const char* ptx, std::unique_ptr<Module>& module) {
+    const std::string text = ptx;
+    static const std::regex version(R"(\.version\s+(\d+)\.(\d+))"), target(R"(\.target\s+sm_(\d+)(a?))");
+    std::smatch found;
+    if (!std::regex_search(text, found, version)) return invalid_ptx;
+    // PTX 8.0 came with CUDA 12.0, and each later minor version with one of CUDA's.
+    const int newest = 80 + (Settings::get().driver_version - 12000) / 10;
+    if (std::stoi(found[1]) * 10 + std::stoi(found[2]) > newest) return unsupported_version;
+    if (!std::regex_search(text, found, target)) return invalid_ptx;
+    const unsigned needed = unsigned(std::stoul(found[1]));
+    const bool exact = found[2].length() > 0;
+    if (exact ? needed != device.capability : needed > device.capability) return no_binary;
+    module = std::make_unique<Module>();
+    module->device_ = &device;
+    module->ptx_ = text;
+    return 0;
+}
+
+Function* Module::find(const char* name) {
+    const auto start = ptx_.find(".entry " + std::string(name) + "(");
+    if (start == std::string::npos) return nullptr;
+    const auto* kernel = emulation::find(name);
+    if (!kernel) return nullptr;
+    const std::string declaration = ptx_.substr(start, ptx_.find(')', start) - start);
+    functions_.push_back(std::make_unique<Function>(Function{kernel, parameters(declaration), 48 << 10, device_}));
+    return functions_.back().get();
+}
+
+}  // namespace standin

@@ -1,0 +1,138 @@
+//! Products and passes over the matrix size, as an SVG chart: one panel for each device.
+
+use anyhow::anyhow;
+use assay_shared::compute::measure::Stage;
+use plotters::prelude::*;
+
+use super::report::{DeviceReport, Report, name};
+
+/// A panel's size in pixels.
+const PANEL: (u32, u32) = (900, 480);
+/// Colours of the lines, told apart by the colour-blind too (Okabe and Ito).
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(90, 90, 90),
+];
+
+/// One line of a chart.
+struct Line {
+    name: String,
+    /// n, and TOPS.
+    points: Vec<(f64, f64)>,
+}
+
+/// Draws the chart.
+///
+/// # Errors
+/// Nothing was measured that a chart can show, or the drawing's own.
+pub fn draw(report: &Report) -> anyhow::Result<String> {
+    let devices: Vec<_> = report.devices.iter().map(|d| (d, lines(d))).filter(|(_, l)| !l.is_empty()).collect();
+    if devices.is_empty() {
+        return Err(anyhow!("no product was measured: there is nothing to draw"));
+    }
+    let mut text = String::new();
+    {
+        // CAST: a host has at most 64 devices.
+        let size = (PANEL.0, PANEL.1 * devices.len() as u32);
+        let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
+        root.fill(&WHITE).map_err(failed)?;
+        for (area, (device, lines)) in root.split_evenly((devices.len(), 1)).iter().zip(&devices) {
+            panel(area, device, lines).map_err(failed)?;
+        }
+        root.present().map_err(failed)?;
+    }
+    Ok(text)
+}
+
+fn failed(error: impl std::fmt::Display) -> anyhow::Error {
+    anyhow!("the chart: {error}")
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
+
+fn panel<'a>(area: &Area<'a>, device: &DeviceReport, lines: &[Line]) -> Drawn<'a> {
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let limit = device.limits.operations_per_s.map(|rate| rate / 1e12);
+    let top = points().map(|p| p.1).chain(limit).fold(0.0, f64::max) * 1.1;
+    let (first, last) = points().fold((f64::MAX, 0.0_f64), |(a, b), p| (a.min(p.0), b.max(p.0)));
+    let mut chart = ChartBuilder::on(area)
+        .caption(format!("{}: TOPS of INT8 products", device.name), ("sans-serif", 20))
+        .margin(12)
+        .x_label_area_size(40)
+        .y_label_area_size(70)
+        .build_cartesian_2d((first * 0.9..last * 1.1).log_scale().base(2.0), 0.0..top)?;
+    let sizes: Vec<f64> =
+        lines.iter().map(|l| &l.points).max_by_key(|p| p.len()).into_iter().flatten().map(|p| p.0).collect();
+    chart
+        .configure_mesh()
+        .x_desc("n")
+        .y_desc("TOPS")
+        .x_labels(sizes.len())
+        .x_label_formatter(&|n| format!("{n:.0}"))
+        .light_line_style(TRANSPARENT)
+        .draw()?;
+    if let Some(limit) = limit {
+        let dashed = DashedLineSeries::new([(first * 0.9, limit), (last * 1.1, limit)], 6, 4, BLACK.stroke_width(1));
+        chart.draw_series(dashed)?.label("limit").legend(|(x, y)| PathElement::new([(x, y), (x + 18, y)], BLACK));
+    }
+    for (line, colour) in lines.iter().zip(COLOURS.iter().cycle()) {
+        let style = colour.stroke_width(2);
+        chart
+            .draw_series(LineSeries::new(line.points.iter().copied(), style).point_size(3))?
+            .label(&line.name)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::LowerRight)
+        .background_style(WHITE.mix(0.85))
+        .border_style(BLACK.mix(0.3))
+        .draw()
+}
+
+/// The lines of a device: product and pass of each kernel, and the peer.
+fn lines(device: &DeviceReport) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    for figure in device.figures.iter().filter(|f| f.stage.counts_operations()) {
+        let Some(n) = figure.n else { continue };
+        let name = match (&figure.kernel, figure.stage) {
+            (_, Stage::Peer) => device.peer.clone().unwrap_or_else(|| name(Stage::Peer).to_owned()),
+            (kernel, stage) => format!("{} {}", name(stage), kernel.as_deref().unwrap_or_default()),
+        };
+        let point = (f64::from(n), figure.rate_per_s / 1e12);
+        match lines.iter_mut().find(|line| line.name == name) {
+            Some(line) => line.points.push(point),
+            None => lines.push(Line { name, points: vec![point] }),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::bench::report::tests::example;
+
+    #[test]
+    fn a_chart_names_the_device_its_lines_and_the_sizes() {
+        let svg = draw(&example()).unwrap();
+        for part in ["<svg", "A card", "product wgmma-sm90a", "pass wgmma-sm90a", "a library", "limit", "1024", "2048"]
+        {
+            assert!(svg.contains(part), "{part} in\n{svg}");
+        }
+        assert_eq!(svg.matches("<svg").count(), 1);
+    }
+
+    #[test]
+    fn nothing_measured_is_no_chart() {
+        let mut report = example();
+        report.devices[0].figures.retain(|f| !f.stage.counts_operations());
+        assert!(draw(&report).unwrap_err().to_string().contains("nothing to draw"));
+    }
+}

@@ -1,0 +1,204 @@
+//! What was measured, as tables and as JSON.
+
+use assay_shared::compute::device::DeviceInfo;
+use assay_shared::compute::measure::{Limits, Stage};
+use assay_shared::program::render::{Screen, table, units};
+use assay_shared::work::DeviceId;
+use serde::Serialize;
+
+use super::measure::{Figure, Measurements};
+
+/// All devices.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// The program and its version.
+    pub program: String,
+    /// The devices, in the order measured.
+    pub devices: Vec<DeviceReport>,
+}
+
+/// One device.
+#[derive(Debug, Serialize)]
+pub struct DeviceReport {
+    /// The device.
+    pub device_id: DeviceId,
+    /// The model.
+    pub name: String,
+    /// The backend's name.
+    pub backend: String,
+    /// Its limits.
+    pub limits: Limits,
+    /// The vendor library measured beside.
+    pub peer: Option<String>,
+    /// Why there is none.
+    pub no_peer: Option<String>,
+    /// What was measured.
+    pub figures: Vec<Figure>,
+    /// What was left out, and why.
+    pub left_out: Vec<String>,
+}
+
+impl DeviceReport {
+    /// The report of a device.
+    pub fn new(info: &DeviceInfo, measured: Measurements) -> Self {
+        let Measurements { limits, peer, figures, left_out } = measured;
+        let (peer, no_peer) = match peer {
+            Ok(peer) => (Some(peer), None),
+            Err(why) => (None, Some(why)),
+        };
+        let (name, backend) = (info.name.clone(), info.backend.to_owned());
+        Self { device_id: info.id, name, backend, limits, peer, no_peer, figures, left_out }
+    }
+}
+
+impl Report {
+    /// The report of some devices.
+    pub fn new(devices: Vec<DeviceReport>) -> Self {
+        Self { program: concat!("assay-miner ", env!("CARGO_PKG_VERSION")).to_owned(), devices }
+    }
+
+    /// The report as a person reads it.
+    pub fn text(&self, screen: &Screen) -> String {
+        self.devices.iter().map(|device| device_text(device, screen)).collect::<Vec<_>>().join("\n\n")
+    }
+}
+
+fn device_text(device: &DeviceReport, screen: &Screen) -> String {
+    let mut lines = vec![format!("{} ({}, {})", device.name, device.backend, device.device_id)];
+    let limits = &device.limits;
+    let compute = limits.operations_per_s.map(|rate| format!("{} TOPS", tera(rate)));
+    let memory = limits.bytes_per_s.map(|rate| format!("{} GB/s", giga(rate)));
+    let known: Vec<String> = [compute, memory].into_iter().flatten().collect();
+    lines.push(format!("limits: {}", if known.is_empty() { "unknown".into() } else { known.join(", ") }));
+    lines.push(format!("  ({})", limits.source));
+    match (&device.peer, &device.no_peer) {
+        (Some(peer), _) => lines.push(format!("peer: {peer}")),
+        (None, Some(why)) => lines.push(format!("peer: none: {why}")),
+        (None, None) => {}
+    }
+    lines.extend([products(device, screen), bytes(device, screen)]);
+    lines.extend(device.left_out.iter().map(|why| format!("left out: {why}")));
+    lines.join("\n")
+}
+
+/// Products and passes, one line for each size and kernel.
+fn products(device: &DeviceReport, screen: &Screen) -> String {
+    let header = ["n", "kernel", "product TOPS", "of limit", "/ peer", "pass TOPS", "of limit", "pass / product"];
+    let mut table = table::new(screen, &header);
+    for product in device.figures.iter().filter(|f| matches!(f.stage, Stage::Product | Stage::Peer)) {
+        let is_pass = |f: &&Figure| f.stage == Stage::Pass && (f.n, &f.kernel) == (product.n, &product.kernel);
+        let pass = device.figures.iter().find(is_pass);
+        table.add_row([
+            table::figure(product.n.map_or(String::new(), |n| n.to_string())),
+            product.kernel.as_deref().unwrap_or("peer").into(),
+            table::figure(tera(product.rate_per_s)),
+            table::figure(percent(product.share_of_limit)),
+            table::figure(ratio(product.ratio_to_peer)),
+            table::figure(pass.map_or(String::new(), |pass| tera(pass.rate_per_s))),
+            table::figure(percent(pass.and_then(|pass| pass.share_of_limit))),
+            table::figure(ratio(pass.map(|pass| pass.rate_per_s / product.rate_per_s))),
+        ]);
+    }
+    table::text(&table)
+}
+
+/// Stages that move bytes, one line for each.
+fn bytes(device: &DeviceReport, screen: &Screen) -> String {
+    let mut table = table::new(screen, &["stage", "n", "GB/s", "of limit"]);
+    for figure in device.figures.iter().filter(|f| !f.stage.counts_operations()) {
+        table.add_row([
+            name(figure.stage).into(),
+            table::figure(figure.n.map_or(String::new(), |n| n.to_string())),
+            table::figure(giga(figure.rate_per_s)),
+            table::figure(percent(figure.share_of_limit)),
+        ]);
+    }
+    table::text(&table)
+}
+
+/// A stage as a person reads it.
+pub fn name(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Product => "product",
+        Stage::Pass => "pass",
+        Stage::Leaves => "leaves (ChaCha8)",
+        Stage::Digests => "digests (BLAKE3)",
+        Stage::Probe => "probe (random lines)",
+        Stage::HostToDevice => "host to device",
+        Stage::DeviceToHost => "device to host",
+        Stage::DeviceCopy => "copy on the device",
+        Stage::Peer => "peer",
+    }
+}
+
+fn tera(rate: f64) -> String {
+    units::figures(rate / 1e12)
+}
+
+fn giga(rate: f64) -> String {
+    units::figures(rate / 1e9)
+}
+
+fn percent(share: Option<f64>) -> String {
+    share.map_or_else(String::new, |share| format!("{:.1} %", 100.0 * share))
+}
+
+fn ratio(ratio: Option<f64>) -> String {
+    ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"))
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// A report with a kernel, a peer, a probe and something left out.
+    pub fn example() -> Report {
+        let figure = |stage: Stage, n, kernel: Option<&str>, rate_per_s| Figure {
+            stage,
+            n,
+            kernel: kernel.map(str::to_owned),
+            rate_per_s,
+            samples_per_s: vec![rate_per_s],
+            share_of_limit: Some(0.625),
+            ratio_to_peer: kernel.map(|_| 1.25),
+        };
+        let figures = [1024, 2048].into_iter().flat_map(|n| {
+            let scale = f64::from(n) / 2048.0;
+            [
+                figure(Stage::Product, Some(n), Some("wgmma-sm90a"), 1.25e15 * scale),
+                figure(Stage::Pass, Some(n), Some("wgmma-sm90a"), 1e15 * scale),
+                figure(Stage::Peer, Some(n), None, 1e15 * scale),
+                figure(Stage::Probe, Some(n), None, 2.5e12),
+            ]
+        });
+        let device = DeviceReport {
+            device_id: DeviceId([0xab; 16]),
+            name: "A card".into(),
+            backend: "cuda".into(),
+            limits: Limits { operations_per_s: Some(2e15), bytes_per_s: None, source: "said".into() },
+            peer: Some("a library".into()),
+            no_peer: None,
+            figures: figures.collect(),
+            left_out: vec!["n = 4096: too large".into()],
+        };
+        Report::new(vec![device])
+    }
+
+    #[test]
+    fn the_table_has_every_figure_with_its_shares() {
+        let text = example().text(&Screen::FILE);
+        for part in ["A card (cuda, abab", "limits: 2000 TOPS", "wgmma-sm90a", "1250", "62.5 %", "1.25", "0.80", "2500"]
+        {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
+        assert!(text.contains("left out: n = 4096: too large"), "{text}");
+    }
+
+    #[test]
+    fn json_has_rates_in_units_of_one() {
+        let json = serde_json::to_value(example()).unwrap();
+        let product = &json["devices"][0]["figures"][4];
+        assert_eq!((product["stage"].as_str(), product["rate_per_s"].as_f64()), (Some("product"), Some(1.25e15)));
+        assert_eq!(json["devices"][0]["device_id"], "ab".repeat(16));
+    }
+}
