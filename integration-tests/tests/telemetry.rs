@@ -3,6 +3,7 @@
 
 use assay_integration_tests::daemon::{PATIENCE, run, run_in};
 use assay_integration_tests::miner::{TestMiner, device_ids};
+use assay_integration_tests::standin;
 use assay_integration_tests::standin_nvml::{Build, StandinNvml, uuid};
 use assay_integration_tests::validator::{Policy, Ruling, TestValidator};
 use assay_shared::identity::Identity;
@@ -10,6 +11,7 @@ use assay_shared::verdict::Mode;
 use assay_shared::wire::v1;
 use assay_shared::work::DeviceId;
 use serde_json::Value;
+use std::ffi::OsString;
 use std::path::Path;
 use std::time::Instant;
 
@@ -261,4 +263,30 @@ fn the_list_of_devices_shows_their_hardware() {
     assert!(!devices(&key_file, &lying, &[]).contains('\u{1b}'));
     let silent = devices(&key_file, &library.with("HANG", "nvmlInit_v2"), &[]);
     assert!(silent.contains("gives no answer within 5s"), "{silent}");
+}
+
+/// Two stand-ins, which are of two machines: the driver's devices have other memory, and its CUDA is an older one.
+#[test]
+fn the_list_of_devices_tells_where_the_two_libraries_disagree() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = format!("--key-file={}", folder.path().join("miner.key").display());
+    let cache = format!("--cuda-cache={}", folder.path().display());
+    let flags = ["devices", "--json", "--backend=cuda", &key, &cache];
+    let driver = standin::environment(&[("DEVICES", "2")]);
+    let rows = |environment: &[(String, OsString)], more: &[&str]| -> (Value, String) {
+        let output = run_in("assay-miner", flags.iter().chain(more), environment);
+        assert!(output.status.success(), "{output:?}");
+        (serde_json::from_slice(&output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let id = |row: &Value| -> DeviceId { row["device_id"].as_str().unwrap().parse().unwrap() };
+    let (alone, _) = rows(&driver, &["--telemetry=off"]);
+    assert_eq!(alone[0]["disagreements"], serde_json::json!([]));
+
+    let library = StandinNvml::new(Build::Whole, &[id(&alone[0]), STRANGER]);
+    let (both, log) = rows(&library.environment_with(&driver), &[]);
+    let about = |row: &Value| row["disagreements"][0].as_str().unwrap().to_owned();
+    assert!(about(&both[0]).contains("144384 MiB to NVML"), "{both}");
+    assert!(about(&both[1]).contains("NVML has not"), "{both}");
+    assert!(log.contains(&format!("NVML has {}", uuid("GPU", STRANGER))), "{log}");
+    assert!(log.contains("12.0 by itself and 13.0 by NVML"), "{log}");
 }
