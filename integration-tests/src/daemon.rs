@@ -33,17 +33,17 @@ pub fn program(name: &str) -> PathBuf {
 /// # Panics
 /// When it cannot be started.
 pub fn run(name: &str, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
-    run_in(&[], name, arguments)
+    run_in(name, arguments, &[])
 }
 
-/// Runs a program to its end, with this in its environment.
+/// The same, with variables of the environment.
 ///
 /// # Panics
 /// When it cannot be started.
 pub fn run_in(
-    environment: &[(String, OsString)],
     name: &str,
     arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    environment: &[(String, OsString)],
 ) -> Output {
     let mut command = command(name);
     command.args(arguments).envs(environment.iter().map(|(key, value)| (key, value)));

@@ -30,24 +30,33 @@ impl TestMiner {
     /// When it cannot be started.
     #[must_use]
     pub fn start(validator: SocketAddr, devices: u32, flags: &[&str]) -> Self {
-        Self::start_with(validator, devices, flags, |_| Vec::new())
+        Self::start_in(validator, devices, flags, Vec::new())
     }
 
-    /// Starts one with something in its environment, made for the ids of its devices.
+    /// The same, with variables of the environment.
     ///
     /// # Panics
     /// When it cannot be started.
     #[must_use]
-    pub fn start_in(
+    pub fn start_in(validator: SocketAddr, devices: u32, flags: &[&str], environment: Vec<(String, OsString)>) -> Self {
+        Self::launch(validator, devices, flags, |_| environment)
+    }
+
+    /// The same, with variables of the environment that are made for the ids of its devices.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn start_for(
         validator: SocketAddr,
         devices: u32,
         flags: &[&str],
         environment: impl FnOnce(&[DeviceId]) -> Vec<(String, OsString)>,
     ) -> Self {
-        Self::start_with(validator, devices, flags, |key_file| environment(&device_ids(key_file, devices)))
+        Self::launch(validator, devices, flags, |key_file| environment(&device_ids(key_file, devices)))
     }
 
-    fn start_with(
+    fn launch(
         validator: SocketAddr,
         devices: u32,
         flags: &[&str],
@@ -85,7 +94,7 @@ impl TestMiner {
     }
 }
 
-/// The ids that the devices of a miner with this key have.
+/// The ids that the processor devices of a miner with this key have.
 ///
 /// # Panics
 /// When the miner does not list them.

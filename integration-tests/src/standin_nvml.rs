@@ -68,6 +68,24 @@ impl StandinNvml {
     }
 }
 
+impl StandinNvml {
+    /// The same beside what another library needs, which may have a folder of its own.
+    #[must_use]
+    pub fn environment_with(&self, other: &[(String, OsString)]) -> Vec<(String, OsString)> {
+        let mut all = self.environment();
+        for (name, value) in other {
+            match all.iter_mut().find(|(known, _)| known == name) {
+                Some((_, known)) => {
+                    known.push(":");
+                    known.push(value);
+                }
+                None => all.push((name.clone(), value.clone())),
+            }
+        }
+        all
+    }
+}
+
 /// A device's id as the library writes it.
 #[must_use]
 pub fn uuid(prefix: &str, id: DeviceId) -> String {

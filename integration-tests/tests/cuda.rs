@@ -25,7 +25,7 @@ async fn pair(
     let cache = tempfile::tempdir().unwrap();
     let cache_flag = format!("--cuda-cache={}", cache.path().display());
     let flags: Vec<&str> = flags.iter().copied().chain([cache_flag.as_str()]).collect();
-    let miner = TestMiner::start_in(validator.address, 1, &flags, |_| standin::environment(settings));
+    let miner = TestMiner::start_in(validator.address, 1, &flags, standin::environment(settings));
     validator.wait_for_miner(miner.key, true).await;
     (validator, miner, cache)
 }
@@ -110,7 +110,7 @@ async fn a_gpu_with_wrong_bits_is_left_out() {
 async fn without_a_gpu_auto_takes_the_processor_and_says_why() {
     let validator = TestValidator::start(&Policy::default()).await;
     let environment = standin::environment(&[("DEVICES", "0")]);
-    let mut miner = TestMiner::start_in(validator.address, 1, &["--backend=auto"], |_| environment);
+    let mut miner = TestMiner::start_in(validator.address, 1, &["--backend=auto"], environment);
     miner.daemon.wait_for("cuda: the NVIDIA driver finds no GPU");
     validator.wait_for_miner(miner.key, true).await;
     validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();

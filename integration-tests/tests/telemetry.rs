@@ -3,6 +3,7 @@
 
 use assay_integration_tests::daemon::{PATIENCE, run, run_in};
 use assay_integration_tests::miner::{TestMiner, device_ids};
+use assay_integration_tests::standin;
 use assay_integration_tests::standin_nvml::{Build, StandinNvml, uuid};
 use assay_integration_tests::validator::{Policy, Ruling, TestValidator};
 use assay_shared::identity::Identity;
@@ -10,6 +11,7 @@ use assay_shared::verdict::Mode;
 use assay_shared::wire::v1;
 use assay_shared::work::DeviceId;
 use serde_json::Value;
+use std::ffi::OsString;
 use std::path::Path;
 use std::time::Instant;
 
@@ -28,7 +30,7 @@ async fn pair_with(
 ) -> (TestValidator, TestMiner) {
     let policy = Policy { iterations: 40, flags: flags.to_vec(), ..Policy::default() };
     let validator = TestValidator::start(&policy).await;
-    let miner = TestMiner::start_in(validator.address, devices, &[], |ids| library(ids).environment());
+    let miner = TestMiner::start_for(validator.address, devices, &[], |ids| library(ids).environment());
     validator.wait_for_miner(miner.key, true).await;
     (validator, miner)
 }
@@ -213,7 +215,7 @@ async fn no_library_and_none_wanted() {
             [] => Vec::new(),
             _ => StandinNvml::new(Build::Whole, ids).environment(),
         };
-        let miner = TestMiner::start_in(validator.address, 1, flags, library);
+        let miner = TestMiner::start_for(validator.address, 1, flags, library);
         validator.wait_for_miner(miner.key, true).await;
         assert_eq!(challenge(&validator, &miner).await.verdict.devices[0].claimed_telemetry, None);
         assert_eq!(hardware(&validator).await, [None]);
@@ -229,7 +231,7 @@ async fn no_library_and_none_wanted() {
 fn devices(key_file: &Path, library: &StandinNvml, flags: &[&str]) -> String {
     let key_file = format!("--key-file={}", key_file.display());
     let common = ["devices", "--backend=cpu", "--cpu-memory=8MiB", "--cpu-threads=1", &key_file];
-    let output = run_in(&library.environment(), "assay-miner", common.iter().chain(flags));
+    let output = run_in("assay-miner", common.iter().chain(flags), &library.environment());
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
@@ -261,4 +263,30 @@ fn the_list_of_devices_shows_their_hardware() {
     assert!(!devices(&key_file, &lying, &[]).contains('\u{1b}'));
     let silent = devices(&key_file, &library.with("HANG", "nvmlInit_v2"), &[]);
     assert!(silent.contains("gives no answer within 5s"), "{silent}");
+}
+
+/// Two stand-ins, which are of two machines: the driver's devices have other memory, and its CUDA is an older one.
+#[test]
+fn the_list_of_devices_tells_where_the_two_libraries_disagree() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = format!("--key-file={}", folder.path().join("miner.key").display());
+    let cache = format!("--cuda-cache={}", folder.path().display());
+    let flags = ["devices", "--json", "--backend=cuda", &key, &cache];
+    let driver = standin::environment(&[("DEVICES", "2")]);
+    let rows = |environment: &[(String, OsString)], more: &[&str]| -> (Value, String) {
+        let output = run_in("assay-miner", flags.iter().chain(more), environment);
+        assert!(output.status.success(), "{output:?}");
+        (serde_json::from_slice(&output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let id = |row: &Value| -> DeviceId { row["device_id"].as_str().unwrap().parse().unwrap() };
+    let (alone, _) = rows(&driver, &["--telemetry=off"]);
+    assert_eq!(alone[0]["disagreements"], serde_json::json!([]));
+
+    let library = StandinNvml::new(Build::Whole, &[id(&alone[0]), STRANGER]);
+    let (both, log) = rows(&library.environment_with(&driver), &[]);
+    let about = |row: &Value| row["disagreements"][0].as_str().unwrap().to_owned();
+    assert!(about(&both[0]).contains("144384 MiB to NVML"), "{both}");
+    assert!(about(&both[1]).contains("NVML has not"), "{both}");
+    assert!(log.contains(&format!("NVML has {}", uuid("GPU", STRANGER))), "{log}");
+    assert!(log.contains("12.0 by itself and 13.0 by NVML"), "{log}");
 }

@@ -1,5 +1,6 @@
 //! `assay-miner devices`.
 
+use assay_shared::compute::cuda;
 use assay_shared::compute::device::DeviceInfo;
 use assay_shared::compute::host::DeviceReport;
 use assay_shared::identity::Identity;
@@ -32,7 +33,8 @@ pub fn execute(config: &MinerConfig, args: &DevicesArgs) -> anyhow::Result<Exit>
     let off = || Err(NoFacts::NoSource("telemetry is off".into()));
     let facts = sampler.as_ref().map_or_else(off, |sampler| sampler.facts_within(telemetry::FACTS_LIMIT));
     let known = facts.clone().unwrap_or_default();
-    let found = differences(&reports, &known);
+    // A library that says nothing disagrees with nobody.
+    let found = facts.as_ref().map_or_else(|_| Vec::new(), |facts| differences(&reports, facts));
     let rows: Vec<_> = reports.into_iter().map(|report| row(report, &known, &found)).collect();
     if args.json {
         print(&serde_json::to_string_pretty(&rows)?)?;
@@ -69,7 +71,7 @@ fn differences(reports: &[DeviceReport], facts: &Facts) -> Vec<Disagreement> {
     if devices.iter().all(|device| device.backend != "cuda") {
         Vec::new()
     } else {
-        disagreements(&devices, None, facts)
+        disagreements(&devices, cuda::driver_version(), facts)
     }
 }
 

@@ -68,16 +68,8 @@ impl Library {
     /// # Errors
     /// [`CudaError`]: which of the many ways to have no CUDA this is.
     pub(super) fn load() -> Result<Self, CudaError> {
-        // SAFETY: only loads libraries by their names; the driver's has no other effect before `cuInit`.
-        if !unsafe { sys::is_culib_present() } {
-            return Err(CudaError::NoDriver);
-        }
         // The version first: an old driver also lacks functions, and its age is the better answer.
-        find("cuDriverGetVersion")?;
-        find("cuGetErrorName")?;
-        let mut version = 0;
-        // SAFETY: the function is there, and may be called before `cuInit`.
-        call(unsafe { sys::cuDriverGetVersion(&raw mut version) }, "asking its version").map_err(CudaError::of_init)?;
+        let version = version()?;
         if version < LEAST_VERSION {
             return Err(CudaError::DriverTooOld { version });
         }
@@ -87,6 +79,23 @@ impl Library {
         call(unsafe { sys::cuInit(0) }, "starting it").map_err(CudaError::of_init)?;
         Ok(Self { version, elapsed })
     }
+}
+
+/// The version of CUDA that the driver speaks, as `cuDriverGetVersion` gives it. Loads the driver without starting it.
+///
+/// # Errors
+/// [`CudaError`]: why it does not say.
+pub(super) fn version() -> Result<i32, CudaError> {
+    // SAFETY: only loads libraries by their names; the driver's has no other effect before `cuInit`.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(CudaError::NoDriver);
+    }
+    find("cuDriverGetVersion")?;
+    find("cuGetErrorName")?;
+    let mut version = 0;
+    // SAFETY: the function is there, and may be called before `cuInit`.
+    call(unsafe { sys::cuDriverGetVersion(&raw mut version) }, "asking its version").map_err(CudaError::of_init)?;
+    Ok(version)
 }
 
 /// Whether the library has a function.

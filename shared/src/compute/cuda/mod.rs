@@ -51,6 +51,12 @@ struct Opening {
     config: CudaConfig,
 }
 
+/// The version of CUDA that the driver speaks, 1000 · major + 10 · minor; `None` where there is no driver. Starts nothing.
+#[must_use]
+pub fn driver_version() -> Option<u32> {
+    library::version().ok().and_then(|version| u32::try_from(version).ok())
+}
+
 /// Describes all CUDA devices, with those that cannot be used and why.
 ///
 /// # Errors
