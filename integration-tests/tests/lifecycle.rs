@@ -124,3 +124,45 @@ async fn what_is_taken_is_not_taken_over() {
     }
     assert!(validator.miners().await.is_empty(), "the first one serves on");
 }
+
+/// Resident memory of a process, in bytes.
+fn resident_bytes(process: i32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("the process runs");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("it has memory");
+    1024 * line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).expect("a number of KiB")
+}
+
+/// Waits until a process holds no more than this.
+async fn wait_until_at_most(process: i32, bytes: u64) {
+    for _ in 0..600 {
+        if resident_bytes(process) <= bytes {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    panic!("it still holds {} bytes, not {bytes}", resident_bytes(process));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_is_kept_for_the_next_challenge_and_given_back_when_none_comes() {
+    const SLOTS_BYTES: u64 = 48 << 20;
+    let policy = Policy { n: 1024, max_matrices: 48, ..Policy::default() };
+    let validator = TestValidator::start(&policy).await;
+    let flags =
+        |keeps: u32| ["--cpu-memory=80MiB".to_owned(), format!("--idle-release-s={keeps}"), "--log=debug".into()];
+    for (keeps, is_kept) in [(0, false), (15, true)] {
+        let flags = flags(keeps);
+        let mut miner = TestMiner::start(validator.address, 1, &flags.each_ref().map(String::as_str));
+        validator.wait_for_miner(miner.key, true).await;
+        let worker = *miner.daemon.workers(1).values().next().expect("a worker");
+        let before = resident_bytes(worker);
+        for _ in 0..2 {
+            validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+        }
+        if is_kept {
+            assert!(resident_bytes(worker) >= before + SLOTS_BYTES, "it was given back before its time");
+            miner.daemon.wait_for("memory goes back");
+        }
+        wait_until_at_most(worker, before + SLOTS_BYTES / 2).await;
+    }
+}

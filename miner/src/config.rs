@@ -18,6 +18,8 @@ pub const ENV_PREFIX: &str = "ASSAY_MINER_";
 const MAX_RECONNECT_MS: u64 = 3_600_000;
 /// The longest time to drain: a supervisor kills long before.
 const MAX_DRAIN_S: u64 = 3600;
+/// The longest time that memory is kept for the next challenge: a day.
+const MAX_IDLE_S: u64 = 86_400;
 
 /// Settings of the connection, as written.
 #[derive(Debug, Clone, Args)]
@@ -50,6 +52,16 @@ pub struct RawConnection {
     /// How long a challenge under way may go on after SIGTERM or SIGINT, in seconds
     #[arg(long, value_name = "S", default_value_t = 60)]
     pub drain_timeout_s: u64,
+}
+
+/// Settings of the memory between challenges, as written.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Memory")]
+pub struct RawMemory {
+    /// For how long devices keep a challenge's memory when it is over, in seconds: the next one need not take it again.
+    /// 0 gives it back at once
+    #[arg(long, value_name = "S", default_value_t = 30)]
+    pub idle_release_s: u64,
 }
 
 /// Files of the miner, as written.
@@ -86,6 +98,9 @@ pub struct RawConfig {
     /// The connection.
     #[command(flatten)]
     pub connection: RawConnection,
+    /// The memory.
+    #[command(flatten)]
+    pub memory: RawMemory,
     /// Files.
     #[command(flatten)]
     pub files: RawFiles,
@@ -132,6 +147,8 @@ pub struct MinerConfig {
     pub reconnect_max: Duration,
     /// How long a challenge may go on while draining.
     pub drain_timeout: Duration,
+    /// For how long memory is kept between challenges.
+    pub idle_release: Duration,
     /// This machine's devices.
     pub devices: DeviceConfig,
     /// Whether sensors are read.
@@ -150,6 +167,9 @@ impl MinerConfig {
         let (reconnect_min, reconnect_max) = reconnect(settings)?;
         let drain_reason = "a supervisor would kill the miner before";
         let drain_s = settings.in_range("drain_timeout_s", raw.drain_timeout_s, 0..=MAX_DRAIN_S, drain_reason)?;
+        let idle_reason = "memory that is kept for longer than a day is kept for nobody";
+        let idle_s =
+            settings.in_range("idle_release_s", settings.raw.memory.idle_release_s, 0..=MAX_IDLE_S, idle_reason)?;
         let key = raw.validator_key.as_deref();
         Ok(Self {
             validator: validator(settings)?,
@@ -158,6 +178,7 @@ impl MinerConfig {
             reconnect_min,
             reconnect_max,
             drain_timeout: Duration::from_secs(drain_s),
+            idle_release: Duration::from_secs(idle_s),
             devices: DeviceConfig::check(settings, &settings.raw.devices)?,
             telemetry: settings.raw.telemetry.telemetry,
             log: LogConfig::check(settings, &settings.raw.logging)?,

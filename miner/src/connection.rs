@@ -41,6 +41,8 @@ pub struct Dial {
     pub identity: Identity,
     /// The first delay, and the longest.
     pub backoff: (Duration, Duration),
+    /// For how long the devices keep a challenge's memory for the next one.
+    pub idle_release: Duration,
 }
 
 /// Why the miner cannot go on.
@@ -117,7 +119,8 @@ async fn session(
         },
     };
     let (outbound, queue) = mpsc::channel(OUTBOUND_MESSAGES);
-    let start = Start { identity: dial.identity.clone(), pinned: dial.pinned, inventory, nonce };
+    let (identity, idle_release) = (dial.identity.clone(), dial.idle_release);
+    let start = Start { identity, pinned: dial.pinned, inventory, nonce, idle_release };
     // The validator answers the call only once the hello is there, so both run at once.
     let inbound = Box::pin(open(channel, ReceiverStream::new(queue)));
     Ok(drive(start, engine.clone(), inbound, outbound, shutdown, observer).await)

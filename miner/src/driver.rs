@@ -40,6 +40,8 @@ pub struct Start {
     pub inventory: Inventory,
     /// Random, for the validator to sign.
     pub nonce: Nonce,
+    /// For how long the devices keep a challenge's memory for the next one.
+    pub idle_release: Duration,
 }
 
 /// What an operator wants to see of a session.
@@ -74,7 +76,8 @@ pub async fn drive(
     let (session, actions) = Session::start(start.identity, start.pinned, start.inventory, start.nonce, Instant::now());
     let (events, mut reports) = mpsc::channel(64);
     let (handle, looked_at) = (Handle::default(), engine.changes());
-    let mut driver = Driver { session, engine, outbound, events, observer, handle, queue: None, looked_at };
+    let idle = Idle { keeps: start.idle_release, release_at: None };
+    let mut driver = Driver { session, engine, outbound, events, observer, handle, queue: None, looked_at, idle };
     let ended = driver.run(actions, &mut inbound, &mut reports, &mut shutdown).await;
     // Whatever still runs is for nobody.
     driver.handle.cancel();
@@ -101,6 +104,15 @@ struct Driver<'a> {
     queue: Option<JoinHandle<()>>,
     /// The engine's changes when the devices were looked at last.
     looked_at: u64,
+    idle: Idle,
+}
+
+/// When memory that nobody uses is given back.
+struct Idle {
+    /// For how long it is kept.
+    keeps: Duration,
+    /// Until when; `None` while a challenge uses it, and when nothing is kept.
+    release_at: Option<Instant>,
 }
 
 impl Driver<'_> {
@@ -141,6 +153,7 @@ impl Driver<'_> {
                 _ = ticks.tick() => {
                     self.show_progress(&mut shown).await?;
                     self.look_if_changed();
+                    self.release_if_idle();
                     Event::Tick
                 }
             };
@@ -170,7 +183,7 @@ impl Driver<'_> {
                 Action::StartOpening(id, items) => self.start_opening(id, items),
                 Action::Release => {
                     self.handle.cancel();
-                    self.enqueue(|engine| engine.release());
+                    self.release();
                     self.look();
                 }
                 Action::Established(key) => {
@@ -198,6 +211,7 @@ impl Driver<'_> {
 
     fn start_work(&mut self, challenge: Arc<Challenge>) {
         self.observer.challenged(&challenge);
+        self.idle.release_at = None;
         self.handle = Handle::default();
         let handle = self.handle.clone();
         self.report(move |engine| Event::Worked(challenge.id(), engine.work(&challenge, &handle)));
@@ -214,6 +228,24 @@ impl Driver<'_> {
             let give = |chunk| outbound.blocking_send(MinerMessage::OpeningsChunk(chunk)).is_ok();
             Event::Opened(id, engine.open(id, items, &handle, give))
         });
+    }
+
+    /// A challenge is over: its memory goes back, at once or when no other one has come.
+    fn release(&mut self) {
+        if self.idle.keeps.is_zero() {
+            self.enqueue(Engine::release);
+        } else {
+            self.enqueue(Engine::forget);
+            self.idle.release_at = Some(Instant::now() + self.idle.keeps);
+        }
+    }
+
+    fn release_if_idle(&mut self) {
+        if self.idle.release_at.is_some_and(|at| Instant::now() >= at) {
+            self.idle.release_at = None;
+            tracing::debug!("idle: the devices' memory goes back");
+            self.enqueue(Engine::release);
+        }
     }
 
     /// Looks at the devices when one was lost or came back, once that is of use.

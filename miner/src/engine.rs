@@ -198,8 +198,13 @@ impl Engine {
 
     /// Forgets the challenge held and gives the devices' memory back, once running jobs have ended.
     pub fn release(&self) {
-        *lock(&self.held) = None;
+        self.forget();
         self.host.release();
+    }
+
+    /// Forgets the challenge held; the devices keep its memory for the next one.
+    pub fn forget(&self) {
+        *lock(&self.held) = None;
         let devices = self.watch.end();
         if let Some(challenge) = lock(&self.watched).take() {
             telemetry::log(challenge, &devices, self.watch.trouble().as_deref());

@@ -148,7 +148,7 @@ impl Session {
         let heard = open(channel, ReceiverStream::new(queue));
         let inbound = Box::pin(heard.map(move |message| message.map(|message| filter.incoming(message))));
         let nonce = Nonce(random_bytes()?);
-        let start = Start { identity, pinned: None, inventory, nonce };
+        let start = Start { identity, pinned: None, inventory, nonce, idle_release: std::time::Duration::ZERO };
         drive(start, self.engine, inbound, outbound, self.stop, &mut Silent).await
     }
 }

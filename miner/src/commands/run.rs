@@ -35,6 +35,7 @@ pub fn execute(config: &MinerConfig) -> anyhow::Result<Exit> {
         validator: config.validator.clone(),
         pinned: config.validator_key,
         identity,
+        idle_release: config.idle_release,
         backoff: (config.reconnect_min, config.reconnect_max),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;

@@ -75,6 +75,7 @@ fn every_bound_is_kept_and_explained() {
         ("--reconnect-min-ms=3600001", "from 10 to 3600000"),
         ("--reconnect-max-ms=499", "from 500 to 3600000"),
         ("--drain-timeout-s=3601", "from 0 to 3600"),
+        ("--idle-release-s=86401", "from 0 to 86400"),
         ("--log=a=b=c", "expected a level"),
     ] {
         let error = check(&[flag]).unwrap_err();
@@ -93,6 +94,8 @@ fn bounds_themselves_are_allowed() {
         "--reconnect-min-ms=10",
         "--reconnect-max-ms=3600000",
         "--drain-timeout-s=3600",
+        "--idle-release-s=0",
+        "--idle-release-s=86400",
     ] {
         check(&[flag]).unwrap();
     }
