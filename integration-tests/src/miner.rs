@@ -7,7 +7,7 @@ use assay_shared::identity::Identity;
 use assay_shared::work::PublicKey;
 use tempfile::TempDir;
 
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, LOG};
 
 /// A running miner. Dropped, it is gone, and its folder with it.
 #[derive(Debug)]
@@ -36,6 +36,7 @@ impl TestMiner {
         arguments.push(format!("--cpu-devices={devices}"));
         let common = "--backend=cpu --cpu-memory=8MiB --cpu-threads=1 --reconnect-min-ms=50 --reconnect-max-ms=200";
         arguments.extend(common.split(' ').map(str::to_owned));
+        arguments.push(format!("--log={LOG}"));
         arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
         let daemon = Daemon::start("assay-miner", &arguments);
         Self { key, daemon, arguments, folder }

@@ -19,6 +19,6 @@ mod probe;
 mod tests;
 mod walk;
 
-pub use config::{CpuConfig, CpuConfigError, CpuOpening, detect, devices, open};
+pub use config::{CpuConfig, CpuConfigError, CpuOpening, devices, openings};
 pub use device::CpuDevice;
 pub use kernel::{KernelKind, UnknownKernel};
