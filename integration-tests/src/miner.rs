@@ -8,7 +8,7 @@ use assay_shared::identity::Identity;
 use assay_shared::work::{DeviceId, PublicKey};
 use tempfile::TempDir;
 
-use crate::daemon::{Daemon, run};
+use crate::daemon::{Daemon, LOG, run};
 
 /// A running miner. Dropped, it is gone, and its folder with it.
 #[derive(Debug)]
@@ -69,8 +69,10 @@ impl TestMiner {
         arguments.push(format!("--key-file={}", key_file.display()));
         arguments.push(format!("--cpu-devices={devices}"));
         let common = "--backend=cpu --cpu-memory=8MiB --cpu-threads=1 --reconnect-min-ms=50 --reconnect-max-ms=200";
+        let log = format!("--log={LOG}");
         let is_said = |name: &str| flags.iter().any(|flag| flag.split('=').next() == Some(name));
-        let common = common.split(' ').filter(|flag| !flag.split('=').next().is_some_and(is_said));
+        let common = common.split(' ').chain([log.as_str()]);
+        let common = common.filter(|flag| !flag.split('=').next().is_some_and(is_said));
         arguments.extend(common.map(str::to_owned));
         arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
         let environment = environment(&key_file);

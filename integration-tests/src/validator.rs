@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status, Streaming};
 
-use crate::daemon::{Daemon, PATIENCE};
+use crate::daemon::{Daemon, LOG, PATIENCE};
 
 /// How often the validator is asked who is connected.
 const NAP: Duration = Duration::from_millis(10);
@@ -91,7 +91,7 @@ impl Policy {
             format!("--probe-deadline-ms={}", self.probe_deadline_ms),
             format!("--commit-deadline-s={}", self.commit_deadline_s),
             format!("--openings-deadline-s={}", self.openings_deadline_s),
-            format!("--ping-interval-ms={} --log=info", self.ping_interval_ms),
+            format!("--ping-interval-ms={} --log={LOG}", self.ping_interval_ms),
         ]
         .iter()
         .flat_map(|flags| flags.split(' ').map(str::to_owned).collect::<Vec<_>>())

@@ -217,7 +217,7 @@ fn a_listing_that_dies_is_a_backend_without_devices() {
 /// What is cancelled is given up by the worker that runs it: it need not be killed for it.
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelled_work_costs_no_worker() {
-    let policy = Policy { iterations: 30_000, commit_deadline_s: 1, ..Policy::default() };
+    let policy = Policy { iterations: 30_000, commit_deadline_s: 4, ..Policy::default() };
     let mut scene = Scene::new(&policy, 2, &[]).await;
     scene.ask(Mode::Audit).await.ruling().await.unwrap().expect(ReasonCode::CommitmentLate);
     passes(&scene.validator, 2).await;

@@ -76,6 +76,8 @@ fn every_bound_is_kept_and_explained() {
         ("--reconnect-max-ms=499", "from 500 to 3600000"),
         ("--drain-timeout-s=3601", "from 0 to 3600"),
         ("--idle-release-s=86401", "from 0 to 86400"),
+        ("--worker-silence-s=0", "from 1 to 600: less is mistaken for a hang"),
+        ("--worker-silence-s=601", "from 1 to 600"),
         ("--log=a=b=c", "expected a level"),
     ] {
         let error = check(&[flag]).unwrap_err();

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::cpu::{self, CpuConfig};
+use super::cpu::{self, CpuConfig, CpuOpening};
 use super::cuda::{self, CudaConfig};
 use super::device::{Device, DeviceError, DeviceInfo};
 use super::host::Host;
@@ -79,6 +79,9 @@ pub struct Preparing {
 /// Takes the progress of opening a device.
 pub type Prepare<'a> = &'a (dyn Fn(Preparing) + Sync);
 
+/// A device that was opened, or why not.
+pub type Opened = Result<Box<dyn Device>, DeviceError>;
+
 /// One backend. Both functions run in a process that may end with a broken driver.
 #[derive(Debug)]
 pub struct Backend {
@@ -90,7 +93,7 @@ pub struct Backend {
     /// remedy.
     pub detect: fn(&HostConfig) -> Result<Vec<Found>, String>,
     /// Opens one device by what `detect` said of it.
-    pub open: fn(&str, Prepare<'_>) -> Result<Box<dyn Device>, DeviceError>,
+    pub open: fn(&str, Prepare<'_>) -> Opened,
 }
 
 /// All backends of this build, the fastest first.
@@ -112,11 +115,22 @@ fn detect_cuda(config: &HostConfig) -> Result<Vec<Found>, String> {
 }
 
 fn detect_cpu(config: &HostConfig) -> Result<Vec<Found>, String> {
-    cpu::detect(&config.cpu, &config.seed).map_err(|error| error.to_string())
+    let openings = cpu::openings(&config.cpu, &config.seed).map_err(|error| error.to_string())?;
+    if openings.is_empty() {
+        return Err("no device is asked for: set cpu_devices to 1 or more".into());
+    }
+    let found = |opening: &CpuOpening| {
+        let info = opening.open().map_err(|error| error.to_string())?.info();
+        let opening = serde_json::to_string(opening).map_err(|error| error.to_string())?;
+        Ok(Found { info, opening })
+    };
+    openings.iter().map(found).collect()
 }
 
-fn open_cpu(opening: &str, _prepare: Prepare<'_>) -> Result<Box<dyn Device>, DeviceError> {
-    Ok(Box::new(cpu::open(opening)?))
+fn open_cpu(opening: &str, _prepare: Prepare<'_>) -> Opened {
+    let unsupported = |error: &dyn std::error::Error| DeviceError::Unsupported(format!("no CPU device: {error}"));
+    let opening: CpuOpening = serde_json::from_str(opening).map_err(|error| unsupported(&error))?;
+    Ok(Box::new(opening.open().map_err(|error| unsupported(&error))?))
 }
 
 #[cfg(test)]
@@ -137,6 +151,14 @@ mod tests {
                 assert_eq!(info.detail, found.info.detail);
             }
         }
+    }
+
+    #[test]
+    fn what_was_not_found_does_not_open() {
+        for opening in ["", "{}", "null", r#"{"id":"00"}"#] {
+            assert!(matches!(open_cpu(opening, &|_| ()), Err(DeviceError::Unsupported(_))), "{opening}");
+        }
+        assert!(detect_cpu(&HostConfig::default()).unwrap_err().contains("cpu_devices"));
     }
 
     #[test]

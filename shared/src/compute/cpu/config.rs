@@ -5,8 +5,6 @@ use serde::{Deserialize, Serialize};
 use super::device::CpuDevice;
 use super::host;
 use super::kernel::KernelKind;
-use crate::compute::choose::Found;
-use crate::compute::device::{Device, DeviceError};
 use crate::work::DeviceId;
 
 /// The most CPU devices of one process.
@@ -54,9 +52,6 @@ pub enum CpuConfigError {
     /// No memory.
     #[error("no memory for a CPU device: give it some bytes, or leave the setting out")]
     Memory,
-    /// None was asked for.
-    #[error("no CPU device is asked for: set cpu_devices to 1 or more")]
-    None,
     /// The processor lacks the kernel's instructions.
     #[error("this processor does not run the kernel {0}: use auto")]
     Kernel(KernelKind),
@@ -92,34 +87,6 @@ impl CpuOpening {
     }
 }
 
-/// Finds the CPU devices of a host. Ids are the same after a restart, and derived from the host's machine
-/// id, `seed` (a daemon passes its public key) and the index.
-///
-/// # Errors
-/// [`CpuConfigError`], naming what to change; none asked for is [`CpuConfigError::None`].
-pub fn detect(config: &CpuConfig, seed: &[u8]) -> Result<Vec<Found>, CpuConfigError> {
-    let openings = openings(config, seed)?;
-    if openings.is_empty() {
-        return Err(CpuConfigError::None);
-    }
-    let found = |opening: &CpuOpening| {
-        let info = opening.open()?.info();
-        // A struct of plain fields: turning it into text cannot fail.
-        Ok(Found { info, opening: serde_json::to_string(opening).unwrap_or_default() })
-    };
-    openings.iter().map(found).collect()
-}
-
-/// Opens a device as [`detect`] found it.
-///
-/// # Errors
-/// [`DeviceError::Unsupported`] for anything else.
-pub fn open(opening: &str) -> Result<CpuDevice, DeviceError> {
-    let opening: CpuOpening =
-        serde_json::from_str(opening).map_err(|e| DeviceError::Unsupported(format!("no CPU device: {e}")))?;
-    opening.open().map_err(|error| DeviceError::Unsupported(error.to_string()))
-}
-
 /// The CPU devices of a host, in this process. No memory is taken yet.
 ///
 /// # Errors
@@ -128,7 +95,12 @@ pub fn devices(config: &CpuConfig, seed: &[u8]) -> Result<Vec<CpuDevice>, CpuCon
     openings(config, seed)?.iter().map(CpuOpening::open).collect()
 }
 
-fn openings(config: &CpuConfig, seed: &[u8]) -> Result<Vec<CpuOpening>, CpuConfigError> {
+/// What each CPU device of a host is. Ids are the same after a restart, and derived from the host's machine id, `seed` (a
+/// daemon passes its public key) and the index.
+///
+/// # Errors
+/// [`CpuConfigError`], naming what to change.
+pub fn openings(config: &CpuConfig, seed: &[u8]) -> Result<Vec<CpuOpening>, CpuConfigError> {
     let devices = config.devices;
     if devices > MAX_DEVICES {
         return Err(CpuConfigError::Devices(devices));
@@ -176,6 +148,7 @@ fn for_each<T: Copy>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compute::device::Device;
 
     #[test]
     fn devices_share_the_host_and_have_ids_that_stay() {
@@ -210,24 +183,20 @@ mod tests {
     }
 
     #[test]
-    fn no_devices_are_an_error_where_some_are_looked_for() {
+    fn no_devices_are_no_error() {
         assert!(devices(&CpuConfig::default(), b"").unwrap().is_empty());
-        assert_eq!(detect(&CpuConfig::default(), b""), Err(CpuConfigError::None));
     }
 
-    /// What the whole host has is shared out while it is looked at; opening a device looks at nothing.
+    /// What the whole host has is shared out once; opening a device looks at nothing.
     #[test]
     fn a_device_is_opened_with_what_was_decided_for_it() {
         let config = CpuConfig { devices: 2, ..CpuConfig::default() };
-        for found in detect(&config, b"").unwrap() {
-            let info = open(&found.opening).unwrap().info();
-            assert_eq!(
-                (info.id, info.total_bytes, info.detail),
-                (found.info.id, found.info.total_bytes, found.info.detail)
-            );
-        }
-        for wrong in ["", "{}", r#"{"id":"00"}"#, "null"] {
-            assert!(matches!(open(wrong), Err(DeviceError::Unsupported(_))), "{wrong}");
+        for opening in openings(&config, b"").unwrap() {
+            let info = opening.open().unwrap().info();
+            assert_eq!((info.id, info.total_bytes), (opening.id, opening.memory_bytes));
+            assert!(info.detail.ends_with(&format!("threads {}", opening.threads)));
+            let none = CpuOpening { threads: 0, ..opening };
+            assert_eq!(none.open().err(), Some(CpuConfigError::Threads(0)));
         }
     }
 }

@@ -21,7 +21,7 @@ mod probe;
 mod tests;
 mod walk;
 
-pub use config::{CpuConfig, CpuConfigError, CpuOpening, detect, devices, open};
+pub use config::{CpuConfig, CpuConfigError, CpuOpening, devices, openings};
 pub use device::CpuDevice;
 pub use kernel::{KernelKind, UnknownKernel};
 pub use limit::RegisterLoop;

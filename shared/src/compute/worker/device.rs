@@ -87,11 +87,13 @@ impl WorkerDevice {
     /// As [`WorkerDevice::with`], for what needs the slots: they are gone with the worker that filled them.
     fn with_resident<T>(
         &self,
-        work: impl FnOnce(&mut Link, Option<Resident>) -> Result<T, LinkError>,
+        work: impl FnOnce(&mut Link, Resident) -> Result<T, LinkError>,
     ) -> Result<T, DeviceError> {
-        self.with(|link, number| match self.resident {
-            Some(resident) if resident.worker != number => Err(LinkError::Past(self.shared.loss())),
-            resident => work(link, resident),
+        // The worker may hold slots of a pass that counts no more.
+        let none = || DeviceError::Unsupported("no pass is resident on this device".into());
+        let resident = self.resident.ok_or_else(none)?;
+        self.with(|link, number| {
+            if resident.worker == number { work(link, resident) } else { Err(LinkError::Past(self.shared.loss())) }
         })
     }
 }
@@ -170,9 +172,8 @@ impl Device for WorkerDevice {
     }
 
     fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {
-        let walks = |resident: Option<Resident>| resident.and_then(|r| r.walks).unwrap_or(0).min(MAX_WALKS);
         self.with_resident(|link, resident| {
-            let bytes = u64::from(walks(resident)) * LINE_BYTES as u64;
+            let bytes = u64::from(resident.walks.unwrap_or(0).min(MAX_WALKS)) * LINE_BYTES as u64;
             link.ask_bytes(Request::ReadStates, bytes, &Handle::default(), Steps::none())
         })
     }
@@ -197,7 +198,7 @@ impl Device for WorkerDevice {
 
     fn chaining_values(&mut self, slot: u32, subtree_bytes: u64) -> Result<Vec<[u8; 32]>, DeviceError> {
         let bytes = self.with_resident(|link, resident| {
-            let slot_bytes = resident.map_or(0, |r| u64::from(r.n) * u64::from(r.n));
+            let slot_bytes = u64::from(resident.n) * u64::from(resident.n);
             let bytes = slot_bytes.checked_div(subtree_bytes).unwrap_or(0) * HASH_BYTES;
             let request = Request::ReadChainingValues { slot, subtree_bytes };
             link.ask_bytes(request, bytes, &Handle::default(), Steps::none())

@@ -181,6 +181,8 @@ impl Link {
     }
 
     fn ask_counting(&mut self, request: Request, handle: &Handle, steps: &mut Steps) -> Result<Reply, LinkError> {
+        // An answer may come before the first look at the handle: a chain of short requests would never stop.
+        handle.check().map_err(LinkError::Device)?;
         self.number += 1;
         self.send(ToWorker::Request(self.number, request))?;
         self.wait(handle, self.number, steps, &|_| ())

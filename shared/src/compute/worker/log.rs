@@ -70,8 +70,7 @@ fn log(process: u32, line: &str) {
 fn each_line(from: impl Read, mut take: impl FnMut(&str)) {
     let mut from = BufReader::new(from);
     let mut line = Vec::new();
-    loop {
-        let Ok(bytes) = from.fill_buf() else { break };
+    while let Ok(bytes) = from.fill_buf() {
         if bytes.is_empty() {
             break;
         }

@@ -13,6 +13,9 @@ use super::log;
 /// How often a process that is to end is asked whether it has.
 const NAP: Duration = Duration::from_millis(2);
 
+/// How long a killed process is waited for as it is dropped.
+const DROP_LIMIT: Duration = Duration::from_millis(500);
+
 /// How workers are started.
 pub trait Launcher: Send + Sync {
     /// Starts one.
@@ -146,6 +149,14 @@ impl Process for Running {
     }
 }
 
+/// However a worker is let go of, nothing of it is left, not even its entry in the system's table.
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = self.wait(DROP_LIMIT);
+    }
+}
+
 fn describe(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("ended with code {code}"),
@@ -179,5 +190,14 @@ mod tests {
         assert!(sleeper.wait(PATIENCE).unwrap().starts_with("was killed by signal 9"));
         // What has ended is not signalled: its number may be another's by now.
         sleeper.kill();
+    }
+
+    #[test]
+    fn what_is_dropped_is_gone() {
+        let sleeper = start("sleep 100");
+        let status = format!("/proc/{}/stat", sleeper.id());
+        assert!(std::fs::exists(&status).unwrap());
+        drop(sleeper);
+        assert!(!std::fs::exists(&status).unwrap(), "neither running nor waited for");
     }
 }

@@ -12,7 +12,7 @@ use super::link::{Link, LinkError, Patience};
 use super::message::{Reply, Request};
 use super::process::{Launcher, Process};
 use crate::compute::choose::{Found, Preparing};
-use crate::compute::device::DeviceError;
+use crate::compute::device::{DeviceError, DeviceInfo};
 use crate::compute::host::Changes;
 
 /// How often an idle worker is looked at.
@@ -203,7 +203,7 @@ pub fn supervise(order: &Order, shared: &Shared) {
         let started = Instant::now();
         let left = match start(order, shared) {
             Ok(link) => {
-                tracing::info!(device = %id, process = link.process(), "worker {number} drives {}", order.found.info.name);
+                started_line(order, number, link.process());
                 shared.give_back(Box::new(link), number);
                 order.changes.note();
                 let Some((link, why)) = shared.watch() else { break };
@@ -238,6 +238,16 @@ pub fn supervise(order: &Order, shared: &Shared) {
     let last = std::mem::replace(&mut *shared.lock(), State::Down(DeviceError::Cancelled));
     if let State::Ready(link, _) | State::Lost(Some(link), _) = last {
         let _ = link.end();
+    }
+}
+
+/// The first worker is what everyone expects; a later one is the end of a trouble that was in the log.
+fn started_line(order: &Order, number: u64, process: u32) {
+    let DeviceInfo { id, name, .. } = &order.found.info;
+    if number == 1 {
+        tracing::debug!(device = %id, process, "worker 1 drives {name}");
+    } else {
+        tracing::info!(device = %id, process, "worker {number} drives {name}");
     }
 }
 

@@ -249,6 +249,20 @@ fn a_request_that_runs_is_cancelled() {
     assert_eq!(device.fill(&PASS, &handle), Err(DeviceError::Cancelled));
 }
 
+/// A request that is answered before anyone looks at its handle must not hide that it was cancelled: an iteration of a
+/// few milliseconds follows another, and none would ever stop.
+#[test]
+fn short_requests_are_cancelled_too() {
+    let mut device = device(Fault::None);
+    let handle = Handle::default();
+    device.fill(&PASS, &handle).unwrap();
+    handle.cancel();
+    assert_eq!(device.probe_rounds(&PROBE, &handle), Err(DeviceError::Cancelled));
+    assert_eq!(device.fill(&PASS, &handle), Err(DeviceError::Cancelled));
+    assert!(matches!(device.read(0, 0, &mut [0]), Err(DeviceError::Unsupported(_))), "nothing is resident after it");
+    assert_eq!((handle.done_steps(), device.fault()), (8, None));
+}
+
 /// A device that failed is worked with again only in a new process; meanwhile nobody waits for it.
 #[test]
 fn a_device_that_fails_gets_a_new_worker() {
