@@ -15,10 +15,10 @@ use common::standin::{Scenario, check_fill, config, expected, first, pass, try_o
 
 const ROUND: ProbeRound = ProbeRound { key: RoundKey([4; 32]), walks: 64, steps: 3 };
 
-/// Nothing to be found, in all its ways.
 /// What is wrong, how to make it so, the error that it must give, and words of that error's sentence.
 type Case = (&'static str, Scenario, fn(&CudaError) -> bool, &'static str);
 
+/// Nothing to be found, in all its ways.
 #[test]
 fn a_host_without_cuda_says_why_in_one_sentence() {
     let test = "a_host_without_cuda_says_why_in_one_sentence";
