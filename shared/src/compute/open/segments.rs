@@ -206,13 +206,14 @@ fn add_lines(
             segment.lines.push(PlannedLine { slot, line, siblings: Vec::new() });
         }
     }
-    for (walk, segment) in walks.iter().zip(segments) {
-        if walk.end != state_bytes(&walk.state) {
-            let Segment { round, walk } = segment.segment;
-            return Err(DeviceError::Sick(format!("walk {walk} of round {round} ends elsewhere than its lines lead")));
+    let astray = walks.iter().zip(segments).filter(|(walk, _)| walk.end != state_bytes(&walk.state));
+    // The first one that the probe came to, whatever order they were drawn in.
+    match astray.map(|(_, planned)| planned.segment).min_by_key(|segment| segment.round) {
+        None => Ok(()),
+        Some(Segment { round, walk }) => {
+            Err(DeviceError::Sick(format!("walk {walk} of round {round} ends elsewhere than its lines lead")))
         }
     }
-    Ok(())
 }
 
 /// Fills in the siblings of all lines, slot by slot over all segments.
