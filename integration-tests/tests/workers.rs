@@ -252,6 +252,28 @@ async fn workers_do_not_outlive_a_killed_program() {
     wait_until_gone(scene.workers.into_values());
 }
 
+/// One that never looks at its input does not hear that the program is gone; the kernel sees to it.
+#[test]
+fn a_worker_that_hears_nothing_does_not_outlive_a_killed_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let [listed, started] = ["listed", "started"].map(|name| folder.path().join(name));
+    let first =
+        format!("mkdir {} 2> /dev/null || {{ echo $$ > {}; exec sleep 1000; }}", listed.display(), started.display());
+    let flag = script(&folder, &first);
+    let mut miner = TestMiner::start(([127, 0, 0, 1], 1).into(), 1, &[&flag, "--worker-silence-s=600"]);
+    let until = Instant::now() + PATIENCE;
+    let process = loop {
+        if let Ok(process) = fs::read_to_string(&started).unwrap_or_default().trim().parse() {
+            break process;
+        }
+        assert!(Instant::now() < until, "the worker is never started: {:#?}", miner.daemon.log());
+        std::thread::sleep(NAP);
+    };
+    assert!(lives(process));
+    miner.daemon.kill();
+    wait_until_gone([process]);
+}
+
 /// The validator's own devices live in workers too: their loss is no miner's.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_validator_that_loses_a_worker_blames_nobody() {
