@@ -1,5 +1,6 @@
 //! A validator in a folder of its own, and its operator.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -51,8 +52,10 @@ pub struct Policy {
     pub ping_interval_ms: u64,
     /// Whether miners are challenged when they connect.
     pub challenge_on_connect: bool,
-    /// Further flags.
+    /// Further flags; what they say counts more than what tests have in common.
     pub flags: Vec<String>,
+    /// What the program finds in its environment.
+    pub environment: Vec<(String, OsString)>,
 }
 
 impl Default for Policy {
@@ -74,6 +77,7 @@ impl Default for Policy {
             ping_interval_ms: 1000,
             challenge_on_connect: false,
             flags: Vec::new(),
+            environment: Vec::new(),
         }
     }
 }
@@ -95,6 +99,7 @@ impl Policy {
         ]
         .iter()
         .flat_map(|flags| flags.split(' ').map(str::to_owned).collect::<Vec<_>>())
+        .filter(|flag| !self.flags.iter().any(|own| own.split('=').next() == flag.split('=').next()))
         .collect();
         flags.extend(self.flags.iter().cloned());
         flags
@@ -113,6 +118,7 @@ pub struct TestValidator {
     /// The running program.
     pub daemon: Daemon,
     flags: Vec<String>,
+    environment: Vec<(String, OsString)>,
     /// Kept for as long as the program needs it.
     folder: TempDir,
 }
@@ -130,8 +136,9 @@ impl TestValidator {
         flags.extend(policy.flags());
         flags.push(format!("--control-socket={}", socket.display()));
         flags.push(format!("--key-file={}", key_file.display()));
-        let (daemon, address) = serve(&flags, "127.0.0.1:0");
-        let validator = Self { address, key, socket, daemon, flags, folder };
+        let (daemon, address) = serve(&flags, "127.0.0.1:0", &policy.environment);
+        let environment = policy.environment.clone();
+        let validator = Self { address, key, socket, daemon, flags, environment, folder };
         validator.wait_for_socket().await;
         validator
     }
@@ -142,7 +149,7 @@ impl TestValidator {
     /// When it still runs, or does not come up.
     pub async fn restart(&mut self) {
         self.daemon.wait();
-        (self.daemon, self.address) = serve(&self.flags, &self.address.to_string());
+        (self.daemon, self.address) = serve(&self.flags, &self.address.to_string(), &self.environment);
         self.wait_for_socket().await;
     }
 
@@ -269,10 +276,10 @@ impl RunningChallenge {
 }
 
 /// Starts the program; it says where it listens.
-fn serve(flags: &[String], listen: &str) -> (Daemon, SocketAddr) {
+fn serve(flags: &[String], listen: &str, environment: &[(String, OsString)]) -> (Daemon, SocketAddr) {
     let mut arguments = flags.to_vec();
     arguments.push(format!("--listen={listen}"));
-    let mut daemon = Daemon::start("assay-validator", &arguments);
+    let mut daemon = Daemon::start_in("assay-validator", &arguments, environment);
     let line = daemon.wait_for("listening");
     let address = line["address"].as_str().and_then(|address| address.parse().ok());
     (daemon, address.unwrap_or_else(|| panic!("no address in {line}")))

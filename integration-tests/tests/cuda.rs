@@ -71,6 +71,54 @@ async fn every_family_passes_a_replay() {
     }
 }
 
+/// A validator that replays on GPUs, other ones and fewer than the work was done on, gets the same roots; one whose GPU
+/// fails meanwhile judges nobody.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_validator_replays_on_its_gpu_and_blames_nobody_for_its_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let (once, cache) = (folder.path().join("once"), folder.path().join("cache"));
+    // Its self-test hashes six slots and two rounds, its calibration twice ten slots, the first replay twelve.
+    let fault = ("FAULT", "assay_digest:46:sticky719");
+    let settings = [("DEVICES", "1"), fault, ("ONCE", once.to_str().unwrap())];
+    let policy = Policy {
+        flags: vec![FLAGS[0].into(), FLAGS[1].into(), format!("--cuda-cache={}", cache.display())],
+        environment: standin::environment(&settings),
+        ..Policy::default()
+    };
+    let mut validator = TestValidator::start(&policy).await;
+    validator.daemon.workers(1);
+    let miner = TestMiner::start(validator.address, 2, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    validator.challenge(miner.key, Some(Mode::Replay)).await.unwrap().expect_pass();
+    let ruling = validator.challenge(miner.key, Some(Mode::Replay)).await.unwrap();
+    ruling.expect(ReasonCode::ValidatorDevices);
+    let start = Instant::now();
+    while validator.challenge(miner.key, Some(Mode::Replay)).await.unwrap().verdict.outcome() != v1::Outcome::Pass {
+        assert!(start.elapsed() < PATIENCE, "its GPU does not come back");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+/// A bit that flips in the validator's own device is no miner's fault.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_that_gives_two_results_accuses_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let (once, cache) = (folder.path().join("once"), folder.path().join("cache"));
+    let fault = ("FAULT", "cuMemcpyDtoHAsync_v2:10:flip");
+    let settings = [("DEVICES", "1"), fault, ("ONCE", once.to_str().unwrap())];
+    let policy = Policy {
+        flags: vec![FLAGS[0].into(), format!("--cuda-cache={}", cache.display())],
+        environment: standin::environment(&settings),
+        ..Policy::default()
+    };
+    let validator = TestValidator::start(&policy).await;
+    let miner = TestMiner::start(validator.address, 2, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    let ruling = validator.challenge(miner.key, Some(Mode::Replay)).await.unwrap();
+    ruling.expect(ReasonCode::ValidatorDevices);
+    assert!(once.exists(), "nothing flipped");
+}
+
 /// A sticky error ends its worker, and the challenge without blame; the worker that comes after it works.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gpu_that_fails_in_a_challenge_is_sick_and_comes_back() {

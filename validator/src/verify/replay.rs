@@ -133,6 +133,11 @@ impl Piece {
             let before = at.checked_sub(1).map_or(Root::BEFORE_FIRST, |i| self.roots[i]);
             let (root, _) = self.task.run_pass(device, iteration, &before, handle)?;
             if root != self.roots[at] {
+                // Before it accuses anyone, a device does it again: a bit may flip here as well as there.
+                let (again, _) = self.task.run_pass(device, iteration, &before, handle)?;
+                if again != root {
+                    return Err(DeviceError::Sick(format!("iteration {iteration} gave {root}, and then {again}")));
+                }
                 let reason = mismatch(self.task.share.device_id, iteration, &self.roots[at], &root);
                 found.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
                 return Ok(());
