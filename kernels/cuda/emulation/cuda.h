@@ -66,7 +66,7 @@ inline void shuffle_all(void* const* arguments) {
     }
 }
 
-/// `offset` lanes from the start of this lane's group of `width`.
+/// This lane gives `value` and gets lane `source`'s.
 inline std::uint32_t shuffle(unsigned mask, std::uint32_t value, unsigned source) {
     expect_full_warp(mask);
     Shuffle mine{value, source, 0};
