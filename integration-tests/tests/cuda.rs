@@ -145,6 +145,17 @@ async fn a_worker_killed_in_a_challenge_is_ours_and_comes_back() {
     passes_again(&validator, &miner, 2).await;
 }
 
+/// A driver that fails while a device is tried is no wrong bit: the device is tried again, and offered then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gpu_whose_driver_fails_at_the_start_is_tried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let once = folder.path().join("once").display().to_string();
+    let settings = [("FAULT", "assay_probe@0:1:sticky702"), ("ONCE", once.as_str())];
+    let (validator, miner, _cache) = pair(&Policy::default(), &FLAGS, &settings).await;
+    passes_again(&validator, &miner, 2).await;
+    assert!(folder.path().join("once").exists(), "nothing failed");
+}
+
 /// A GPU that gives other bits than the processor is never offered; the other one is.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gpu_with_wrong_bits_is_left_out() {

@@ -27,10 +27,14 @@ const EXPECTED: [(&str, &str); 5] = [
 /// Compares a device with known bits. Nothing is resident after it.
 ///
 /// # Errors
-/// [`DeviceError::Sick`] when the bits are others, [`DeviceError::Busy`] when there is no room for six small slots,
-/// and what the device gives.
+/// [`DeviceError::Sick`] when the bits are others, and only then; [`DeviceError::Lost`] when the device or its driver
+/// failed, which another process may mend; [`DeviceError::Busy`] when there is no room for six small slots; and what else
+/// the device gives.
 pub fn self_test(device: &mut dyn Device, handle: &Handle) -> Result<(), DeviceError> {
-    let found = run(device, handle);
+    let found = run(device, handle).map_err(|error| match error {
+        DeviceError::Sick(why) => DeviceError::Lost(format!("in its self-test: {why}")),
+        other => other,
+    });
     device.release();
     for ((what, expected), found) in EXPECTED.iter().zip(found?) {
         if *expected != found {
@@ -141,5 +145,48 @@ mod tests {
             };
             assert!(said.contains(what), "{said}");
         }
+    }
+
+    /// The reference, whose driver fails at one function.
+    struct Failing(ReferenceDevice);
+
+    impl Device for Failing {
+        fn info(&self) -> DeviceInfo {
+            self.0.info()
+        }
+
+        fn slots_that_fit(&self, n: u32) -> u32 {
+            self.0.slots_that_fit(n)
+        }
+
+        fn fill(&mut self, _: &Pass, _: &Handle) -> Result<Vec<Digest>, DeviceError> {
+            Err(DeviceError::Sick("the launch timed out".into()))
+        }
+
+        fn probe_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
+            self.0.probe_round(round, handle)
+        }
+
+        fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {
+            self.0.probe_states()
+        }
+
+        fn read(&mut self, slot: u32, first_byte: u64, out: &mut [u8]) -> Result<(), DeviceError> {
+            self.0.read(slot, first_byte, out)
+        }
+
+        fn chaining_values(&mut self, slot: u32, subtree_bytes: u64) -> Result<Vec<[u8; 32]>, DeviceError> {
+            self.0.chaining_values(slot, subtree_bytes)
+        }
+
+        fn release(&mut self) {
+            self.0.release();
+        }
+    }
+
+    #[test]
+    fn a_driver_that_fails_is_no_wrong_bit() {
+        let said = self_test(&mut Failing(reference()), &Handle::default()).unwrap_err();
+        assert!(matches!(&said, DeviceError::Lost(why) if why.contains("timed out")), "{said}");
     }
 }
