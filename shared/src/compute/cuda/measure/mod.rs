@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::config::KernelChoice;
 use super::device::CudaDevice;
 use super::driver::{DeviceMemory, Event, PinnedMemory};
-use super::error::Fault;
+use super::error::{CudaError, Fault};
 use super::family;
 use super::kernels::{Band, Kernels};
 use super::plan::{Layout, STATE_BYTES};
@@ -124,7 +124,10 @@ impl CudaDevice {
     fn load(&self, choice: KernelChoice) -> Result<Kernels, DeviceError> {
         let config = super::CudaConfig { kernel: choice, ..self.config.clone() };
         let loaded = Kernels::load(&self.context, &self.description, &config, &mut |_| ());
-        let kernels = loaded.map_err(|error| DeviceError::Sick(error.to_string()))?;
+        let kernels = loaded.map_err(|error| match error {
+            CudaError::NoKernel { reasons, .. } => DeviceError::Unsupported(reasons),
+            other => DeviceError::Sick(other.to_string()),
+        })?;
         // What was asked for by name and did not load is no measurement of it.
         if kernels.family.choice == choice {
             Ok(kernels)
