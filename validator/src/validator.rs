@@ -48,15 +48,16 @@ impl Validator {
 
     /// Keeps and logs a verdict.
     pub fn record(&self, verdict: &Verdict) {
+        // First: who reads in the log that there is a verdict finds it in the file.
+        if let Err(error) = self.verdicts.write(verdict) {
+            tracing::error!(%error, "the verdict log could not be written");
+        }
         let reasons: Vec<_> = verdict.reasons.iter().map(|r| r.code.name()).collect();
         let (id, miner, tops) = (verdict.challenge_id, verdict.miner_key, format!("{:.3}", verdict.whole.tops));
         match verdict.outcome {
             Outcome::Pass => tracing::info!(challenge = %id, %miner, tops, "pass"),
             Outcome::Fail => tracing::warn!(challenge = %id, %miner, ?reasons, "fail"),
             Outcome::Inconclusive => tracing::warn!(challenge = %id, %miner, ?reasons, "inconclusive"),
-        }
-        if let Err(error) = self.verdicts.write(verdict) {
-            tracing::error!(%error, "the verdict log could not be written");
         }
     }
 }
