@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::measure::Measured;
+use crate::work::challenge::{MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
 use crate::work::probe::round_key;
 use crate::work::{DeviceId, Digest, PassKey, ProbeKey, RoundKey};
 
@@ -114,6 +115,18 @@ impl Pass {
         self.count as u64 * self.slot_bytes()
     }
 
+    /// Refuses what WORK.md allows no device: a matrix size or a number of slots.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`].
+    pub fn check(&self) -> Result<(), DeviceError> {
+        check_size(self.n)?;
+        if self.count < MIN_COUNT || u64::from(self.count) > MAX_TOTAL {
+            return Err(DeviceError::Unsupported(format!("{} slots: from {MIN_COUNT} to {MAX_TOTAL}", self.count)));
+        }
+        Ok(())
+    }
+
     /// Bytes of one slot: `n²`.
     #[must_use]
     pub const fn slot_bytes(&self) -> u64 {
@@ -162,6 +175,38 @@ pub struct SlotRange {
     pub first_byte: u64,
     /// How many bytes.
     pub bytes: u64,
+}
+
+impl ProbeRound {
+    /// The fewest and the most walks (WORK.md, Residency probe).
+    const WALKS: std::ops::RangeInclusive<u32> = 64..=1 << 22;
+    /// The most steps of a walk.
+    const MAX_STEPS: u32 = 1024;
+
+    /// Refuses a round that WORK.md does not allow.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`].
+    pub fn check(&self) -> Result<(), DeviceError> {
+        let walks_fit = self.walks.is_power_of_two() && Self::WALKS.contains(&self.walks);
+        if walks_fit && (1..=Self::MAX_STEPS).contains(&self.steps) {
+            Ok(())
+        } else {
+            Err(DeviceError::Unsupported(format!("a round of {} walks, {} steps each", self.walks, self.steps)))
+        }
+    }
+}
+
+/// Refuses a matrix size that WORK.md does not allow.
+///
+/// # Errors
+/// [`DeviceError::Unsupported`].
+pub fn check_size(n: u32) -> Result<(), DeviceError> {
+    if n.is_power_of_two() && (MIN_N..=MAX_N).contains(&n) {
+        Ok(())
+    } else {
+        Err(DeviceError::Unsupported(format!("n = {n} is not a power of two from {MIN_N} to {MAX_N}")))
+    }
 }
 
 /// A device that holds slots and works on them.

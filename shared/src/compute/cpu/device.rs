@@ -9,15 +9,10 @@ use super::pass::{Run, Stages};
 use super::plan::Plan;
 use super::probe::Round;
 use super::walk::{LINE_BYTES, State};
-use crate::compute::device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound};
+use crate::compute::device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, check_size};
 use crate::compute::measure::Measured;
-use crate::work::challenge::{MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
+use crate::work::challenge::MAX_TOTAL;
 use crate::work::{DeviceId, Digest};
-
-/// The fewest and the most walks of a round of the probe (WORK.md, Residency probe).
-const WALKS: std::ops::RangeInclusive<u32> = 64..=1 << 22;
-/// The most steps of a walk.
-const MAX_STEPS: u32 = 1024;
 
 /// Slots that a pass left, for the probe and for openings.
 #[derive(Debug, Clone, Copy)]
@@ -92,7 +87,7 @@ impl CpuDevice {
     }
 
     fn fill_stages(&mut self, pass: &Pass, handle: &Handle, stages: Stages) -> Result<Vec<Digest>, DeviceError> {
-        check_pass(pass)?;
+        pass.check()?;
         (self.resident, self.walked) = (None, None);
         let plan = self.plan(pass.n);
         let (slots, scratch) = self.make_room(pass, &plan)?;
@@ -210,7 +205,7 @@ impl Device for CpuDevice {
 
     /// The states take `64 · walks` bytes of what the host has, in place of what a pass needs besides its slots.
     fn probe_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
-        check_round(round)?;
+        round.check()?;
         self.walked = None;
         let (_, resident) = self.resident_slots()?;
         let needed_bytes = u64::from(round.walks) * LINE_BYTES as u64;
@@ -306,29 +301,4 @@ fn fill_chaining_values(
         }
         Ok(())
     })
-}
-
-fn check_size(n: u32) -> Result<(), DeviceError> {
-    if n.is_power_of_two() && (MIN_N..=MAX_N).contains(&n) {
-        Ok(())
-    } else {
-        Err(DeviceError::Unsupported(format!("n = {n} is not a power of two from {MIN_N} to {MAX_N}")))
-    }
-}
-
-fn check_pass(pass: &Pass) -> Result<(), DeviceError> {
-    check_size(pass.n)?;
-    if pass.count < MIN_COUNT || u64::from(pass.count) > MAX_TOTAL {
-        return Err(DeviceError::Unsupported(format!("{} slots: from {MIN_COUNT} to {MAX_TOTAL}", pass.count)));
-    }
-    Ok(())
-}
-
-fn check_round(round: &ProbeRound) -> Result<(), DeviceError> {
-    let walks_fit = round.walks.is_power_of_two() && WALKS.contains(&round.walks);
-    if walks_fit && (1..=MAX_STEPS).contains(&round.steps) {
-        Ok(())
-    } else {
-        Err(DeviceError::Unsupported(format!("a round of {} walks, {} steps each", round.walks, round.steps)))
-    }
 }

@@ -18,15 +18,10 @@ use super::plan::{self, BLOCK_CHUNKS, CHUNK_BYTES, DIGEST_BYTES, Layout, STATE_B
 use super::probe::Walking;
 use super::wait;
 use crate::compute::choose::Preparing;
-use crate::compute::device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound};
+use crate::compute::device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, check_size};
 use crate::compute::measure::Measured;
-use crate::work::challenge::{MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
 use crate::work::{ChainingValue, Digest, tree};
 
-/// The fewest and the most walks of a round of the probe (WORK.md, Residency probe).
-const WALKS: std::ops::RangeInclusive<u32> = 64..=1 << 22;
-/// The most steps of a walk.
-const MAX_STEPS: u32 = 1024;
 /// Memory of the host that copies go through, piece by piece.
 const STAGING_BYTES: usize = 4 << 20;
 
@@ -210,7 +205,7 @@ impl Device for CudaDevice {
     }
 
     fn fill(&mut self, pass: &Pass, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
-        check_pass(pass)?;
+        pass.check()?;
         (self.resident, self.walked) = (None, None);
         self.bind()?;
         let layout = Layout::new(pass.n, pass.count);
@@ -220,7 +215,7 @@ impl Device for CudaDevice {
     }
 
     fn probe_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
-        check_round(round)?;
+        round.check()?;
         self.walked = None;
         let layout = self.resident()?;
         self.bind()?;
@@ -293,29 +288,4 @@ impl fmt::Debug for CudaDevice {
 /// The 32-byte values that bytes consist of.
 fn values(bytes: &[u8]) -> impl Iterator<Item = [u8; 32]> {
     bytes.as_chunks::<{ DIGEST_BYTES as usize }>().0.iter().copied()
-}
-
-fn check_size(n: u32) -> Result<(), DeviceError> {
-    if n.is_power_of_two() && (MIN_N..=MAX_N).contains(&n) {
-        Ok(())
-    } else {
-        Err(DeviceError::Unsupported(format!("n = {n} is not a power of two from {MIN_N} to {MAX_N}")))
-    }
-}
-
-fn check_pass(pass: &Pass) -> Result<(), DeviceError> {
-    check_size(pass.n)?;
-    if pass.count < MIN_COUNT || u64::from(pass.count) > MAX_TOTAL {
-        return Err(DeviceError::Unsupported(format!("{} slots: from {MIN_COUNT} to {MAX_TOTAL}", pass.count)));
-    }
-    Ok(())
-}
-
-fn check_round(round: &ProbeRound) -> Result<(), DeviceError> {
-    let walks_fit = round.walks.is_power_of_two() && WALKS.contains(&round.walks);
-    if walks_fit && (1..=MAX_STEPS).contains(&round.steps) {
-        Ok(())
-    } else {
-        Err(DeviceError::Unsupported(format!("a round of {} walks, {} steps each", round.walks, round.steps)))
-    }
 }
