@@ -2,6 +2,7 @@
 
 pub mod choose;
 pub mod cpu;
+#[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod device;
 pub mod host;
@@ -9,4 +10,6 @@ pub mod measure;
 pub mod open;
 pub mod reference;
 pub mod run;
+#[cfg(feature = "wgpu")]
+pub mod wgpu;
 pub mod worker;
