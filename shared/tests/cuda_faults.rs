@@ -1,7 +1,7 @@
 //! The CUDA backend over the stand-in driver, when things go wrong: each failure gives its one error, soon, and never a
 //! wrong digest, a panic or a hang.
 
-#![cfg(target_os = "linux")]
+#![cfg(all(target_os = "linux", feature = "cuda"))]
 
 mod common;
 

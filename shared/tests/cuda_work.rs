@@ -1,6 +1,6 @@
 //! The CUDA backend over the stand-in driver: every family of kernels gives the bits that all backends give.
 
-#![cfg(target_os = "linux")]
+#![cfg(all(target_os = "linux", feature = "cuda"))]
 
 mod common;
 

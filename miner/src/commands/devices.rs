@@ -1,11 +1,10 @@
 //! `assay-miner devices`.
 
-use assay_shared::compute::cuda;
 use assay_shared::compute::device::DeviceInfo;
 use assay_shared::compute::host::DeviceReport;
 use assay_shared::identity::Identity;
 use assay_shared::message::MATRIX_SIZES;
-use assay_shared::program::drivers::{Disagreement, disagreements};
+use assay_shared::program::drivers::{Disagreement, cuda_version, disagreements};
 use assay_shared::program::exit::{Exit, Failure, print};
 use assay_shared::program::render::devices::{DeviceRow, SlotsThatFit, table};
 use assay_shared::program::render::{Screen, hardware, units};
@@ -71,7 +70,7 @@ fn differences(reports: &[DeviceReport], facts: &Facts) -> Vec<Disagreement> {
     if devices.iter().all(|device| device.backend != "cuda") {
         Vec::new()
     } else {
-        disagreements(&devices, cuda::driver_version(), facts)
+        disagreements(&devices, cuda_version(), facts)
     }
 }
 

@@ -7,7 +7,9 @@ pub mod cuda;
 pub mod device;
 pub mod host;
 pub mod measure;
+pub mod merge;
 pub mod open;
+pub mod place;
 pub mod reference;
 pub mod run;
 #[cfg(feature = "wgpu")]

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+#[cfg(feature = "cuda")]
 pub mod standin;
 pub mod vectors;
 

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use super::choose::{Found, Prepare};
 use super::device::{Device, DeviceError, DeviceInfo};
+use super::place::Place;
 use crate::work::DeviceId;
 
 /// What opens one device: which, and the settings.
@@ -83,9 +84,11 @@ fn found(adapter: &AdapterDescription, config: &WgpuConfig, seed: &[u8]) -> Foun
         // What is free is known once it is opened.
         free_bytes: total_bytes,
     };
+    let pci_address = adapter.pci_address.as_ref().and_then(|address| address.parse().ok());
+    let place = Place { pci_address, uuid: adapter.uuid, vendor: Some(adapter.vendor) };
     let opening = Opening { id: adapter.id, seed: seed.to_owned(), config: config.clone() };
     // A struct of plain fields: turning it into text cannot fail.
-    Found { info, opening: serde_json::to_string(&opening).unwrap_or_default() }
+    Found { info, place, opening: serde_json::to_string(&opening).unwrap_or_default() }
 }
 
 /// Opens a device as [`find`] found it.
