@@ -4,7 +4,7 @@
 //! devices of a backend and ends, then each device is opened in a process of its own. What several backends found is
 //! made one host's in `compute/merge.rs`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +16,7 @@ use super::host::Host;
 use super::place::Place;
 #[cfg(feature = "wgpu")]
 use super::wgpu::{self, WgpuConfig};
+use crate::work::DeviceId;
 
 /// A backend that a build may have, in the order of preference: of two that have the same hardware, the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -182,6 +183,8 @@ pub struct HostConfig {
 pub struct Chosen {
     /// The devices, each on its thread.
     pub host: Host,
+    /// Where each device is, as its backend found it.
+    pub places: BTreeMap<DeviceId, Place>,
     /// The backends that they are of: `cuda`, or `cuda, wgpu`.
     pub backend: String,
     /// Why these, in one sentence.

@@ -36,6 +36,28 @@ impl Place {
     }
 }
 
+/// How people call the vendor of a number; the number itself where it is not a common one.
+#[must_use]
+pub fn vendor_name(vendor: u32) -> String {
+    let name = match vendor {
+        0x1002 | 0x1022 => "AMD",
+        0x1010 => "Imagination",
+        0x106B => "Apple",
+        0x10DE => "NVIDIA",
+        0x13B5 => "Arm",
+        0x1414 => "Microsoft",
+        0x14E4 => "Broadcom",
+        0x15AD => "VMware",
+        0x1AF4 => "virtio",
+        0x5143 => "Qualcomm",
+        0x8086 => "Intel",
+        // Khronos gives numbers to who has none of PCI's.
+        0x1_0005 => "Mesa",
+        _ => return format!("vendor {vendor:#06x}"),
+    };
+    name.into()
+}
+
 /// An address on the PCI bus. APIs write it with more or fewer digits, large or small: its numbers are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PciAddress {
@@ -128,6 +150,11 @@ mod tests {
         ] {
             assert_eq!(text.parse::<PciAddress>(), Err(NoPciAddress), "{text:?}");
         }
+    }
+
+    #[test]
+    fn vendors_have_names_or_numbers() {
+        assert_eq!([NVIDIA, 0x1_0005, 0xABC].map(vendor_name), ["NVIDIA", "Mesa", "vendor 0x0abc"]);
     }
 
     #[test]

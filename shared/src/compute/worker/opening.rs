@@ -1,6 +1,6 @@
 //! Opens the devices of several backends at once, and does without a backend none of whose devices opens.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -10,6 +10,8 @@ use crate::compute::choose::{BackendChoice, ChooseError, Chosen, Found, Preparin
 use crate::compute::device::{Device, DeviceInfo};
 use crate::compute::host::{Changes, Host};
 use crate::compute::merge::{LeftOut, Why, merge};
+use crate::compute::place::Place;
+use crate::work::DeviceId;
 
 /// How often devices that are being opened are looked at.
 const LOOK: Duration = Duration::from_millis(5);
@@ -22,6 +24,7 @@ pub(super) struct Opening<'a> {
     changes: Changes,
     /// Those that were started, the preferred backend's first.
     started: Vec<(DeviceInfo, WorkerDevice)>,
+    places: BTreeMap<DeviceId, Place>,
     left_out: Vec<LeftOut>,
 }
 
@@ -29,7 +32,8 @@ impl<'a> Opening<'a> {
     /// Nothing is opened yet.
     pub(super) fn new(choice: &'a BackendChoice, launcher: &'a Arc<dyn Launcher>, silence: Duration) -> Self {
         let changes = Changes::default();
-        Self { choice, launcher, silence, changes, started: Vec::new(), left_out: Vec::new() }
+        let (started, places, left_out) = (Vec::new(), BTreeMap::new(), Vec::new());
+        Self { choice, launcher, silence, changes, started, places, left_out }
     }
 
     /// Opens what each backend found, and waits for it; whether any backend is left. When one has to be done without,
@@ -86,6 +90,7 @@ impl<'a> Opening<'a> {
                 continue;
             }
             let info = found.info.clone();
+            self.places.insert(info.id, found.place.clone());
             let (launcher, changes) = (self.launcher.clone(), self.changes.clone());
             let order = Order { found, launcher, silence: self.silence, changes };
             let device = WorkerDevice::start(order)
@@ -126,7 +131,8 @@ impl<'a> Opening<'a> {
             }
         }
         let devices = started.into_iter().map(|(_, device)| Box::new(device) as Box<dyn Device>).collect();
-        Chosen { host: Host::with_changes(devices, self.changes), backend: backends.join(", "), why }
+        let host = Host::with_changes(devices, self.changes);
+        Chosen { host, places: self.places, backend: backends.join(", "), why }
     }
 
     fn why(&self, passed_over: &[String]) -> String {
