@@ -9,4 +9,6 @@ pub mod measure;
 pub mod open;
 pub mod reference;
 pub mod run;
+#[cfg(feature = "wgpu")]
+pub mod wgpu;
 pub mod worker;
