@@ -10,8 +10,6 @@ use crate::work::DeviceId;
 
 /// The APIs that are asked, the one whose adapters count first where several show the same.
 const APIS: [Backend; 3] = [Backend::Vulkan, Backend::Metal, Backend::Dx12];
-/// NVIDIA's number among PCI's vendors.
-pub(super) const NVIDIA: u32 = 0x10DE;
 
 /// An adapter, as its API describes it.
 #[derive(Debug, Clone, PartialEq)]
