@@ -26,7 +26,7 @@ fn quarter_rounds(start: ChaCha) -> ChaCha {
     return s;
 }
 
-fn double_round(start: ChaCha) -> ChaCha {
+fn two_rounds(start: ChaCha) -> ChaCha {
     let columns = quarter_rounds(start);
     let s = quarter_rounds(ChaCha(columns.a, columns.b.yzwx, columns.c.zwxy, columns.d.wxyz));
     return ChaCha(s.a, s.b.wxyz, s.c.zwxy, s.d.yzwx);
@@ -35,6 +35,6 @@ fn double_round(start: ChaCha) -> ChaCha {
 // Block `counter` (its upper word 0) of the keystream of key (low, high) and a stream id.
 fn chacha8(low: vec4<u32>, high: vec4<u32>, counter: u32, stream: vec2<u32>) -> ChaCha {
     let start = ChaCha(CHACHA_START, low, high, vec4(counter, 0u, stream.x, stream.y));
-    let s = double_round(double_round(double_round(double_round(start))));
+    let s = two_rounds(two_rounds(two_rounds(two_rounds(start))));
     return ChaCha(s.a + start.a, s.b + start.b, s.c + start.c, s.d + start.d);
 }
