@@ -2,7 +2,9 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+#[cfg(feature = "cuda")]
 pub mod standin;
+pub mod suite;
 pub mod vectors;
 
 use std::path::PathBuf;

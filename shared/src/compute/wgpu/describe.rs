@@ -1,6 +1,8 @@
 //! What adapters there are, each physical one once, asked without taking memory on them.
 
-use ::wgpu::{Adapter, AdapterInfo, Backend, Backends, DeviceType, Instance, InstanceDescriptor, InstanceFlags, Limits};
+use ::wgpu::{
+    Adapter, AdapterInfo, Backend, Backends, DeviceType, Instance, InstanceDescriptor, InstanceFlags, Limits,
+};
 
 use super::error::WgpuError;
 use super::native::{self, Facts};
@@ -202,9 +204,8 @@ fn ids(views: &[View], seed: &[u8]) -> Vec<DeviceId> {
             Some(address) => format!("pci {address}"),
             None => {
                 let model = (view.api, view.vendor, view.device);
-                let same = |other: &&View| {
-                    other.pci_address.is_none() && (other.api, other.vendor, other.device) == model
-                };
+                let same =
+                    |other: &&View| other.pci_address.is_none() && (other.api, other.vendor, other.device) == model;
                 let place = views[..index].iter().filter(same).count();
                 format!("{} {:04x}:{:04x} {place}", api_name(view.api), view.vendor, view.device)
             }

@@ -13,6 +13,7 @@ use super::error::WgpuError;
 use super::flow::{self, Flow, Parts};
 use super::gpu::{Gpu, NotMade};
 use super::kernels::Kernels;
+use super::measure::Bench;
 use super::memory::{self, Memory, Piece};
 use super::pace::Rates;
 use super::pass::Filling;
@@ -20,6 +21,7 @@ use super::plan::{self, Bounds, CHUNK_BYTES, GROUP_CHUNKS, Layout, STATE_BYTES, 
 use super::probe::Walking;
 use crate::compute::choose::Preparing;
 use crate::compute::device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound};
+use crate::compute::measure::Measured;
 use crate::work::challenge::{MIN_COUNT, MIN_N};
 use crate::work::{ChainingValue, Digest, PassKey, RoundKey, tree};
 
@@ -34,6 +36,8 @@ pub struct WgpuDevice {
     pub(super) bindings: Bindings,
     pub(super) rates: Rates,
     pub(super) memory: Memory,
+    /// What benchmarks keep.
+    pub(super) bench: Bench,
     /// The layout of the pass whose slots are resident.
     resident: Option<Layout>,
     /// Walks of the last round of the probe, and which states are its last.
@@ -72,6 +76,7 @@ impl WgpuDevice {
             bindings: Bindings::default(),
             rates: Rates::default(),
             memory: Memory::default(),
+            bench: Bench::default(),
             resident: None,
             walked: None,
             gpu,
@@ -120,20 +125,24 @@ impl WgpuDevice {
         memory::free_bytes(&self.gpu, self.memory.held_bytes(), is_host_memory, self.config.memory_bytes)
     }
 
-    fn resident(&self) -> Result<Layout, DeviceError> {
+    pub(super) fn resident(&self) -> Result<Layout, DeviceError> {
         self.resident.ok_or_else(|| DeviceError::Unsupported("no pass is resident on this device".into()))
     }
 
-    /// Refuses matrices whose pieces would be smaller than a tile.
-    fn check_size(&self, n: u32) -> Result<(), DeviceError> {
-        let largest = self.bounds.largest_n();
-        if n <= largest {
-            return Ok(());
+    /// The layout of a pass, unless the adapter's limits forbid it.
+    fn layout(&self, pass: &Pass) -> Result<Layout, DeviceError> {
+        let (n, count, largest) = (pass.n, pass.count, self.bounds.largest_n());
+        if n > largest {
+            let bytes = self.bounds.buffer_bytes;
+            let text =
+                format!("n = {n}: with buffers of {bytes} bytes, which is all that it binds, {largest} is the largest");
+            return Err(DeviceError::Unsupported(text));
         }
-        let bytes = self.bounds.buffer_bytes;
-        Err(DeviceError::Unsupported(format!(
-            "n = {n}: with buffers of {bytes} bytes, which is all that it binds, {largest} is the largest"
-        )))
+        let layout = Layout::new(&self.bounds, n, count);
+        if layout.is_possible(&self.bounds) {
+            return Ok(layout);
+        }
+        Err(DeviceError::Unsupported(format!("{count} slots: the digests of so many are more than it binds")))
     }
 
     fn run_pass(&mut self, pass: &Pass, layout: &Layout, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
@@ -149,7 +158,7 @@ impl WgpuDevice {
         prepared.map_err(|error| self.gpu.lose(&error.to_string()))?;
         let Self { gpu, bindings, parameters, rates, memory, kernels, config, .. } = self;
         let parts = Parts { gpu, bindings, parameters, rates, handle, stall_limit: config.stall_limit };
-        let filling = Filling { pass, layout, kernels, memory, poison: config.poison };
+        let filling = Filling { pass: *pass, layout: *layout, kernels, memory, poison: config.poison };
         filling.run(&mut Flow::new(parts))?;
         let bytes = self.read_piece(self.memory.values(layout, layout.digests))?;
         Ok(values(&bytes).map(Digest).collect())
@@ -170,7 +179,7 @@ impl WgpuDevice {
         fitted?;
         let Self { gpu, bindings, parameters, rates, memory, kernels, config, bounds, .. } = self;
         let parts = Parts { gpu, bindings, parameters, rates, handle, stall_limit: config.stall_limit };
-        let walking = Walking { round, layout, bounds, kernels, memory };
+        let walking = Walking { round: *round, layout: *layout, bounds, kernels, memory };
         let last = walking.run(&mut Flow::new(parts))?;
         let bytes = self.read_piece(self.memory.values(layout, layout.round_digest))?;
         let mut digest = [0; VALUE_BYTES as usize];
@@ -185,7 +194,7 @@ impl WgpuDevice {
         let parts = Parts { gpu, bindings, parameters, rates, handle: &handle, stall_limit: config.stall_limit };
         let mut flow = Flow::new(parts);
         let pieces = (0..layout.pieces_per_slot).map(|piece| memory.piece(layout, slot, piece));
-        let hashing = Hashing { kernels, memory, layout };
+        let hashing = Hashing { kernels, memory, layout: *layout };
         hashing.subtrees(&mut flow, pieces, chunks.ilog2(), false, layout.values.first)?;
         flow.finish()?;
         let mut region = layout.values;
@@ -224,20 +233,19 @@ impl Device for WgpuDevice {
     }
 
     fn fill(&mut self, pass: &Pass, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
-        pass.check()?;
-        self.check_size(pass.n)?;
         (self.resident, self.walked) = (None, None);
+        pass.check()?;
+        let layout = self.layout(pass)?;
         self.gpu.check()?;
         handle.check()?;
-        let layout = Layout::new(&self.bounds, pass.n, pass.count);
         let digests = self.run_pass(pass, &layout, handle)?;
         self.resident = Some(layout);
         Ok(digests)
     }
 
     fn probe_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
-        round.check()?;
         self.walked = None;
+        round.check()?;
         let layout = self.resident()?;
         self.gpu.check()?;
         let (digest, last) = self.run_round(round, &layout, handle)?;
@@ -302,7 +310,12 @@ impl Device for WgpuDevice {
     fn release(&mut self) {
         (self.resident, self.walked) = (None, None);
         self.bindings.clear();
+        self.bench.release();
         self.memory.release(&self.gpu);
+    }
+
+    fn measured(&mut self) -> Option<&mut dyn Measured> {
+        Some(self)
     }
 }
 

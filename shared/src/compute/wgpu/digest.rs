@@ -18,7 +18,7 @@ pub(super) struct Hashing<'a> {
     /// Where the regions of the layout lie.
     pub(super) memory: &'a Memory,
     /// Where values lie.
-    pub(super) layout: &'a Layout,
+    pub(super) layout: Layout,
 }
 
 impl<'a> Hashing<'a> {
@@ -66,7 +66,7 @@ impl<'a> Hashing<'a> {
                 flow.dispatch(&Dispatch {
                     pipeline: &self.kernels.chunks,
                     words: &parameters.words(),
-                    bindings: &[piece, self.memory.scratch(self.layout)],
+                    bindings: &[piece, self.memory.scratch(&self.layout)],
                     workgroups: cut.div_ceil(GROUP_CHUNKS) as u32,
                     work: Work { kind: Kind::Digest, units: cut * CHUNK_BYTES },
                 })?;
@@ -90,7 +90,7 @@ impl<'a> Hashing<'a> {
 
     /// Records the merging of `count` values, a power of two, up to the root.
     fn tree(&self, flow: &mut Flow<'a>, mut count: u64, digest: u64) -> Result<(), DeviceError> {
-        let Layout { values, merged, .. } = *self.layout;
+        let Layout { values, merged, .. } = self.layout;
         let (mut from, mut to): (Region, Region) = (values, merged);
         while count > 1 {
             let levels = GROUP_VALUES.min(count).ilog2();
@@ -105,7 +105,7 @@ impl<'a> Hashing<'a> {
             flow.dispatch(&Dispatch {
                 pipeline: &self.kernels.parents,
                 words: &parameters.words(),
-                bindings: &[self.memory.scratch(self.layout)],
+                bindings: &[self.memory.scratch(&self.layout)],
                 workgroups: count.div_ceil(GROUP_VALUES) as u32,
                 // A parent is a block, as large as both its values.
                 work: Work { kind: Kind::Digest, units: count * VALUE_BYTES },

@@ -4,6 +4,7 @@
 //! caught, to another callback when the device is lost. Here they all end in one place, [`Gpu::check`], which whoever
 //! waits asks.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -141,6 +142,16 @@ impl Gpu {
             }
         }
         Ok(())
+    }
+}
+
+impl Gpu {
+    /// Waits until all that was submitted is done.
+    pub(super) fn idle(&self, stall_limit: Duration, doing: &str) -> Result<(), DeviceError> {
+        let done = Arc::new(AtomicBool::new(false));
+        let told = done.clone();
+        self.queue.on_submitted_work_done(move || told.store(true, Ordering::Release));
+        self.wait_until(stall_limit, doing, || done.load(Ordering::Acquire))
     }
 }
 

@@ -17,8 +17,6 @@ use super::plan::{ALIGNMENT, Bounds};
 use super::shaders::{self, Dot, ProbeShape, QUAD_LANES, Shader, Tile};
 use crate::compute::choose::Preparing;
 
-
-
 /// A compiled shader.
 pub(super) struct Pipeline {
     raw: ComputePipeline,
@@ -162,11 +160,7 @@ impl Kernels {
 
     /// What was chosen, as a person reads it.
     pub(super) fn detail(&self) -> String {
-        let dot = match self.dot {
-            Dot::Packed => "packed",
-            Dot::Plain => "plain",
-        };
-        let side = self.products[0].tile.side;
+        let (dot, side) = (self.dot.name(), self.products[0].tile.side);
         let walks = if self.quads { ", walks in subgroups" } else { "" };
         format!("{dot} products in tiles of {side}{walks}")
     }

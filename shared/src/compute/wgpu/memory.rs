@@ -121,6 +121,11 @@ impl Memory {
         Ok(())
     }
 
+    /// A buffer beside all of these, for benchmarks.
+    pub(super) fn other(&mut self, gpu: &Gpu, bytes: u64) -> Result<DeviceBuffer, NotMade> {
+        self.make(gpu, "other", bytes)
+    }
+
     fn make(&mut self, gpu: &Gpu, label: &str, bytes: u64) -> Result<DeviceBuffer, NotMade> {
         let usage = BufferUsages::STORAGE | BufferUsages::COPY_SRC | BufferUsages::COPY_DST;
         let raw = gpu.buffer(label, bytes, usage)?;

@@ -22,6 +22,7 @@ mod error;
 mod flow;
 mod gpu;
 mod kernels;
+mod measure;
 mod memory;
 mod native;
 mod pace;

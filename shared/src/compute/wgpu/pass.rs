@@ -20,9 +20,9 @@ const POISON: [u32; 8] = [0xA5A5_A5A5; 8];
 /// A pass over memory that was laid out for it.
 pub(super) struct Filling<'a> {
     /// What to compute.
-    pub(super) pass: &'a Pass,
+    pub(super) pass: Pass,
     /// Where its pieces lie.
-    pub(super) layout: &'a Layout,
+    pub(super) layout: Layout,
     /// With what.
     pub(super) kernels: &'a Kernels,
     /// Slots and scratch.
@@ -64,7 +64,7 @@ impl<'a> Filling<'a> {
 
     fn pieces(&self, slot: u32) -> impl Iterator<Item = Piece<'a>> + use<'a> {
         let (memory, layout) = (self.memory, self.layout);
-        (0..layout.pieces_per_slot).map(move |piece| memory.piece(layout, slot, piece))
+        (0..layout.pieces_per_slot).map(move |piece| memory.piece(&layout, slot, piece))
     }
 
     fn keystream(&self, flow: &mut Flow<'a>, key: &[u32; 8], stream: u64, slot: u32) -> Result<(), DeviceError> {
@@ -73,15 +73,19 @@ impl<'a> Filling<'a> {
 
     /// One product: each piece of the earlier slot, which are rows of the result, by each one of the previous slot,
     /// which are its columns.
-    fn product(&self, flow: &mut Flow<'a>, u: u32) -> Result<(), DeviceError> {
+    pub(super) fn product(&self, flow: &mut Flow<'a>, u: u32) -> Result<(), DeviceError> {
+        self.product_with(flow, self.kernels.product(self.pass.n, self.layout.piece_rows()), u)
+    }
+
+    /// As [`Filling::product`], with tiles of the caller's choice.
+    pub(super) fn product_with(&self, flow: &mut Flow<'a>, product: &'a Product, u: u32) -> Result<(), DeviceError> {
         let (earlier, previous) = parents(&self.pass.key, u);
-        let product = self.kernels.product(self.pass.n, self.layout.piece_rows());
         for rows in 0..self.layout.pieces_per_slot {
             for columns in 0..self.layout.pieces_per_slot {
                 let bindings = [
-                    self.memory.piece(self.layout, earlier, rows),
-                    self.memory.piece(self.layout, previous, columns),
-                    self.memory.piece(self.layout, u, rows),
+                    self.memory.piece(&self.layout, earlier, rows),
+                    self.memory.piece(&self.layout, previous, columns),
+                    self.memory.piece(&self.layout, u, rows),
                 ];
                 self.tiles(flow, product, u, (rows, columns), &bindings)?;
             }

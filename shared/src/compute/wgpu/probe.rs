@@ -16,9 +16,9 @@ const MOST_WALKS: u64 = 1 << 18;
 /// A round over resident slots.
 pub(super) struct Walking<'a> {
     /// What to walk.
-    pub(super) round: &'a ProbeRound,
+    pub(super) round: ProbeRound,
     /// Where the slots lie.
-    pub(super) layout: &'a Layout,
+    pub(super) layout: Layout,
     /// What the adapter allows.
     pub(super) bounds: &'a Bounds,
     /// With what.
@@ -41,7 +41,7 @@ impl<'a> Walking<'a> {
         let bytes = u64::from(self.round.walks) * STATE_BYTES;
         let states = self.memory.states(self.bounds, bytes);
         keystream(flow, self.kernels, states[0].iter().copied(), &words_of(self.round.key.as_bytes()), 0)?;
-        let buffers = self.memory.slot_buffers(self.layout).len() as u32;
+        let buffers = self.memory.slot_buffers(&self.layout).len() as u32;
         let shape = self.kernels.probe_shape(self.bounds, buffers);
         let last = if shape.grouped {
             self.walk_by_groups(flow, shape, buffers, &states)?
@@ -95,7 +95,7 @@ impl<'a> Walking<'a> {
 
     /// As many slot buffers as the shape binds, from the first on; behind the last one it stands again, for nothing.
     fn bound(&self, shape: ProbeShape, first: u32) -> Vec<Piece<'a>> {
-        let buffers = self.memory.slot_buffers(self.layout);
+        let buffers = self.memory.slot_buffers(&self.layout);
         let last = buffers.len() - 1;
         let bound = (first as usize..).take(shape.buffers as usize);
         bound.map(|number| Piece::whole(&buffers[number.min(last)])).collect()

@@ -13,7 +13,7 @@ mod tests;
 use std::fmt::Write;
 
 pub use self::params::PARAM_BYTES;
-pub(super) use self::params::{Chunks, Keystream, Parents, Peak, Probe, Product, Stream, Words};
+pub(super) use self::params::{Chunks, Keystream, Parents, Peak, Probe, Product, Stream};
 pub(super) use self::tile::Tile;
 use crate::work::probe::walk;
 use crate::work::{product, tree};
@@ -132,7 +132,8 @@ pub fn all() -> Vec<Shader> {
 }
 
 impl Dot {
-    const fn name(self) -> &'static str {
+    /// Its name in settings and tables.
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Packed => "packed",
             Self::Plain => "plain",

@@ -48,12 +48,15 @@ impl Tile {
     /// with a side of 64. None if none fits.
     #[must_use]
     pub fn choose(limits: &::wgpu::Limits, n: u32) -> Option<Self> {
-        let fits = |tile: &Self| {
-            tile.workgroup_bytes() <= limits.max_compute_workgroup_storage_size
-                && tile.threads() <= limits.max_compute_invocations_per_workgroup
-                && tile.threads() <= limits.max_compute_workgroup_size_x
-        };
         let suits = |tile: &Self| n > SMALL_TILES_N || tile.side < 128;
-        Self::ALL.into_iter().find(|tile| fits(tile) && suits(tile))
+        Self::ALL.into_iter().find(|tile| tile.fits(limits) && suits(tile))
+    }
+
+    /// Whether a device of these limits runs it.
+    #[must_use]
+    pub const fn fits(self, limits: &::wgpu::Limits) -> bool {
+        self.workgroup_bytes() <= limits.max_compute_workgroup_storage_size
+            && self.threads() <= limits.max_compute_invocations_per_workgroup
+            && self.threads() <= limits.max_compute_workgroup_size_x
     }
 }

@@ -54,7 +54,10 @@ const BLAKE3: &[Fault] = &[
     ("values[4u * i + 2u], values[4u * i + 3u]", "values[4u * i], values[4u * i + 1u]"),
     ("    workgroupBarrier();\n    for", "    for"),
     ("        workgroupBarrier();\n        if mine", "        if mine"),
-    ("            put(thread, value);\n        }\n        workgroupBarrier();", "            put(thread, value);\n        }"),
+    (
+        "            put(thread, value);\n        }\n        workgroupBarrier();",
+        "            put(thread, value);\n        }",
+    ),
     ("i < 2u * left", "i < left"),
 ];
 

@@ -4,7 +4,8 @@ use std::sync::OnceLock;
 
 use ::wgpu::{self as api, BufferUsages as Usage};
 
-use super::{Checked, POISON, Shader, Words};
+use super::super::params::Words;
+use super::{Checked, POISON, Shader};
 
 /// Bytes before and after what a kernel is bound to, which it must leave alone; a multiple of every alignment.
 const GUARD_BYTES: u64 = 256;
