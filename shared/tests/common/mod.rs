@@ -4,6 +4,7 @@
 
 #[cfg(feature = "cuda")]
 pub mod standin;
+pub mod suite;
 pub mod vectors;
 
 use std::path::PathBuf;

@@ -1,6 +1,8 @@
 //! What adapters there are, each physical one once, asked without taking memory on them.
 
-use ::wgpu::{Adapter, AdapterInfo, Backend, Backends, DeviceType, Instance, InstanceDescriptor, InstanceFlags, Limits};
+use ::wgpu::{
+    Adapter, AdapterInfo, Backend, Backends, DeviceType, Instance, InstanceDescriptor, InstanceFlags, Limits,
+};
 
 use super::error::WgpuError;
 use super::native::{self, Facts};
@@ -10,8 +12,6 @@ use crate::work::DeviceId;
 
 /// The APIs that are asked, the one whose adapters count first where several show the same.
 const APIS: [Backend; 3] = [Backend::Vulkan, Backend::Metal, Backend::Dx12];
-/// NVIDIA's number among PCI's vendors.
-pub(super) const NVIDIA: u32 = 0x10DE;
 
 /// An adapter, as its API describes it.
 #[derive(Debug, Clone, PartialEq)]
@@ -204,9 +204,8 @@ fn ids(views: &[View], seed: &[u8]) -> Vec<DeviceId> {
             Some(address) => format!("pci {address}"),
             None => {
                 let model = (view.api, view.vendor, view.device);
-                let same = |other: &&View| {
-                    other.pci_address.is_none() && (other.api, other.vendor, other.device) == model
-                };
+                let same =
+                    |other: &&View| other.pci_address.is_none() && (other.api, other.vendor, other.device) == model;
                 let place = views[..index].iter().filter(same).count();
                 format!("{} {:04x}:{:04x} {place}", api_name(view.api), view.vendor, view.device)
             }

@@ -11,18 +11,33 @@
 //!
 //! [`DeviceError::Sick`]: super::device::DeviceError::Sick
 
+mod bind;
+mod cache;
 mod config;
+mod copy;
 mod describe;
+mod device;
+mod digest;
 mod error;
+mod flow;
+mod gpu;
+mod kernels;
+mod measure;
+mod memory;
 mod native;
+mod pace;
+mod pass;
 mod plan;
+mod probe;
+pub mod shaders;
 
 pub use config::{DotChoice, WgpuConfig};
 pub use describe::AdapterDescription;
+pub use device::WgpuDevice;
 pub use error::WgpuError;
 use serde::{Deserialize, Serialize};
 
-use super::choose::{Found, Prepare};
+use super::choose::{Found, Prepare, Preparing};
 use super::device::{Device, DeviceError, DeviceInfo};
 use super::place::Place;
 use crate::work::DeviceId;
@@ -91,15 +106,37 @@ fn found(adapter: &AdapterDescription, config: &WgpuConfig, seed: &[u8]) -> Foun
     Found { info, place, opening: serde_json::to_string(&opening).unwrap_or_default() }
 }
 
+/// Opens one device.
+///
+/// # Errors
+/// [`WgpuError`]: why it cannot be used, in one sentence with what to do about it.
+pub fn open(
+    id: DeviceId,
+    seed: &[u8],
+    config: WgpuConfig,
+    progress: &mut dyn FnMut(Preparing),
+) -> Result<WgpuDevice, WgpuError> {
+    let all = describe::describe_all(seed)?;
+    let described = all.into_iter().find(|described| described.description.id == id);
+    let described = described.ok_or(WgpuError::Unknown { id })?;
+    if let Some(reason) = described.description.refusal.clone() {
+        return Err(WgpuError::Refused { device: described.description.title(), reason });
+    }
+    WgpuDevice::open(described, config, progress)
+}
+
 /// Opens a device as [`find`] found it.
 ///
 /// # Errors
 /// [`DeviceError::Unsupported`] when it cannot be used at all, [`DeviceError::Sick`] for all else.
-pub fn open_found(opening: &str, _prepare: Prepare<'_>) -> Result<Box<dyn Device>, DeviceError> {
-    let Opening { id, seed, config: _ } =
+pub fn open_found(opening: &str, prepare: Prepare<'_>) -> Result<Box<dyn Device>, DeviceError> {
+    let Opening { id, seed, config } =
         serde_json::from_str(opening).map_err(|e| DeviceError::Unsupported(format!("no wgpu device: {e}")))?;
-    let found = describe::describe_all(&seed).map_err(|e| DeviceError::Unsupported(e.to_string()))?;
-    let found = found.into_iter().find(|described| described.description.id == id);
-    let described = found.ok_or_else(|| DeviceError::Sick(WgpuError::Unknown { id }.to_string()))?;
-    Err(DeviceError::Unsupported(described.description.title()))
+    match open(id, &seed, config, &mut |preparing| prepare(preparing)) {
+        Ok(device) => Ok(Box::new(device)),
+        Err(error @ (WgpuError::Refused { .. } | WgpuError::Shader { .. })) => {
+            Err(DeviceError::Unsupported(error.to_string()))
+        }
+        Err(error) => Err(DeviceError::Sick(error.to_string())),
+    }
 }

@@ -69,6 +69,8 @@ pub(super) fn refusal(limits: &Limits) -> Option<String> {
 pub(super) struct Bounds {
     /// The most bytes of a buffer, all of which can be bound.
     pub(super) buffer_bytes: u64,
+    /// The most bytes of a binding, whatever was asked.
+    pub(super) binding_bytes: u64,
     /// The most slot buffers that the probe can bind at once.
     pub(super) slot_buffers: u32,
 }
@@ -79,7 +81,11 @@ impl Bounds {
         let driver = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size);
         let bytes = driver.min(MOST_BUFFER_BYTES).min(asked_bytes.unwrap_or(u64::MAX)).max(LEAST_BUFFER_BYTES);
         let bound = limits.max_storage_buffers_per_shader_stage.saturating_sub(PROBE_STATES);
-        Self { buffer_bytes: bytes - bytes % LEAST_BUFFER_BYTES, slot_buffers: bound.clamp(1, MOST_BOUND) }
+        Self {
+            buffer_bytes: bytes - bytes % LEAST_BUFFER_BYTES,
+            binding_bytes: driver.min(MOST_BUFFER_BYTES),
+            slot_buffers: bound.clamp(1, MOST_BOUND),
+        }
     }
 
     /// The largest matrix size whose pieces hold whole tiles.
@@ -118,8 +124,6 @@ pub(super) struct Layout {
     pub(super) pieces_per_slot: u64,
     /// How many pieces a buffer holds; the last one may hold fewer.
     pub(super) pieces_per_buffer: u64,
-    /// The most bytes of a buffer.
-    buffer_bytes: u64,
     /// Whether a probe cannot bind all slot buffers at once, and needs its states twice.
     pub(super) grouped: bool,
     /// The digests of all slots.
@@ -151,7 +155,6 @@ impl Layout {
             piece_bytes,
             pieces_per_slot,
             pieces_per_buffer,
-            buffer_bytes: bounds.buffer_bytes,
             grouped: buffers > u64::from(bounds.slot_buffers),
             digests,
             round_digest,
@@ -200,9 +203,9 @@ impl Layout {
         self.count as u64 * self.slot_bytes() + self.scratch_bytes() + states
     }
 
-    /// Whether an adapter can hold it, memory aside.
-    fn is_possible(&self) -> bool {
-        self.scratch_bytes() <= self.buffer_bytes
+    /// Whether an adapter can bind all of it, memory aside.
+    pub(super) const fn is_possible(&self, bounds: &Bounds) -> bool {
+        self.scratch_bytes() <= bounds.binding_bytes
     }
 }
 
@@ -220,7 +223,7 @@ pub(super) fn slots_that_fit(bounds: &Bounds, n: u32, free_bytes: u64) -> u32 {
     let usable = usable_bytes(free_bytes);
     let fits = |count: u32| {
         let layout = Layout::new(bounds, n, count);
-        layout.is_possible() && layout.total_bytes() <= usable
+        layout.is_possible(bounds) && layout.total_bytes() <= usable
     };
     let (mut fit, mut too_many) = (0, MAX_TOTAL as u32 + 1);
     while too_many - fit > 1 {
@@ -245,7 +248,7 @@ mod tests {
     use super::*;
 
     fn bounds(buffer_bytes: u64, slot_buffers: u32) -> Bounds {
-        Bounds { buffer_bytes, slot_buffers }
+        Bounds { buffer_bytes, binding_bytes: 1 << 27, slot_buffers }
     }
 
     #[test]
@@ -293,12 +296,13 @@ mod tests {
     #[test]
     fn regions_follow_one_another_and_the_scratch_can_be_bound() {
         for (n, count) in [(256, 3), (256, 1 << 20), (8192, 1000), (32_768, 3)] {
-            let layout = Layout::new(&bounds(1 << 27, 8), n, count);
+            let bounds = bounds(1 << 27, 8);
+            let layout = Layout::new(&bounds, n, count);
             let regions = [layout.digests, layout.round_digest, layout.values, layout.merged];
             for pair in regions.windows(2) {
                 assert!(pair[0].first + pair[0].values <= pair[1].first, "{layout:?}");
             }
-            assert!(layout.is_possible(), "{layout:?}");
+            assert!(layout.is_possible(&bounds), "{layout:?}");
             assert!(layout.values.values >= layout.slot_bytes() / CHUNK_BYTES);
             // One value for each workgroup, of a slot and of the largest states; then one for each 128 of those.
             let chunks = layout.slot_bytes().max(MOST_STATES_BYTES) / CHUNK_BYTES;
