@@ -17,7 +17,9 @@ std::string text(const std::string& name) {
 template <class T>
 PerDevice<T> list(const std::string& name, const std::function<T(const std::string&)>& parse) {
     std::vector<std::optional<T>> values;
-    std::stringstream stream(text(name));
+    const std::string all = text(name);
+    // A comma at the end leaves the last device as it is.
+    std::stringstream stream(all.ends_with(',') ? all + ',' : all);
     for (std::string piece; std::getline(stream, piece, ',');) {
         try {
             values.push_back(piece.empty() ? std::optional<T>() : parse(piece));

@@ -2,8 +2,11 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod scenario;
 pub mod standin;
 pub mod vectors;
+#[cfg(unix)]
+pub mod vulkan;
 
 use std::path::PathBuf;
 
