@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 const FOLDER: &str = "assay";
 
 /// A file that is kept: below `STATE_DIRECTORY` (a systemd unit's), `XDG_STATE_HOME/assay`,
-/// `HOME/.local/state/assay`, or `/var/lib/assay`.
+/// `HOME/.local/state/assay`, or `/var/lib/assay`. On Windows below `LOCALAPPDATA\assay`, or where that is by default:
+/// what is made there only its user, administrators and the system can read.
 #[must_use]
 pub fn state_file(name: &str) -> PathBuf {
     state_folder(|variable| env::var_os(variable).map(PathBuf::from)).join(name)
@@ -36,8 +37,19 @@ fn cache_parent(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
 fn state_folder(variable: impl Fn(&str) -> Option<PathBuf>) -> PathBuf {
     absolute(variable("STATE_DIRECTORY"))
         .or_else(|| absolute(variable("XDG_STATE_HOME")).map(|p| p.join(FOLDER)))
-        .or_else(|| absolute(variable("HOME")).map(|p| p.join(".local/state").join(FOLDER)))
+        .or_else(|| user_folder(&variable))
         .unwrap_or_else(|| Path::new("/var/lib").join(FOLDER))
+}
+
+#[cfg(not(windows))]
+fn user_folder(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    absolute(variable("HOME")).map(|p| p.join(".local/state").join(FOLDER))
+}
+
+#[cfg(windows)]
+fn user_folder(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    let by_default = || env::home_dir().map(|home| home.join("AppData").join("Local"));
+    absolute(variable("LOCALAPPDATA").or_else(by_default)).map(|p| p.join(FOLDER))
 }
 
 fn runtime_folder(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
