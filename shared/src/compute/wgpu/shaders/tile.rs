@@ -21,7 +21,7 @@ pub(in super::super) struct Tile {
 impl Tile {
     /// All that there are, in the order of what to try first.
     pub const ALL: [Self; 5] =
-        [Self::new(128, 8, 16), Self::new(128, 8, 8), Self::new(64, 4, 32), Self::new(64, 4, 16), Self::new(64, 8, 8)];
+        [Self::new(128, 8, 16), Self::new(128, 8, 8), Self::new(64, 8, 8), Self::new(64, 4, 32), Self::new(64, 4, 16)];
 
     const fn new(side: u32, per_thread: u32, words: u32) -> Self {
         let tile = Self { side, per_thread, words };
