@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
+use ash::vk;
 use common::vulkan::Scenario;
 use wgpu::{
     Backends, Buffer, BufferDescriptor, BufferUsages, CommandEncoder, ComputePipeline, Device, DeviceDescriptor,
@@ -365,4 +366,62 @@ fn calls_are_logged() {
         assert_eq!((count("upload@0 4"), count(&format!("readback@0 {BYTES}"))), (2, 2), "{log}");
         assert!(log.contains("\nvkAllocateMemory@0 ") && log.contains("\nvkCreateComputePipelines@0\n"), "{log}");
     });
+}
+
+/// What wgpu does not tell of a device, as ash does.
+#[test]
+fn budget_and_uuid_are_what_they_are_told_to_be() {
+    let test = "budget_and_uuid_are_what_they_are_told_to_be";
+    let folder = tempfile::tempdir().unwrap();
+    let uuids = "000102030405060708090a0b0c0d0e0f,f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff";
+    let told = Scenario::new(test, "told").devices(2).with("MEMORY_MIB", "64,128").with("UUID", uuids);
+    told.with("TENANT", folder.path().join("tenant")).run(|| {
+        let [first, second] = described().try_into().unwrap();
+        assert_eq!((first.uuid[1], second.uuid[1]), (0x01, 0xf1));
+        assert_eq!((first.heap_mib, first.budget_mib), (64, Some(64)));
+        assert_eq!((second.heap_mib, second.budget_mib), (128, Some(128)));
+        fs::write(std::env::var_os("ASSAY_VULKAN_TENANT").unwrap(), "24").unwrap();
+        let left: Vec<_> = described().iter().map(|device| device.budget_mib).collect();
+        assert_eq!(left, [Some(40), Some(104)]);
+    });
+    let hidden = Scenario::new(test, "hidden").devices(2).with("MEMORY_MIB", "64").with("BUDGET", ",none");
+    hidden.with("PCI", "none").run(|| {
+        let budgets: Vec<_> = described().iter().map(|device| device.budget_mib).collect();
+        assert_eq!(budgets, [Some(64), None]);
+    });
+}
+
+#[derive(Debug)]
+struct Described {
+    uuid: [u8; 16],
+    heap_mib: u64,
+    budget_mib: Option<u64>,
+}
+
+fn described() -> Vec<Described> {
+    // SAFETY: the loader is a Vulkan loader; nothing that is made here outlives the instance, and each structure is of the
+    // type that its chain asks for.
+    unsafe {
+        let entry = ash::Entry::load().unwrap();
+        let application = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_3);
+        let info = vk::InstanceCreateInfo::default().application_info(&application);
+        let instance = entry.create_instance(&info, None).unwrap();
+        let describe = |device: vk::PhysicalDevice| {
+            let mut id = vk::PhysicalDeviceIDProperties::default();
+            let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut id);
+            instance.get_physical_device_properties2(device, &mut properties);
+            let mut budget = vk::PhysicalDeviceMemoryBudgetPropertiesEXT::default();
+            let mut memory = vk::PhysicalDeviceMemoryProperties2::default().push_next(&mut budget);
+            instance.get_physical_device_memory_properties2(device, &mut memory);
+            let heap_mib = memory.memory_properties.memory_heaps[0].size >> 20;
+            let extensions = instance.enumerate_device_extension_properties(device).unwrap();
+            let has_budget =
+                extensions.iter().any(|it| it.extension_name_as_c_str() == Ok(ash::ext::memory_budget::NAME));
+            let budget_mib = has_budget.then_some(budget.heap_budget[0] >> 20);
+            Described { uuid: id.device_uuid, heap_mib, budget_mib }
+        };
+        let described = instance.enumerate_physical_devices().unwrap().into_iter().map(describe).collect();
+        instance.destroy_instance(None);
+        described
+    }
 }
