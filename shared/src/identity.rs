@@ -54,7 +54,8 @@ impl Identity {
         Self(SigningKey::from_bytes(seed))
     }
 
-    /// Reads the key file, or makes one with mode 0600 (and its folder) when there is none.
+    /// Reads the key file, or makes one with mode 0600 (and its folder) when there is none. Windows has no modes: whoever
+    /// may read the folder may read the key.
     ///
     /// # Errors
     /// [`IdentityError`], each with its remedy; a malformed or exposed file is never overwritten.
@@ -169,6 +170,8 @@ fn check_mode(path: &Path) -> Result<(), IdentityError> {
     Ok(())
 }
 
+/// Elsewhere a file has no mode: on Windows it inherits who may read it from its folder, which by default is in the
+/// user's profile, and there that is the user, administrators and the system.
 #[cfg(not(unix))]
 fn check_mode(_path: &Path) -> Result<(), IdentityError> {
     Ok(())

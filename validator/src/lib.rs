@@ -1,5 +1,8 @@
 //! The validator: challenges the miners that are connected to it, and judges what they answer.
 
+#[cfg(not(unix))]
+compile_error!("the validator needs a Unix system: operators reach it through a Unix socket");
+
 pub mod cli;
 pub mod commands;
 pub mod config;

@@ -1,4 +1,5 @@
-//! Signals: the first SIGTERM or SIGINT asks to drain, the second to stop at once.
+//! Signals: the first SIGTERM or SIGINT asks to drain, the second to stop at once. On Windows these are Ctrl-C,
+//! Ctrl-Break, and the end of the console or of the machine.
 
 use std::io;
 use std::time::Duration;
@@ -109,18 +110,33 @@ impl Signals {
     }
 }
 
-#[cfg(not(unix))]
-struct Signals;
+/// After the last two, Windows leaves a program some seconds, whatever it does.
+#[cfg(windows)]
+struct Signals {
+    interrupt: tokio::signal::windows::CtrlC,
+    terminate: tokio::signal::windows::CtrlBreak,
+    console_ends: tokio::signal::windows::CtrlClose,
+    machine_ends: tokio::signal::windows::CtrlShutdown,
+}
 
-#[cfg(not(unix))]
+#[cfg(windows)]
 impl Signals {
     fn new() -> io::Result<Self> {
-        Ok(Self)
+        use tokio::signal::windows::{ctrl_break, ctrl_c, ctrl_close, ctrl_shutdown};
+        Ok(Self {
+            interrupt: ctrl_c()?,
+            terminate: ctrl_break()?,
+            console_ends: ctrl_close()?,
+            machine_ends: ctrl_shutdown()?,
+        })
     }
 
     async fn next(&mut self) {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.console_ends.recv() => {}
+            _ = self.machine_ends.recv() => {}
         }
     }
 }

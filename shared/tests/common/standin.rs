@@ -8,9 +8,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use assay_shared::compute::cuda::{CudaConfig, CudaDevice, CudaError, KernelChoice, detect, open};
-use assay_shared::compute::device::{Device, Handle, Pass};
-use assay_shared::compute::reference::ReferenceDevice;
-use assay_shared::work::{DeviceId, Digest, PassKey};
+use assay_shared::work::DeviceId;
 
 use super::scenario::{Environment, run};
 
@@ -104,21 +102,4 @@ pub fn first() -> CudaDevice {
 pub fn all() -> Vec<CudaDevice> {
     let found = detect().unwrap();
     found.iter().map(|device| open(device.id, config(KernelChoice::Auto), &mut |_| ()).unwrap()).collect()
-}
-
-pub fn pass(n: u32, count: u32, seed: u8) -> Pass {
-    Pass { key: PassKey([seed; 32]), n, offset: u32::from(seed), count }
-}
-
-/// What a pass must give, and the device that shows it.
-pub fn expected(pass: &Pass) -> (Vec<Digest>, ReferenceDevice) {
-    let mut device = ReferenceDevice::new(DeviceId([9; 16]), "reference", pass.bytes());
-    (device.fill(pass, &Handle::default()).unwrap(), device)
-}
-
-/// Fills on a device that must give the right digests.
-pub fn check_fill(device: &mut dyn Device, pass: &Pass) {
-    let handle = Handle::default();
-    assert_eq!(device.fill(pass, &handle).unwrap(), expected(pass).0, "{pass:?}, {}", device.info().detail);
-    assert_eq!(handle.done_steps(), u64::from(pass.count));
 }

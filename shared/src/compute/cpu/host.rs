@@ -1,28 +1,31 @@
 //! What this host is and has: a name that stays, its processor, its threads, the memory available now.
+//!
+//! What systems answer in different ways is in a module for each.
 
-use std::fs;
-use std::path::Path;
+#[cfg(target_os = "macos")]
+mod macos;
+#[cfg(all(unix, not(target_os = "macos")))]
+mod proc;
+#[cfg(windows)]
+mod windows;
+
+#[cfg(target_os = "macos")]
+use macos as system;
+#[cfg(all(unix, not(target_os = "macos")))]
+use proc as system;
+#[cfg(windows)]
+use windows as system;
 
 use crate::work::DeviceId;
 
-/// The root of the control groups' file system.
-#[cfg(target_os = "linux")]
-const CGROUP_ROOT: &str = "/sys/fs/cgroup";
-
-/// Bytes that this process could still touch without making the host reclaim or kill: what the kernel
-/// says is available, or what the tightest control group (v2) above this process leaves, if that is less.
-pub(super) fn available_bytes() -> u64 {
-    let host = fs::read_to_string("/proc/meminfo").ok().and_then(|text| meminfo_bytes(&text, "MemAvailable:"));
-    let host = host.unwrap_or_else(half_of_physical_bytes);
-    cgroup_left_bytes().map_or(host, |left| left.min(host))
+/// Bytes that this process could still touch without making the host reclaim, swap or kill, as the system says it.
+pub(in crate::compute) fn available_bytes() -> u64 {
+    system::available_bytes()
 }
 
 /// The processor's model, as a person reads it.
 pub(super) fn processor_name() -> String {
-    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    text.lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim().to_owned()))
-        .unwrap_or_else(|| format!("{} processor", std::env::consts::ARCH))
+    system::processor_name().unwrap_or_else(|| format!("{} processor", std::env::consts::ARCH))
 }
 
 /// Threads that run at once here, at least 1.
@@ -33,64 +36,22 @@ pub(super) fn parallelism() -> usize {
 /// The id of CPU device `index`: the same after a restart, distinct on this host, and between hosts and
 /// daemons that have another machine id or `seed`.
 pub(super) fn device_id(seed: &[u8], index: u32) -> DeviceId {
-    let host = host_name();
-    let mut hasher = blake3::Hasher::new_derive_key("assay v1 cpu device id");
+    derive_id("assay v1 cpu device id", seed, &index.to_le_bytes())
+}
+
+/// The id of a device whose hardware has none of its own: of this host, of a daemon by its `seed`, and by what names
+/// the device on this host.
+pub(in crate::compute) fn derive_id(context: &str, seed: &[u8], name: &[u8]) -> DeviceId {
+    let host = system::host_name().unwrap_or_default();
+    let mut hasher = blake3::Hasher::new_derive_key(context);
     for part in [host.as_bytes(), seed] {
         hasher.update(&(part.len() as u64).to_le_bytes());
         hasher.update(part);
     }
-    hasher.update(&index.to_le_bytes());
+    hasher.update(name);
     let mut id = [0; DeviceId::LEN];
     hasher.finalize_xof().fill(&mut id);
     DeviceId(id)
-}
-
-/// What names this host over restarts: its machine id, else its host name.
-fn host_name() -> String {
-    ["/etc/machine-id", "/proc/sys/kernel/hostname", "/etc/hostname"]
-        .iter()
-        .filter_map(|path| fs::read_to_string(path).ok())
-        .map(|text| text.trim().to_owned())
-        .find(|text| !text.is_empty())
-        .unwrap_or_default()
-}
-
-/// The value of a line like `MemAvailable:   123 kB`, in bytes.
-fn meminfo_bytes(text: &str, key: &str) -> Option<u64> {
-    let rest = text.lines().find_map(|line| line.strip_prefix(key))?;
-    rest.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
-}
-
-/// Where the kernel says nothing about what is available.
-fn half_of_physical_bytes() -> u64 {
-    // SAFETY: sysconf reads a constant of the system and has no preconditions.
-    let (pages, size) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
-    u64::try_from(pages).unwrap_or(0).saturating_mul(u64::try_from(size).unwrap_or(0)) / 2
-}
-
-#[cfg(target_os = "linux")]
-fn cgroup_left_bytes() -> Option<u64> {
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    let own = Path::new(CGROUP_ROOT).join(own);
-    own.ancestors().take_while(|path| path.starts_with(CGROUP_ROOT)).filter_map(group_left_bytes).min()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn cgroup_left_bytes() -> Option<u64> {
-    None
-}
-
-/// What one control group leaves: its limit less what it uses; page cache that it could drop counts as left.
-#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
-fn group_left_bytes(group: &Path) -> Option<u64> {
-    let number = |name: &str| fs::read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
-    // "max", which is no number, means no limit here.
-    let limit = number("memory.max")?;
-    let used = number("memory.current")?;
-    let stat = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
-    let cache = stat.lines().find_map(|line| line.strip_prefix("inactive_file ")?.trim().parse::<u64>().ok());
-    Some(limit.saturating_sub(used.saturating_sub(cache.unwrap_or(0))))
 }
 
 #[cfg(test)]
@@ -102,27 +63,6 @@ mod tests {
         assert_eq!(device_id(b"key", 0), device_id(b"key", 0));
         assert_ne!(device_id(b"key", 0), device_id(b"key", 1));
         assert_ne!(device_id(b"key", 0), device_id(b"other", 0));
-    }
-
-    #[test]
-    fn the_kernels_figures_are_read_in_kilobytes() {
-        let text = "MemTotal:       24683520 kB\nMemAvailable:   24460000 kB\n";
-        assert_eq!(meminfo_bytes(text, "MemAvailable:"), Some(24_460_000 * 1024));
-        assert_eq!(meminfo_bytes(text, "MemFree:"), None);
-        assert_eq!(meminfo_bytes("MemAvailable: many kB", "MemAvailable:"), None);
-    }
-
-    #[test]
-    fn a_group_leaves_its_limit_less_its_use() {
-        let group = std::env::temp_dir().join(format!("assay-cgroup-{}", std::process::id()));
-        fs::create_dir_all(&group).unwrap();
-        fs::write(group.join("memory.max"), "1000000\n").unwrap();
-        fs::write(group.join("memory.current"), "600000\n").unwrap();
-        fs::write(group.join("memory.stat"), "anon 1\ninactive_file 100000\n").unwrap();
-        assert_eq!(group_left_bytes(&group), Some(500_000));
-        fs::write(group.join("memory.max"), "max\n").unwrap();
-        assert_eq!(group_left_bytes(&group), None);
-        fs::remove_dir_all(&group).unwrap();
     }
 
     #[test]

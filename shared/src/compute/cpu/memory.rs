@@ -4,10 +4,18 @@
 //! process do not both count on the same free page, what is mapped but not yet touched is kept in one
 //! process-wide sum ([`promised_bytes`]) and taken off what the host has available.
 
-use std::ptr::{self, NonNull};
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::compute::device::DeviceError;
+#[cfg(unix)]
+use unix::Pages;
+#[cfg(windows)]
+use windows::Pages;
 
 /// The size of a large page; mappings start and end on its multiples.
 pub(super) const LARGE_PAGE: usize = 2 << 20;
@@ -25,8 +33,7 @@ pub(super) fn promised_bytes() -> u64 {
 /// It hands out raw pointers: who writes what when is the business of the pass that owns it.
 #[derive(Debug)]
 pub(super) struct Mapping {
-    base: NonNull<u8>,
-    bytes: usize,
+    pages: Pages,
     /// How many bytes of it count as promised.
     untouched: u64,
 }
@@ -44,31 +51,9 @@ impl Mapping {
     pub(super) fn new(bytes: u64) -> Result<Self, DeviceError> {
         let refused = || DeviceError::Busy { needed_bytes: bytes, free_bytes: 0 };
         let bytes = rounded(bytes).ok_or_else(refused)?;
-        let whole = bytes.checked_add(LARGE_PAGE).ok_or_else(refused)?;
-        // SAFETY: a fresh anonymous mapping touches no existing memory.
-        let raw = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                whole,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        if raw == libc::MAP_FAILED {
-            return Err(refused());
-        }
-        let lead = (raw as usize).next_multiple_of(LARGE_PAGE) - raw as usize;
-        let base = raw.cast::<u8>().wrapping_add(lead);
-        // SAFETY: both ranges lie inside the mapping made above, outside `base .. base + bytes`, and nobody uses them.
-        unsafe {
-            unmap(raw.cast(), lead);
-            unmap(base.wrapping_add(bytes), LARGE_PAGE - lead);
-        }
-        advise_large_pages(base, bytes);
+        let pages = Pages::new(bytes, LARGE_PAGE).ok_or_else(refused)?;
         PROMISED.fetch_add(bytes as u64, Ordering::Relaxed);
-        Ok(Self { base: NonNull::new(base).ok_or_else(refused)?, bytes, untouched: bytes as u64 })
+        Ok(Self { pages, untouched: bytes as u64 })
     }
 
     /// Makes `place` hold a mapping of at least `bytes`, in place where it is already as large. What was in it is lost.
@@ -77,7 +62,7 @@ impl Mapping {
     /// [`DeviceError::Busy`] when the system refuses; `place` is empty then.
     pub(super) fn fit(place: &mut Option<Self>, bytes: u64) -> Result<&mut Self, DeviceError> {
         match place.take() {
-            Some(mut old) if rounded(bytes).is_some_and(|b| b <= old.bytes) => {
+            Some(mut old) if rounded(bytes).is_some_and(|b| b <= old.pages.bytes()) => {
                 old.shrink(bytes);
                 Ok(place.insert(old))
             }
@@ -90,43 +75,39 @@ impl Mapping {
 
     /// The first byte.
     pub(super) const fn base(&self) -> *mut u8 {
-        self.base.as_ptr()
+        self.pages.base()
     }
 
     /// The length in bytes, a multiple of [`LARGE_PAGE`].
     pub(super) const fn bytes(&self) -> u64 {
-        self.bytes as u64
+        self.pages.bytes() as u64
     }
 
     /// Bytes of it that were touched, hence are not in what the host has available.
     pub(super) const fn touched_bytes(&self) -> u64 {
-        self.bytes as u64 - self.untouched
+        self.bytes() - self.untouched
     }
 
     /// Says that all bytes before `end` have been written at least once.
     pub(super) fn note_touched(&mut self, end: u64) {
-        let untouched = (self.bytes as u64).saturating_sub(end).min(self.untouched);
+        let untouched = self.bytes().saturating_sub(end).min(self.untouched);
         PROMISED.fetch_sub(self.untouched - untouched, Ordering::Relaxed);
         self.untouched = untouched;
     }
 
     fn shrink(&mut self, bytes: u64) {
-        let Some(keep) = rounded(bytes).filter(|keep| *keep < self.bytes) else { return };
-        // SAFETY: the tail belongs to this mapping, and the exclusive reference says that nobody uses it.
-        unsafe { unmap(self.base.as_ptr().wrapping_add(keep), self.bytes - keep) };
-        let gone = (self.bytes - keep) as u64;
+        let Some(keep) = rounded(bytes).filter(|keep| *keep < self.pages.bytes()) else { return };
+        let gone = (self.pages.bytes() - keep) as u64;
+        self.pages.shrink(keep);
         let promised = self.untouched.min(gone);
         PROMISED.fetch_sub(promised, Ordering::Relaxed);
         self.untouched -= promised;
-        self.bytes = keep;
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
         PROMISED.fetch_sub(self.untouched, Ordering::Relaxed);
-        // SAFETY: the mapping is this value's own, and it is going away.
-        unsafe { unmap(self.base.as_ptr(), self.bytes) };
     }
 }
 
@@ -134,24 +115,6 @@ impl Drop for Mapping {
 fn rounded(bytes: u64) -> Option<usize> {
     usize::try_from(bytes.max(1)).ok()?.checked_next_multiple_of(LARGE_PAGE)
 }
-
-/// # Safety
-/// The range must be mapped, page-aligned, and used by nobody any more.
-unsafe fn unmap(start: *mut u8, bytes: usize) {
-    if bytes > 0 {
-        // SAFETY: the caller's promise. A failure (the table of mappings is full) leaves memory mapped, no more.
-        unsafe { libc::munmap(start.cast(), bytes) };
-    }
-}
-
-#[cfg(target_os = "linux")]
-fn advise_large_pages(base: *mut u8, bytes: usize) {
-    // SAFETY: advice on a range just mapped; it changes no content, and may be refused.
-    unsafe { libc::madvise(base.cast(), bytes, libc::MADV_HUGEPAGE) };
-}
-
-#[cfg(not(target_os = "linux"))]
-fn advise_large_pages(_base: *mut u8, _bytes: usize) {}
 
 #[cfg(test)]
 mod tests {

@@ -1,14 +1,22 @@
 //! Starting a worker's process, and ending it.
 
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
+
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::log;
+#[cfg(unix)]
+use unix::{Group, describe, own_program};
+#[cfg(windows)]
+use windows::{Group, describe, own_program};
 
 /// How often a process that is to end is asked whether it has.
 const NAP: Duration = Duration::from_millis(2);
@@ -66,8 +74,7 @@ impl Program {
             return Ok(Self { program, name, environment: Vec::new() });
         }
         let own = std::env::current_exe()?;
-        // The link leads to this very program even after its file was replaced by a newer one.
-        let program = if cfg!(target_os = "linux") { "/proc/self/exe".into() } else { own.clone() };
+        let program = own_program(own.clone());
         Ok(Self { program, name: own.into(), environment: Vec::new() })
     }
 
@@ -81,65 +88,39 @@ impl Program {
 impl Launcher for Program {
     fn launch(&self) -> io::Result<Launched> {
         let mut command = Command::new(&self.program);
-        command.arg0(&self.name).arg("worker").arg("--log").arg(log::level());
+        command.arg("worker").arg("--log").arg(log::level());
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A group of its own: Ctrl-C at a terminal reaches the program, which first ends its challenge.
-        command.process_group(0);
-        die_with_parent(&mut command);
-        let mut child = command.spawn()?;
-        let id = child.id();
+        let (child, group) = Group::start(&mut command, &self.name)?;
+        let mut process = Running { child, group };
         let pipe = || io::Error::other("a pipe that was asked for is missing");
-        let input = child.stdin.take().ok_or_else(pipe)?;
-        let output = child.stdout.take().ok_or_else(pipe)?;
-        log::forward(id, child.stderr.take().ok_or_else(pipe)?)?;
-        Ok(Launched { input: Box::new(input), output: Box::new(output), process: Box::new(Running(child)) })
+        let input = process.child.stdin.take().ok_or_else(pipe)?;
+        let output = process.child.stdout.take().ok_or_else(pipe)?;
+        log::forward(process.id(), process.child.stderr.take().ok_or_else(pipe)?)?;
+        Ok(Launched { input: Box::new(input), output: Box::new(output), process: Box::new(process) })
     }
 }
 
-/// The kernel kills the worker when the thread that started it ends, and thus when the program does, however it does.
-#[cfg(target_os = "linux")]
-fn die_with_parent(command: &mut Command) {
-    let parent = std::process::id();
-    let set = move || {
-        // SAFETY: both calls take and change nothing of this program's memory, and both may be made between fork and exec.
-        let (set, now) = unsafe { (libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL), libc::getppid()) };
-        if set != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // The parent may have ended before the call.
-        if u32::try_from(now) != Ok(parent) { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
-    };
-    // SAFETY: the closure makes two system calls, and allocates nothing.
-    unsafe { command.pre_exec(set) };
+struct Running {
+    child: Child,
+    group: Group,
 }
-
-/// Elsewhere the end of its input ends a worker, unless it hangs.
-#[cfg(not(target_os = "linux"))]
-fn die_with_parent(_command: &mut Command) {}
-
-struct Running(Child);
 
 impl Process for Running {
     fn id(&self) -> u32 {
-        self.0.id()
+        self.child.id()
     }
 
     fn kill(&mut self) {
-        // The id is the child's own as long as it was not waited for.
-        if matches!(self.0.try_wait(), Ok(None))
-            && let Ok(group) = i32::try_from(self.0.id())
-        {
-            // SAFETY: kill only sends a signal, to the group that the child was started in: whatever it started itself
-            // holds the same device.
-            unsafe { libc::kill(-group, libc::SIGKILL) };
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.group.kill(&self.child);
         }
     }
 
     fn wait(&mut self, limit: Duration) -> Option<String> {
         let until = Instant::now() + limit;
         loop {
-            match self.0.try_wait() {
+            match self.child.try_wait() {
                 Ok(Some(status)) => return Some(describe(status)),
                 Err(error) => return Some(format!("is gone: {error}")),
                 Ok(None) if Instant::now() >= until => return None,
@@ -157,26 +138,15 @@ impl Drop for Running {
     }
 }
 
-fn describe(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("ended with code {code}"),
-        (None, Some(libc::SIGKILL)) => {
-            "was killed by signal 9: by hand, or by the kernel for want of host memory".into()
-        }
-        (None, Some(signal)) => format!("was killed by signal {signal}"),
-        (None, None) => "ended".into(),
-    }
-}
-
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
 
     fn start(script: &str) -> Running {
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", script]).process_group(0);
-        die_with_parent(&mut command);
-        Running(command.spawn().unwrap())
+        command.args(["-c", script]);
+        let (child, group) = Group::start(&mut command, "sh".as_ref()).unwrap();
+        Running { child, group }
     }
 
     #[test]

@@ -1,0 +1,87 @@
+//! A host as Linux shows it, in `/proc` and the control groups; other Unix systems, as far as they show the same.
+
+use std::fs;
+use std::path::Path;
+
+/// The root of the control groups' file system.
+const CGROUP_ROOT: &str = "/sys/fs/cgroup";
+
+/// What the kernel says is available, or what the tightest control group (v2) above this process leaves, if that is
+/// less. Where the kernel does not say, half of the memory that there is.
+pub fn available_bytes() -> u64 {
+    let host = fs::read_to_string("/proc/meminfo").ok().and_then(|text| meminfo_bytes(&text, "MemAvailable:"));
+    let host = host.unwrap_or_else(half_of_physical_bytes);
+    cgroup_left_bytes().map_or(host, |left| left.min(host))
+}
+
+/// The processor's model, as the kernel names it.
+pub fn processor_name() -> Option<String> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    text.lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim().to_owned()))
+}
+
+/// What names this host over restarts: its machine id, else its host name.
+pub fn host_name() -> Option<String> {
+    ["/etc/machine-id", "/proc/sys/kernel/hostname", "/etc/hostname"]
+        .iter()
+        .filter_map(|path| fs::read_to_string(path).ok())
+        .map(|text| text.trim().to_owned())
+        .find(|text| !text.is_empty())
+}
+
+/// The value of a line like `MemAvailable:   123 kB`, in bytes.
+fn meminfo_bytes(text: &str, key: &str) -> Option<u64> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(key))?;
+    rest.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+fn half_of_physical_bytes() -> u64 {
+    // SAFETY: sysconf reads a constant of the system and has no preconditions.
+    let (pages, size) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    u64::try_from(pages).unwrap_or(0).saturating_mul(u64::try_from(size).unwrap_or(0)) / 2
+}
+
+fn cgroup_left_bytes() -> Option<u64> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let own = Path::new(CGROUP_ROOT).join(own);
+    own.ancestors().take_while(|path| path.starts_with(CGROUP_ROOT)).filter_map(group_left_bytes).min()
+}
+
+/// What one control group leaves: its limit less what it uses; page cache that it could drop counts as left.
+fn group_left_bytes(group: &Path) -> Option<u64> {
+    let number = |name: &str| fs::read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
+    // "max", which is no number, means no limit here.
+    let limit = number("memory.max")?;
+    let used = number("memory.current")?;
+    let stat = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
+    let cache = stat.lines().find_map(|line| line.strip_prefix("inactive_file ")?.trim().parse::<u64>().ok());
+    Some(limit.saturating_sub(used.saturating_sub(cache.unwrap_or(0))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_figures_are_read_in_kilobytes() {
+        let text = "MemTotal:       24683520 kB\nMemAvailable:   24460000 kB\n";
+        assert_eq!(meminfo_bytes(text, "MemAvailable:"), Some(24_460_000 * 1024));
+        assert_eq!(meminfo_bytes(text, "MemFree:"), None);
+        assert_eq!(meminfo_bytes("MemAvailable: many kB", "MemAvailable:"), None);
+    }
+
+    #[test]
+    fn a_group_leaves_its_limit_less_its_use() {
+        let group = std::env::temp_dir().join(format!("assay-cgroup-{}", std::process::id()));
+        fs::create_dir_all(&group).unwrap();
+        fs::write(group.join("memory.max"), "1000000\n").unwrap();
+        fs::write(group.join("memory.current"), "600000\n").unwrap();
+        fs::write(group.join("memory.stat"), "anon 1\ninactive_file 100000\n").unwrap();
+        assert_eq!(group_left_bytes(&group), Some(500_000));
+        fs::write(group.join("memory.max"), "max\n").unwrap();
+        assert_eq!(group_left_bytes(&group), None);
+        fs::remove_dir_all(&group).unwrap();
+    }
+}
