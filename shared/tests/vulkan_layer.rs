@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use ash::vk;
-use common::vulkan::Scenario;
+use common::vulkan::{Scenario, file, from_now};
 use wgpu::{
     Backends, Buffer, BufferDescriptor, BufferUsages, CommandEncoder, ComputePipeline, Device, DeviceDescriptor,
     DeviceLostReason, DeviceType, Error, ErrorFilter, Instance, InstanceDescriptor, MapMode, PollError, PollType,
@@ -209,18 +209,14 @@ fn memory_is_counted_and_given_back() {
             "lost, or an error beside the scope"
         );
     });
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("tenant");
-    let tenant = Scenario::new(test, "tenant").with("MEMORY_MIB", "100").with("TENANT", &file);
-    tenant.run(|| {
+    Scenario::new(test, "tenant").with("MEMORY_MIB", "100").with_file("TENANT").run(|| {
         let gpu = open();
         drop(gpu.try_buffer(60 * mib).unwrap());
         gpu.device.poll(PollType::wait_indefinitely()).unwrap();
-        let file = std::env::var_os("ASSAY_VULKAN_TENANT").unwrap();
-        fs::write(&file, "50").unwrap();
+        fs::write(file("TENANT"), "50").unwrap();
         assert!(matches!(gpu.try_buffer(60 * mib), Err(Error::OutOfMemory { .. })));
         gpu.works();
-        fs::write(&file, "0").unwrap();
+        fs::write(file("TENANT"), "0").unwrap();
         gpu.try_buffer(60 * mib).unwrap();
     });
     let fault = Scenario::new(test, "tenant by a call").with("MEMORY_MIB", "100");
@@ -297,6 +293,18 @@ fn trouble_in_opening_shows() {
     }
 }
 
+/// Calls before the moment that a test chooses count for nothing.
+#[test]
+fn faults_can_wait_for_their_moment() {
+    let fault = "vkQueueSubmit:1:VK_ERROR_DEVICE_LOST";
+    Scenario::new("faults_can_wait_for_their_moment", "one").with_later(fault).run(|| {
+        let gpu = open();
+        gpu.works();
+        from_now();
+        assert_eq!(gpu.outcome(), "lost: Device is lost");
+    });
+}
+
 /// One device's loss is its own, and for good.
 #[test]
 fn a_device_that_was_lost_stays_lost() {
@@ -352,13 +360,11 @@ fn a_fault_can_happen_once_over_all_processes() {
 #[test]
 fn calls_are_logged() {
     let test = "calls_are_logged";
-    let folder = tempfile::tempdir().unwrap();
-    let scenario = Scenario::new(test, "log").with("LOG", folder.path().join("log"));
-    scenario.run(|| {
+    Scenario::new(test, "log").with_file("LOG").run(|| {
         let gpu = open();
         gpu.works();
         gpu.works();
-        let log = fs::read_to_string(std::env::var_os("ASSAY_VULKAN_LOG").unwrap()).unwrap();
+        let log = fs::read_to_string(file("LOG")).unwrap();
         let count = |line: &str| log.lines().filter(|this| *this == line).count();
         assert_eq!(count("vkCreateDevice@0"), 1, "{log}");
         assert_eq!(count("vkQueueSubmit@0"), 2, "{log}");
@@ -372,15 +378,14 @@ fn calls_are_logged() {
 #[test]
 fn budget_and_uuid_are_what_they_are_told_to_be() {
     let test = "budget_and_uuid_are_what_they_are_told_to_be";
-    let folder = tempfile::tempdir().unwrap();
     let uuids = "000102030405060708090a0b0c0d0e0f,f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff";
     let told = Scenario::new(test, "told").devices(2).with("MEMORY_MIB", "64,128").with("UUID", uuids);
-    told.with("TENANT", folder.path().join("tenant")).run(|| {
+    told.with_file("TENANT").run(|| {
         let [first, second] = described().try_into().unwrap();
         assert_eq!((first.uuid[1], second.uuid[1]), (0x01, 0xf1));
         assert_eq!((first.heap_mib, first.budget_mib), (64, Some(64)));
         assert_eq!((second.heap_mib, second.budget_mib), (128, Some(128)));
-        fs::write(std::env::var_os("ASSAY_VULKAN_TENANT").unwrap(), "24").unwrap();
+        fs::write(file("TENANT"), "24").unwrap();
         let left: Vec<_> = described().iter().map(|device| device.budget_mib).collect();
         assert_eq!(left, [Some(40), Some(104)]);
     });
