@@ -53,7 +53,14 @@ fn every_vector() {
 fn small_vectors_with_every_shader_and_cut_into_small_buffers() {
     let dot = |dot| WgpuConfig { dot, ..config() };
     // Slots of 64 KiB to 1 MiB: one to a buffer, several to a buffer, several buffers to a slot.
-    for config in [dot(DotChoice::Packed), dot(DotChoice::Plain), cut(1 << 16), cut(5 << 16), cut(1 << 20)] {
+    for config in [
+        dot(DotChoice::Packed),
+        dot(DotChoice::Plain),
+        dot(DotChoice::Fastest),
+        cut(1 << 16),
+        cut(5 << 16),
+        cut(1 << 20),
+    ] {
         let mut device = device(config);
         let small = vectors().into_iter().filter(|(name, _)| !LARGE.contains(&name.as_str()));
         assert_eq!(small.map(|(name, vector)| check_vector(&name, &vector, &mut device)).count(), 7);

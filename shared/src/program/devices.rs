@@ -80,8 +80,10 @@ pub enum CudaKernel {
 #[cfg(feature = "wgpu")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum WgpuDot {
-    /// Packed bytes where the device has instructions for them.
+    /// Packed bytes where the driver says that there are instructions for them, else whichever is faster.
     Auto,
+    /// Whichever is faster, by trying.
+    Fastest,
     /// Packed bytes, whatever the driver makes of it.
     Packed,
     /// Plain integers.
@@ -389,6 +391,7 @@ impl From<WgpuDot> for DotChoice {
     fn from(dot: WgpuDot) -> Self {
         match dot {
             WgpuDot::Auto => Self::Auto,
+            WgpuDot::Fastest => Self::Fastest,
             WgpuDot::Packed => Self::Packed,
             WgpuDot::Plain => Self::Plain,
         }

@@ -9,9 +9,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DotChoice {
-    /// Packed where the device has instructions for it.
+    /// Packed where the driver says that the device has instructions for it; whichever is faster where it says nothing.
     #[default]
     Auto,
+    /// Whichever is faster, by trying.
+    Fastest,
     /// `dot4I8Packed`, whatever the driver makes of it.
     Packed,
     /// Plain integer code.

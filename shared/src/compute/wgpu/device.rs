@@ -1,6 +1,7 @@
 //! One device driven through wgpu (compute/device.rs says what a device is).
 
 use std::fmt;
+use std::time::{Duration, Instant};
 
 use ::wgpu::Buffer;
 
@@ -12,18 +13,25 @@ use super::digest::Hashing;
 use super::error::WgpuError;
 use super::flow::{self, Flow, Parts};
 use super::gpu::{Gpu, NotMade};
-use super::kernels::Kernels;
+use super::kernels::{self, Kernels};
 use super::measure::Bench;
 use super::memory::{self, Memory, Piece};
 use super::pace::Rates;
 use super::pass::Filling;
 use super::plan::{self, Bounds, CHUNK_BYTES, GROUP_CHUNKS, Layout, STATE_BYTES, VALUE_BYTES};
 use super::probe::Walking;
+use super::shaders::Dot;
 use crate::compute::choose::Preparing;
 use crate::compute::device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound};
 use crate::compute::measure::Measured;
-use crate::work::challenge::{MIN_COUNT, MIN_N};
+use crate::work::challenge::{MAX_N, MIN_COUNT, MIN_N};
 use crate::work::{ChainingValue, Digest, PassKey, RoundKey, tree};
+
+/// What is tried to see which products are faster: large enough to be work, small enough for any device.
+const TRIED_N: u32 = 512;
+const TRIED_COUNT: u32 = 6;
+/// How often. The first time also learns the device's rates.
+const TRIES: u32 = 3;
 
 /// An opened device. It takes memory for slots with the first pass, and keeps that until [`Device::release`].
 pub struct WgpuDevice {
@@ -82,7 +90,42 @@ impl WgpuDevice {
             gpu,
         };
         device.settle_walks()?;
+        if kernels::chosen(device.config.dot, &device.description).is_none() {
+            device.settle_products()?;
+        }
         Ok(device)
+    }
+
+    /// Multiplies by whichever kind of product is faster here.
+    fn settle_products(&mut self) -> Result<(), WgpuError> {
+        let plain = self.time_products();
+        let spare = self.kernels.multiply_by(&self.gpu, Dot::Packed)?;
+        let packed = self.time_products();
+        self.release();
+        match (plain, packed) {
+            (Ok(plain), Ok(packed)) => {
+                tracing::debug!(device = %self.description.id, ?plain, ?packed, "products tried");
+                if plain <= packed {
+                    self.kernels.take_products(Dot::Plain, spare);
+                }
+                Ok(())
+            }
+            (Err(error), _) | (_, Err(error)) => {
+                Err(WgpuError::Open { device: self.description.title(), reason: error.to_string() })
+            }
+        }
+    }
+
+    /// The best time of a few small passes.
+    fn time_products(&mut self) -> Result<Duration, DeviceError> {
+        let pass = Pass { key: PassKey([1; 32]), n: TRIED_N, offset: 0, count: TRIED_COUNT };
+        let mut best = Duration::MAX;
+        for _ in 0..TRIES {
+            let start = Instant::now();
+            self.fill(&pass, &Handle::default())?;
+            best = best.min(start.elapsed());
+        }
+        Ok(best)
     }
 
     /// Walks in subgroups only if that gives the bits that walks in single threads give: how invocations lie in
@@ -143,6 +186,12 @@ impl WgpuDevice {
             return Ok(layout);
         }
         Err(DeviceError::Unsupported(format!("{count} slots: the digests of so many are more than it binds")))
+    }
+
+    /// The largest matrix size, where that is not the largest of all.
+    fn least_detail(&self) -> String {
+        let largest = self.bounds.largest_n();
+        if largest < MAX_N { format!(", n up to {largest}") } else { String::new() }
     }
 
     fn run_pass(&mut self, pass: &Pass, layout: &Layout, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
@@ -218,7 +267,7 @@ impl Device for WgpuDevice {
             id: d.id,
             name: d.name.clone(),
             backend: "wgpu",
-            detail: format!("{}, {}, n up to {}", self.kernels.detail(), d.detail(), self.bounds.largest_n()),
+            detail: format!("{}, {}{}", self.kernels.detail(), d.detail(), self.least_detail()),
             total_bytes: d.memory_bytes.or(self.config.memory_bytes).unwrap_or(free_bytes),
             free_bytes: plan::usable_bytes(free_bytes),
         }

@@ -14,7 +14,7 @@ pub enum WgpuError {
         remedy: &'static str,
     },
     /// Adapters that are programs, where hardware is wanted.
-    #[error("only software adapters are seen ({names}), which are taken when asked for by --backend wgpu alone")]
+    #[error("only software adapters are seen ({names}), which are taken only when wgpu is asked for by name")]
     OnlySoftware {
         /// Their names.
         names: String,

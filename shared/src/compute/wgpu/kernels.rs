@@ -84,7 +84,7 @@ impl Kernels {
         config: &WgpuConfig,
         progress: &mut dyn FnMut(Preparing),
     ) -> Result<Self, WgpuError> {
-        let dot = chosen(config.dot, description);
+        let dot = chosen(config.dot, description).unwrap_or(Dot::Plain);
         let limits = gpu.device.limits();
         let tile = |n: u32| {
             let none = || WgpuError::Refused { device: description.title(), reason: "no tile fits its limits".into() };
@@ -118,6 +118,24 @@ impl Kernels {
         step();
         compiler.cache.save();
         Ok(Self { keystream, chunks, parents, products, probes, dot, quads, limits, compiler })
+    }
+
+    /// Compiles products of the other kind; gives those that are used no more.
+    pub(super) fn multiply_by(&mut self, gpu: &Gpu, dot: Dot) -> Result<[Product; 2], WgpuError> {
+        let [large, small] = [self.products[0].tile, self.products[1].tile];
+        let mut compile = |tile| {
+            let pipeline = self.compiler.compile(gpu, &shaders::product(tile, dot), &[true; 3])?;
+            Ok::<_, WgpuError>(Product { pipeline, tile })
+        };
+        let products = [compile(large)?, compile(small)?];
+        self.compiler.cache.save();
+        self.dot = dot;
+        Ok(std::mem::replace(&mut self.products, products))
+    }
+
+    /// Takes products that were compiled before.
+    pub(super) fn take_products(&mut self, dot: Dot, products: [Product; 2]) {
+        (self.dot, self.products) = (dot, products);
     }
 
     /// The product for n-by-n matrices in pieces of so many rows.
@@ -183,10 +201,12 @@ impl Kernels {
     }
 }
 
-const fn chosen(choice: DotChoice, description: &AdapterDescription) -> Dot {
+/// How products multiply, where that is known without trying.
+pub(super) const fn chosen(choice: DotChoice, description: &AdapterDescription) -> Option<Dot> {
     match (choice, description.packed_dot) {
-        (DotChoice::Packed, _) | (DotChoice::Auto, Some(true)) => Dot::Packed,
-        (DotChoice::Plain, _) | (DotChoice::Auto, _) => Dot::Plain,
+        (DotChoice::Packed, _) | (DotChoice::Auto, Some(true)) => Some(Dot::Packed),
+        (DotChoice::Plain, _) | (DotChoice::Auto, Some(false)) => Some(Dot::Plain),
+        (DotChoice::Fastest, _) | (DotChoice::Auto, None) => None,
     }
 }
 

@@ -35,6 +35,8 @@ pub use config::{DotChoice, WgpuConfig};
 pub use describe::AdapterDescription;
 pub use device::WgpuDevice;
 pub use error::WgpuError;
+use std::ffi::OsString;
+
 use serde::{Deserialize, Serialize};
 
 use super::choose::{Found, Prepare, Preparing};
@@ -86,6 +88,13 @@ pub fn find(config: &WgpuConfig, seed: &[u8], software: bool) -> Result<Vec<Foun
             names: programs.iter().map(|adapter| adapter.name.as_str()).collect::<Vec<_>>().join(", "),
         },
     })
+}
+
+/// The variables that a process which opens devices must start with.
+#[must_use]
+pub fn environment() -> Vec<(&'static str, OsString)> {
+    // Mesa's layer that orders devices for desktops looks for a display, and complains where there is none.
+    vec![("NODEVICE_SELECT", "1".into())]
 }
 
 fn found(adapter: &AdapterDescription, config: &WgpuConfig, seed: &[u8]) -> Found {

@@ -106,15 +106,21 @@ pub fn choose_with(
 }
 
 /// What the backends that may be used want workers to start with.
-#[cfg(feature = "cuda")]
+#[cfg_attr(
+    not(any(feature = "cuda", feature = "wgpu")),
+    expect(unused_variables, unused_mut, reason = "no backend has any")
+)]
 fn environment(host: &HostConfig) -> Vec<(&'static str, OsString)> {
-    use super::choose::BackendKind;
-    if host.choice.allows(BackendKind::Cuda) { super::cuda::environment(&host.cuda) } else { Vec::new() }
-}
-
-#[cfg(not(feature = "cuda"))]
-fn environment(_host: &HostConfig) -> Vec<(&'static str, OsString)> {
-    Vec::new()
+    let mut variables = Vec::new();
+    #[cfg(feature = "cuda")]
+    if host.choice.allows(super::choose::BackendKind::Cuda) {
+        variables.extend(super::cuda::environment(&host.cuda));
+    }
+    #[cfg(feature = "wgpu")]
+    if host.choice.allows(super::choose::BackendKind::Wgpu) {
+        variables.extend(super::wgpu::environment());
+    }
+    variables
 }
 
 /// The devices of a backend, found by a process that ends with it.

@@ -19,7 +19,7 @@ pub(in super::super) struct Tile {
 }
 
 impl Tile {
-    /// All that there are, the largest first.
+    /// All that there are, in the order of what to try first.
     pub const ALL: [Self; 5] =
         [Self::new(128, 8, 16), Self::new(128, 8, 8), Self::new(64, 4, 32), Self::new(64, 4, 16), Self::new(64, 8, 8)];
 
@@ -44,12 +44,18 @@ impl Tile {
         2 * self.side * self.words * WORD_BYTES
     }
 
-    /// The tile for n-by-n matrices on a device of these limits: the largest that fits, for small matrices of those
-    /// with a side of 64. None if none fits.
+    /// The tiles for n-by-n matrices on a device of these limits, the one to expect most of first. What registers a device has,
+    /// no API tells: where 8 by 8 sums spill, a tile with fewer is faster, which only a measurement shows.
+    pub fn fitting(limits: &::wgpu::Limits, n: u32) -> impl Iterator<Item = Self> {
+        let limits = limits.clone();
+        let suits = move |tile: &Self| n > SMALL_TILES_N || tile.side < 128;
+        Self::ALL.into_iter().filter(suits).filter(move |tile| tile.fits(&limits))
+    }
+
+    /// The first of those that fit. None if even the smallest does not.
     #[must_use]
     pub fn choose(limits: &::wgpu::Limits, n: u32) -> Option<Self> {
-        let suits = |tile: &Self| n > SMALL_TILES_N || tile.side < 128;
-        Self::ALL.into_iter().find(|tile| tile.fits(limits) && suits(tile))
+        Self::fitting(limits, n).next()
     }
 
     /// Whether a device of these limits runs it.

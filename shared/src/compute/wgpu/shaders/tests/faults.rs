@@ -1,12 +1,14 @@
 //! Faults planted into the sources: the checks of this folder have to find every one.
 //!
-//! What a software driver cannot show is left out: it runs the invocations of a workgroup in an order of its own, vector
-//! by vector, so that of the barriers only those are here whose absence that order shows; and it has subgroups of one
-//! size. A faulty shader is compiled with bounds checks.
+//! What a software driver cannot show is left out. It runs the invocations of a workgroup vector by vector, lowest first, up
+//! to the next barrier: that hides the barrier of `tree.wgsl` between a level's reads and its writes, whose absence harms
+//! only where a higher invocation runs ahead. And it has subgroups of one size, all full, in the order of the invocations.
+//!
+//! A faulty shader is compiled with bounds checks, so that it harms nothing but its own result.
 
 use super::*;
 
-/// A text of a shader, and what to put in its place, once or everywhere that it stands.
+/// A text of a shader, and what to put in its place wherever it stands.
 type Fault = (&'static str, &'static str);
 
 const CHACHA: &[Fault] = &[
@@ -53,7 +55,6 @@ const BLAKE3: &[Fault] = &[
     ("thread < (width >> level)", "thread < (width >> (level + 1u))"),
     ("values[4u * i + 2u], values[4u * i + 3u]", "values[4u * i], values[4u * i + 1u]"),
     ("    workgroupBarrier();\n    for", "    for"),
-    ("        workgroupBarrier();\n        if mine", "        if mine"),
     (
         "            put(thread, value);\n        }\n        workgroupBarrier();",
         "            put(thread, value);\n        }",
@@ -127,9 +128,8 @@ const EIGHT: &[Fault] = &[
 ];
 
 const PACKED: &[Fault] = &[
-    ("dot4I8Packed(row, columns.z)", "dot4U8Packed(row, columns.z)"),
+    ("dot4I8Packed(row, columns.z)", "i32(dot4U8Packed(row, columns.z))"),
     ("sums.r1 + dots(rows.y, columns)", "sums.r1 + dots(rows.x, columns)"),
-    ("vec4<i32>", "vec4<u32>"),
 ];
 
 const PLAIN: &[Fault] = &[
@@ -146,7 +146,6 @@ const PROBE: &[Fault] = &[
     ("s.x + s.y + s.z + s.w", "s.x + s.y + s.z"),
     ("high_product(turned, params.count)", "high_product(turned, params.count - 1u)"),
     ("sum >> (32u - params.lines_log2)", "sum >> (33u - params.lines_log2)"),
-    ("let middle = (low >> 16u)", "let middle = 0u"),
     ("slot << (params.lines_log2 - params.piece_lines_log2)", "slot"),
     (" & ((1u << params.piece_lines_log2) - 1u)", ""),
     ("(piece_in_buffer << params.piece_lines_log2)", "(piece_in_buffer << (params.piece_lines_log2 - 1u))"),
@@ -161,7 +160,7 @@ const PROBE: &[Fault] = &[
 const BUFFERS: &[Fault] = &[
     ("piece - buffer * params.pieces_per_buffer", "piece"),
     ("return piece / params.pieces_per_buffer", "return 0u"),
-    ("case 1u:", "case 3u:"),
+    ("case 1u:", "case 9u:"),
 ];
 
 const WALKS: &[Fault] = &[
@@ -172,14 +171,9 @@ const WALKS: &[Fault] = &[
     ("keep(i + 2u, s.w2)", "keep(i + 2u, s.w1)"),
 ];
 
-const AT_ONCE: &[Fault] = &[("made < params.steps", "made + 1u < params.steps"), ("made < steps", "made + 1u < steps")];
-
-const GROUPED: &[Fault] = &[
-    ("buffer - params.first_buffer", "buffer"),
-    ("{ next[i] = words; }", "{ states[i] = words; }"),
-    ("place.buffer >= BUFFERS", "place.buffer > BUFFERS"),
-    ("live && place.buffer < BUFFERS", "live"),
-];
+/// Of both grouped probes.
+const GROUPED: &[Fault] =
+    &[("buffer - params.first_buffer", "buffer"), ("{ next[i] = words; }", "{ states[i] = words; }")];
 
 const QUADS: &[Fault] = &[
     ("8u * lane", "4u * lane"),
@@ -190,4 +184,69 @@ const QUADS: &[Fault] = &[
     ("walk < params.walks", "walk <= params.walks"),
     ("4u * walk + lane", "4u * walk + (lane ^ 1u)"),
     ("group.x * PROBE_THREADS + in_group", "in_group"),
+    ("made < steps", "made + 1u < steps"),
 ];
+
+/// Of the upper half of a product, which small counts hardly use.
+const UPPER_HALF: &[Fault] = &[
+    ("(low >> 16u) + (one & 0xffffu)", "(one & 0xffffu)"),
+    ("(other & 0xffffu)", "other"),
+    ("return xh * yh + ", "return "),
+    (" + (other >> 16u)", ""),
+    (" + (middle >> 16u)", ""),
+];
+
+/// Plants each fault in turn, and holds the check to finding it.
+fn all_found(shader: &Shader, faults: &[Fault], check: impl Fn(&Shader) -> Checked) {
+    for (text, instead) in faults {
+        assert!(shader.source.contains(text), "{} has no “{text}”", shader.name);
+        let source = shader.source.replace(text, instead);
+        let faulty = Shader { name: format!("{}, “{text}” as “{instead}”", shader.name), source };
+        let bindings = faulty.source.matches("var<storage").count() as u32;
+        if let Err(error) = gpu().compile(&faulty, bindings, true) {
+            panic!("a fault that the compiler finds needs no check: {error}");
+        }
+        assert!(check(&faulty).is_err(), "nothing found {}", faulty.name);
+    }
+}
+
+#[test]
+fn faults_of_streams_are_found() {
+    all_found(&keystream(), CHACHA, |faulty| streams::check_keystream(faulty, true));
+    all_found(&stream(), STREAM, |faulty| streams::check_stream(faulty, true));
+}
+
+#[test]
+fn faults_of_trees_are_found() {
+    all_found(&chunks(), &[BLAKE3, CHUNKS].concat(), |faulty| tree::check_chunks(faulty, true));
+    all_found(&parents(), &[BLAKE3, PARENTS].concat(), |faulty| tree::check_parents(faulty, true));
+}
+
+fn all_found_in_product(tile: Tile, dot: Dot, faults: &[Fault]) {
+    all_found(&product(tile, dot), faults, |faulty| product::check_product(tile, faulty, true));
+}
+
+#[test]
+fn faults_of_products_are_found() {
+    let [large, _, few, deep, idle] = Tile::ALL;
+    all_found_in_product(idle, Dot::Packed, PRODUCT);
+    all_found_in_product(large, Dot::Packed, EIGHT);
+    all_found_in_product(few, Dot::Packed, PACKED);
+    all_found_in_product(deep, Dot::Plain, PLAIN);
+}
+
+fn all_found_in_probe(buffers: u32, grouped: bool, quads: bool, faults: &[Fault]) {
+    let shape = ProbeShape { buffers, grouped, quads };
+    all_found(&probe(shape), faults, |faulty| probe::check_probe(shape, faulty, true));
+}
+
+#[test]
+fn faults_of_the_probe_are_found() {
+    all_found_in_probe(7, false, false, &[PROBE, BUFFERS, WALKS].concat());
+    all_found_in_probe(7, false, false, &[("made < params.steps", "made + 1u < params.steps")]);
+    all_found_in_probe(2, true, false, &[GROUPED, &[("place.buffer >= BUFFERS", "place.buffer > BUFFERS")]].concat());
+    all_found_in_probe(1, false, true, QUADS);
+    all_found_in_probe(2, true, true, &[GROUPED, &[("live && place.buffer < BUFFERS", "live")]].concat());
+    let source = probe(ProbeShape { buffers: 1, grouped: false, quads: false });
+    all_found(&source, UPPER_HALF, |faulty| probe::check_upper_half(faulty, true));
+}

@@ -26,8 +26,7 @@ fn a_large_matrix_gets_the_largest_tile_that_fits() {
 
 #[test]
 fn a_small_matrix_gets_small_tiles() {
-    assert_eq!(chosen(32_768, 1024, 1024), Some((64, 4, 32)));
-    assert_eq!(chosen(8192, 1024, 256), Some((64, 4, 16)));
+    assert_eq!(chosen(32_768, 1024, 1024), Some((64, 8, 8)));
     assert_eq!(chosen(4096, 64, 256), Some((64, 8, 8)));
 }
 
@@ -35,4 +34,13 @@ fn a_small_matrix_gets_small_tiles() {
 fn a_device_too_small_for_every_tile_gets_none() {
     assert_eq!(chosen(4095, 256, 8192), None);
     assert_eq!(chosen(16_384, 63, 8192), None);
+}
+
+#[test]
+fn every_tile_that_fits_may_be_tried() {
+    let fitting = |bytes, threads, n| Tile::fitting(&limits(bytes, threads), n).count();
+    assert_eq!(fitting(16_384, 256, 2048), Tile::ALL.len());
+    assert_eq!(fitting(16_384, 256, 1024), 3, "those with a side of 64");
+    assert_eq!(fitting(8192, 256, 2048), 3, "8 KiB or less");
+    assert_eq!(fitting(16_384, 128, 2048), 1);
 }

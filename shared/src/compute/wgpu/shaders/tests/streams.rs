@@ -47,11 +47,12 @@ fn the_keystream_is_chacha() {
 pub(super) fn check_stream(shader: &Shader, checked: bool) -> Checked {
     let kernel = gpu().compile(shader, 2, checked)?;
     for vectors in [1_u32, 127, 128, 511, 512, 5000] {
-        let mut data = noise(u64::from(vectors), vectors as usize * 16);
         let threads = 2 * STREAM_THREADS;
+        // More than is to be read.
+        let mut data = noise(u64::from(vectors), (vectors + 4 * threads) as usize * 16);
         let mut results = vec![POISON; threads as usize * 4];
         let mut expected = vec![0; threads as usize * 4];
-        for (i, vector) in data.chunks_exact(16).enumerate() {
+        for (i, vector) in data.chunks_exact(16).take(vectors as usize).enumerate() {
             let result = &mut expected[i % threads as usize * 4..][..4];
             vector.iter().enumerate().for_each(|(at, byte)| result[at % 4] ^= byte);
         }
