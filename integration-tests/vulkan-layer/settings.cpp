@@ -87,6 +87,7 @@ Settings read() {
     s.tenant = text("TENANT");
     s.faults = text("FAULT");
     s.once = text("ONCE");
+    s.when = text("WHEN");
     s.log = text("LOG");
     return s;
 }

@@ -21,6 +21,7 @@
 //   ASSAY_VULKAN_FAULT                faults, semicolons between (faults.h)
 //   ASSAY_VULKAN_ONCE                 a file that the first fault makes; while it is there, no fault happens, in any
 //                                     process
+//   ASSAY_VULKAN_WHEN                 a file: only calls made while it is there count for faults
 //   ASSAY_VULKAN_LOG                  a file that gets a line for each call that is watched (log.h)
 #pragma once
 #include <vulkan/vulkan.h>
@@ -64,6 +65,7 @@ struct Settings {
     std::string tenant;
     std::string faults;
     std::string once;
+    std::string when;
     std::string log;
 
     static const Settings& get();

@@ -11,7 +11,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use common::vulkan::Scenario;
+use ash::vk;
+use common::vulkan::{Scenario, file, from_now};
 use wgpu::{
     Backends, Buffer, BufferDescriptor, BufferUsages, CommandEncoder, ComputePipeline, Device, DeviceDescriptor,
     DeviceLostReason, DeviceType, Error, ErrorFilter, Instance, InstanceDescriptor, MapMode, PollError, PollType,
@@ -208,18 +209,14 @@ fn memory_is_counted_and_given_back() {
             "lost, or an error beside the scope"
         );
     });
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("tenant");
-    let tenant = Scenario::new(test, "tenant").with("MEMORY_MIB", "100").with("TENANT", &file);
-    tenant.run(|| {
+    Scenario::new(test, "tenant").with("MEMORY_MIB", "100").with_file("TENANT").run(|| {
         let gpu = open();
         drop(gpu.try_buffer(60 * mib).unwrap());
         gpu.device.poll(PollType::wait_indefinitely()).unwrap();
-        let file = std::env::var_os("ASSAY_VULKAN_TENANT").unwrap();
-        fs::write(&file, "50").unwrap();
+        fs::write(file("TENANT"), "50").unwrap();
         assert!(matches!(gpu.try_buffer(60 * mib), Err(Error::OutOfMemory { .. })));
         gpu.works();
-        fs::write(&file, "0").unwrap();
+        fs::write(file("TENANT"), "0").unwrap();
         gpu.try_buffer(60 * mib).unwrap();
     });
     let fault = Scenario::new(test, "tenant by a call").with("MEMORY_MIB", "100");
@@ -296,6 +293,18 @@ fn trouble_in_opening_shows() {
     }
 }
 
+/// Calls before the moment that a test chooses count for nothing.
+#[test]
+fn faults_can_wait_for_their_moment() {
+    let fault = "vkQueueSubmit:1:VK_ERROR_DEVICE_LOST";
+    Scenario::new("faults_can_wait_for_their_moment", "one").with_later(fault).run(|| {
+        let gpu = open();
+        gpu.works();
+        from_now();
+        assert_eq!(gpu.outcome(), "lost: Device is lost");
+    });
+}
+
 /// One device's loss is its own, and for good.
 #[test]
 fn a_device_that_was_lost_stays_lost() {
@@ -351,13 +360,11 @@ fn a_fault_can_happen_once_over_all_processes() {
 #[test]
 fn calls_are_logged() {
     let test = "calls_are_logged";
-    let folder = tempfile::tempdir().unwrap();
-    let scenario = Scenario::new(test, "log").with("LOG", folder.path().join("log"));
-    scenario.run(|| {
+    Scenario::new(test, "log").with_file("LOG").run(|| {
         let gpu = open();
         gpu.works();
         gpu.works();
-        let log = fs::read_to_string(std::env::var_os("ASSAY_VULKAN_LOG").unwrap()).unwrap();
+        let log = fs::read_to_string(file("LOG")).unwrap();
         let count = |line: &str| log.lines().filter(|this| *this == line).count();
         assert_eq!(count("vkCreateDevice@0"), 1, "{log}");
         assert_eq!(count("vkQueueSubmit@0"), 2, "{log}");
@@ -365,4 +372,61 @@ fn calls_are_logged() {
         assert_eq!((count("upload@0 4"), count(&format!("readback@0 {BYTES}"))), (2, 2), "{log}");
         assert!(log.contains("\nvkAllocateMemory@0 ") && log.contains("\nvkCreateComputePipelines@0\n"), "{log}");
     });
+}
+
+/// What wgpu does not tell of a device, as ash does.
+#[test]
+fn budget_and_uuid_are_what_they_are_told_to_be() {
+    let test = "budget_and_uuid_are_what_they_are_told_to_be";
+    let uuids = "000102030405060708090a0b0c0d0e0f,f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff";
+    let told = Scenario::new(test, "told").devices(2).with("MEMORY_MIB", "64,128").with("UUID", uuids);
+    told.with_file("TENANT").run(|| {
+        let [first, second] = described().try_into().unwrap();
+        assert_eq!((first.uuid[1], second.uuid[1]), (0x01, 0xf1));
+        assert_eq!((first.heap_mib, first.budget_mib), (64, Some(64)));
+        assert_eq!((second.heap_mib, second.budget_mib), (128, Some(128)));
+        fs::write(file("TENANT"), "24").unwrap();
+        let left: Vec<_> = described().iter().map(|device| device.budget_mib).collect();
+        assert_eq!(left, [Some(40), Some(104)]);
+    });
+    let hidden = Scenario::new(test, "hidden").devices(2).with("MEMORY_MIB", "64").with("BUDGET", ",none");
+    hidden.with("PCI", "none").run(|| {
+        let budgets: Vec<_> = described().iter().map(|device| device.budget_mib).collect();
+        assert_eq!(budgets, [Some(64), None]);
+    });
+}
+
+#[derive(Debug)]
+struct Described {
+    uuid: [u8; 16],
+    heap_mib: u64,
+    budget_mib: Option<u64>,
+}
+
+fn described() -> Vec<Described> {
+    // SAFETY: the loader is a Vulkan loader; nothing that is made here outlives the instance, and each structure is of the
+    // type that its chain asks for.
+    unsafe {
+        let entry = ash::Entry::load().unwrap();
+        let application = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_3);
+        let info = vk::InstanceCreateInfo::default().application_info(&application);
+        let instance = entry.create_instance(&info, None).unwrap();
+        let describe = |device: vk::PhysicalDevice| {
+            let mut id = vk::PhysicalDeviceIDProperties::default();
+            let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut id);
+            instance.get_physical_device_properties2(device, &mut properties);
+            let mut budget = vk::PhysicalDeviceMemoryBudgetPropertiesEXT::default();
+            let mut memory = vk::PhysicalDeviceMemoryProperties2::default().push_next(&mut budget);
+            instance.get_physical_device_memory_properties2(device, &mut memory);
+            let heap_mib = memory.memory_properties.memory_heaps[0].size >> 20;
+            let extensions = instance.enumerate_device_extension_properties(device).unwrap();
+            let has_budget =
+                extensions.iter().any(|it| it.extension_name_as_c_str() == Ok(ash::ext::memory_budget::NAME));
+            let budget_mib = has_budget.then_some(budget.heap_budget[0] >> 20);
+            Described { uuid: id.device_uuid, heap_mib, budget_mib }
+        };
+        let described = instance.enumerate_physical_devices().unwrap().into_iter().map(describe).collect();
+        instance.destroy_instance(None);
+        described
+    }
 }

@@ -2,6 +2,7 @@
 //! said by dynamic offsets, so that few groups serve many dispatches.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use ::wgpu::{BindGroup, BindGroupDescriptor, BindGroupEntry, BindingResource, Buffer, BufferBinding, BufferSize};
 
@@ -9,6 +10,7 @@ use super::gpu::Gpu;
 use super::kernels::Pipeline;
 use super::memory::Piece;
 use super::plan::ALIGNMENT;
+use crate::compute::device::DeviceError;
 
 /// When this many groups are kept, all are dropped: a bound, which few devices reach.
 const MOST_GROUPS: usize = 4096;
@@ -26,6 +28,9 @@ pub(super) struct Bindings(HashMap<Key, BindGroup>);
 impl Bindings {
     /// The group for these bindings, and the dynamic offsets to set it with.
     ///
+    /// # Errors
+    /// [`DeviceError::Sick`] when the driver makes none.
+    ///
     /// # Panics
     /// When a binding without dynamic offset does not start at the start of its buffer.
     pub(super) fn bind(
@@ -35,7 +40,7 @@ impl Bindings {
         parameters: &Buffer,
         parameters_at: u32,
         bindings: &[Binding<'_>],
-    ) -> (BindGroup, Vec<u32>) {
+    ) -> Result<(BindGroup, Vec<u32>), DeviceError> {
         assert_eq!(bindings.len(), pipeline.storages().len(), "bindings of {}", pipeline.name());
         let mut offsets = vec![parameters_at];
         for (binding, is_dynamic) in bindings.iter().zip(pipeline.storages()) {
@@ -49,8 +54,11 @@ impl Bindings {
         if self.0.len() == MOST_GROUPS {
             self.0.clear();
         }
-        let group = self.0.entry(key).or_insert_with(|| make(gpu, pipeline, parameters, bindings));
-        (group.clone(), offsets)
+        let group = match self.0.entry(key) {
+            Entry::Occupied(known) => known.get().clone(),
+            Entry::Vacant(place) => place.insert(gpu.calling(|| make(gpu, pipeline, parameters, bindings))?).clone(),
+        };
+        Ok((group, offsets))
     }
 
     /// Forgets all groups, and with them the buffers that they name.

@@ -44,9 +44,11 @@ impl Staging {
             let bytes = (STAGING_BYTES - before).min(rest.len() as u64);
             let (part, after) = rest.split_at_mut(bytes as usize);
             let span = (before + bytes).next_multiple_of(COPY_BUFFER_ALIGNMENT);
-            let mut encoder = gpu.device.create_command_encoder(&CommandEncoderDescriptor::default());
-            encoder.copy_buffer_to_buffer(&piece.buffer.raw, at - before, &self.0, 0, span);
-            gpu.queue.submit([encoder.finish()]);
+            gpu.calling(|| {
+                let mut encoder = gpu.device.create_command_encoder(&CommandEncoderDescriptor::default());
+                encoder.copy_buffer_to_buffer(&piece.buffer.raw, at - before, &self.0, 0, span);
+                gpu.queue.submit([encoder.finish()]);
+            })?;
             self.take(gpu, stall_limit, span, before, part)?;
             at += bytes;
             rest = after;

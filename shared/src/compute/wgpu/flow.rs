@@ -132,7 +132,7 @@ impl<'a> Flow<'a> {
         if is_long || is_full || estimate.is_none() || self.batch.unmeasured {
             self.submit()?;
         }
-        self.record(dispatch, estimate);
+        self.record(dispatch, estimate)?;
         if estimate.is_none() {
             // Alone, so that its time is its own; what comes next is cut by it.
             self.submit()?;
@@ -141,14 +141,14 @@ impl<'a> Flow<'a> {
         Ok(())
     }
 
-    fn record(&mut self, dispatch: &Dispatch<'a, '_>, estimate: Option<Duration>) {
+    fn record(&mut self, dispatch: &Dispatch<'a, '_>, estimate: Option<Duration>) -> Result<(), DeviceError> {
         let batch = &mut self.batch;
         let at = batch.parameters.len();
         batch.parameters.extend(dispatch.words.iter().flat_map(|word| word.to_le_bytes()));
         assert!(batch.parameters.len() <= at + ALIGNMENT as usize, "parameters of a dispatch");
         batch.parameters.resize(at + ALIGNMENT as usize, 0);
         let (group, offsets) =
-            self.bindings.bind(self.gpu, dispatch.pipeline, self.parameters, at as u32, dispatch.bindings);
+            self.bindings.bind(self.gpu, dispatch.pipeline, self.parameters, at as u32, dispatch.bindings)?;
         batch.dispatches.push(Recorded {
             pipeline: dispatch.pipeline,
             group,
@@ -158,6 +158,7 @@ impl<'a> Flow<'a> {
         batch.work.push(dispatch.work);
         batch.estimate += estimate.unwrap_or_default();
         batch.unmeasured |= estimate.is_none();
+        Ok(())
     }
 
     /// What was recorded so far finishes `steps` more steps of the handle's.
@@ -184,17 +185,7 @@ impl<'a> Flow<'a> {
         }
         self.make_way()?;
         let batch = std::mem::take(&mut self.batch);
-        self.gpu.queue.write_buffer(self.parameters, 0, &batch.parameters);
-        let mut encoder = self.gpu.device.create_command_encoder(&CommandEncoderDescriptor::default());
-        {
-            let mut pass = encoder.begin_compute_pass(&ComputePassDescriptor::default());
-            for dispatch in &batch.dispatches {
-                pass.set_pipeline(dispatch.pipeline.raw());
-                pass.set_bind_group(0, &dispatch.group, &dispatch.offsets);
-                pass.dispatch_workgroups(dispatch.workgroups, 1, 1);
-            }
-        }
-        let index = self.gpu.queue.submit([encoder.finish()]);
+        let index = self.gpu.calling(|| self.hand_over(&batch))?;
         self.submitted += 1;
         let (number, done) = (self.submitted, self.done.clone());
         self.gpu.queue.on_submitted_work_done(move || {
@@ -210,6 +201,20 @@ impl<'a> Flow<'a> {
             steps: batch.steps,
         });
         self.gpu.check()
+    }
+
+    fn hand_over(&self, batch: &Batch<'_>) -> SubmissionIndex {
+        self.gpu.queue.write_buffer(self.parameters, 0, &batch.parameters);
+        let mut encoder = self.gpu.device.create_command_encoder(&CommandEncoderDescriptor::default());
+        {
+            let mut pass = encoder.begin_compute_pass(&ComputePassDescriptor::default());
+            for dispatch in &batch.dispatches {
+                pass.set_pipeline(dispatch.pipeline.raw());
+                pass.set_bind_group(0, &dispatch.group, &dispatch.offsets);
+                pass.dispatch_workgroups(dispatch.workgroups, 1, 1);
+            }
+        }
+        self.gpu.queue.submit([encoder.finish()])
     }
 
     /// Waits until what is in flight leaves room for the batch.

@@ -4,6 +4,7 @@
 //! caught, to another callback when the device is lost. Here they all end in one place, [`Gpu::check`], which whoever
 //! waits asks.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -70,9 +71,10 @@ impl Gpu {
             memory_hints: MemoryHints::MemoryUsage,
             ..DeviceDescriptor::default()
         };
-        let opened = pollster::block_on(adapter.request_device(&descriptor));
+        let opened = caught(|| pollster::block_on(adapter.request_device(&descriptor)));
         let (device, queue) = opened
-            .map_err(|error| WgpuError::Open { device: description.title(), reason: one_line(&error.to_string()) })?;
+            .and_then(|opened| opened.map_err(|error| error.to_string()))
+            .map_err(|error| WgpuError::Open { device: description.title(), reason: one_line(&error) })?;
         let health = Health::default();
         let lost = health.clone();
         device.set_device_lost_callback(move |reason, why| {
@@ -88,15 +90,21 @@ impl Gpu {
     /// Nothing has failed yet.
     pub(super) fn check(&self) -> Result<(), DeviceError> {
         match self.health.why() {
-            Some(why) => Err(DeviceError::Sick(format!("{why}; the process that drives it must start again"))),
+            Some(why) => Err(sick(&why)),
             None => Ok(()),
         }
     }
 
-    /// From here on the device counts as failed.
+    /// From here on the device counts as failed, for this reason if it did not before.
     pub(super) fn lose(&self, why: &str) -> DeviceError {
         self.health.lose(why);
-        DeviceError::Sick(format!("{why}; the process that drives it must start again"))
+        sick(&self.health.why().unwrap_or_default())
+    }
+
+    /// Calls wgpu, which makes panics of failures that it has no error for: a device that is lost while it is waited
+    /// for, memory of the host that is short. Then the device is lost.
+    pub(super) fn calling<T>(&self, call: impl FnOnce() -> T) -> Result<T, DeviceError> {
+        caught(call).map_err(|why| self.lose(&why))
     }
 
     /// A buffer of device memory, or of the host's where `usage` maps it.
@@ -109,11 +117,11 @@ impl Gpu {
     pub(super) fn scoped<T>(&self, make: impl FnOnce() -> T) -> Result<T, NotMade> {
         let scopes = [ErrorFilter::OutOfMemory, ErrorFilter::Internal, ErrorFilter::Validation]
             .map(|filter| self.device.push_error_scope(filter));
-        let made = make();
+        let made = self.calling(make);
         // The innermost first.
         let errors = scopes.into_iter().rev().filter_map(|scope| pollster::block_on(scope.pop()));
         match errors.collect::<Vec<_>>().into_iter().next() {
-            None => Ok(made),
+            None => made.map_err(|error| NotMade::Refused(error.to_string())),
             Some(Error::OutOfMemory { .. }) => Err(NotMade::OutOfMemory),
             Some(error) => Err(NotMade::Refused(one_line(&error.to_string()))),
         }
@@ -121,9 +129,13 @@ impl Gpu {
 
     /// Lets callbacks run, waiting a moment for a submission, or for all of them.
     pub(super) fn turn(&self, submission_index: Option<SubmissionIndex>) -> Result<(), DeviceError> {
+        self.poll(PollType::Wait { submission_index, timeout: Some(WAIT) })
+    }
+
+    /// Lets callbacks run.
+    pub(super) fn poll(&self, poll: PollType) -> Result<(), DeviceError> {
         // A timeout is what a moment is for; whatever else is wrong, the callbacks tell.
-        let waited = self.device.poll(PollType::Wait { submission_index, timeout: Some(WAIT) });
-        drop(waited);
+        self.calling(|| drop(self.device.poll(poll)))?;
         self.check()
     }
 
@@ -153,6 +165,29 @@ impl Gpu {
         self.queue.on_submitted_work_done(move || told.store(true, Ordering::Release));
         self.wait_until(stall_limit, doing, || done.load(Ordering::Acquire))
     }
+}
+
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        if self.health.why().is_some() {
+            // wgpu waits for the queue as it drops it, and a queue that hangs for ever. What failed is left to the end of
+            // the process.
+            std::mem::forget((self.device.clone(), self.queue.clone()));
+        }
+    }
+}
+
+fn sick(why: &str) -> DeviceError {
+    DeviceError::Sick(format!("{why}; the process that drives it must start again"))
+}
+
+/// A call, or what it said as it panicked. What it left half done is not used again: then the device is lost.
+fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).into()));
+        one_line(&text.unwrap_or_else(|| "wgpu panicked".into()))
+    })
 }
 
 /// An error's text without its line breaks.

@@ -188,8 +188,10 @@ impl WgpuDevice {
         let (piece, data) = (self.memory.piece(layout, 0, 0), vec![1; copy_bytes(layout) as usize]);
         let start = Instant::now();
         for _ in 0..repeats {
-            self.gpu.queue.write_buffer(&piece.buffer.raw, piece.first, &data);
-            self.gpu.queue.submit([]);
+            self.gpu.calling(|| {
+                self.gpu.queue.write_buffer(&piece.buffer.raw, piece.first, &data);
+                self.gpu.queue.submit([]);
+            })?;
             // What is written waits in memory of the host: not more than one copy of it.
             self.gpu.idle(self.config.stall_limit, "copying from the host")?;
         }
@@ -214,9 +216,11 @@ impl WgpuDevice {
         };
         let start = Instant::now();
         for _ in 0..repeats {
-            let mut encoder = self.gpu.device.create_command_encoder(&CommandEncoderDescriptor::default());
-            encoder.copy_buffer_to_buffer(&from.raw, 0, &to.raw, 0, bytes);
-            self.gpu.queue.submit([encoder.finish()]);
+            self.gpu.calling(|| {
+                let mut encoder = self.gpu.device.create_command_encoder(&CommandEncoderDescriptor::default());
+                encoder.copy_buffer_to_buffer(&from.raw, 0, &to.raw, 0, bytes);
+                self.gpu.queue.submit([encoder.finish()]);
+            })?;
         }
         self.gpu.idle(self.config.stall_limit, "copying on the device")?;
         Ok(start.elapsed())

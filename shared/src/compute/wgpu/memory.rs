@@ -214,8 +214,8 @@ fn drop_all(gpu: &Gpu, buffers: impl Iterator<Item = DeviceBuffer>) {
     for buffer in buffers {
         buffer.raw.destroy();
     }
-    // What is freed is freed when the device is looked at; what else there is to say, its callbacks say.
-    drop(gpu.device.poll(PollType::Poll));
+    // What is freed is freed when the device is looked at. Whether it failed, whoever uses it next is told.
+    drop(gpu.poll(PollType::Poll));
 }
 
 /// What a challenge could take now, with what is held for one: what the API says is free, at most what was set.

@@ -6,7 +6,7 @@
 use ::wgpu::Limits;
 
 use crate::compute::device::check_size;
-use crate::work::challenge::{MAX_N, MAX_TOTAL, MIN_N};
+use crate::work::challenge::{MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
 
 /// Every binding starts at a multiple of this, in bytes: the most that an adapter may ask for.
 pub(super) const ALIGNMENT: u64 = 256;
@@ -29,6 +29,8 @@ const MOST_STATES_BYTES: u64 = STATE_BYTES << 22;
 const SLOTS_PER_STATES: u64 = 8;
 /// The smallest slot: a buffer holds one at least.
 const LEAST_BUFFER_BYTES: u64 = (MIN_N as u64) * (MIN_N as u64);
+/// The least that can be bound: of the scratch buffer, what hashing the states of the largest probe needs.
+const LEAST_BINDING_BYTES: u64 = 1 << 18;
 /// Shaders count a binding in 16-byte vectors by 32-bit words, and drivers in bytes by such words.
 const MOST_BUFFER_BYTES: u64 = 1 << 31;
 /// The most slot buffers that the probe's shader names at once: each is a branch of it.
@@ -54,7 +56,7 @@ pub(super) fn refusal(limits: &Limits) -> Option<String> {
             limits.max_dynamic_storage_buffers_per_pipeline_layout.into(),
             PRODUCT_BUFFERS.into(),
         ),
-        ("bytes of a storage binding", limits.max_storage_buffer_binding_size, LEAST_BUFFER_BYTES),
+        ("bytes of a storage binding", limits.max_storage_buffer_binding_size, LEAST_BINDING_BYTES),
         ("invocations of a workgroup", limits.max_compute_invocations_per_workgroup.into(), LEAST_INVOCATIONS.into()),
         ("invocations in x", limits.max_compute_workgroup_size_x.into(), LEAST_INVOCATIONS.into()),
         ("bytes of workgroup memory", limits.max_compute_workgroup_storage_size.into(), LEAST_WORKGROUP_BYTES.into()),
@@ -88,11 +90,12 @@ impl Bounds {
         }
     }
 
-    /// The largest matrix size whose pieces hold whole tiles.
+    /// The largest matrix size whose pieces hold whole tiles, and whose chaining values can be bound.
     pub(super) fn largest_n(&self) -> u32 {
         let rows = |n: u32| self.piece_bytes(n) / u64::from(n);
         let sizes = (MIN_N.ilog2()..=MAX_N.ilog2()).map(|log| 1 << log);
-        sizes.take_while(|n| rows(*n) >= LEAST_TILE_ROWS).last().unwrap_or(0)
+        let is_possible = |n: &u32| rows(*n) >= LEAST_TILE_ROWS && Layout::new(self, *n, MIN_COUNT).is_possible(self);
+        sizes.take_while(is_possible).last().unwrap_or(0)
     }
 
     /// Bytes of a piece: the slot's, or as large a part of it as a buffer holds.
@@ -258,6 +261,15 @@ mod tests {
         assert_eq!(refusal(&few).unwrap(), "it offers 2 storage buffers in a shader, and 3 are the least");
         let none = Limits { max_compute_workgroup_storage_size: 2048, ..Limits::default() };
         assert!(refusal(&none).unwrap().contains("workgroup memory"));
+    }
+
+    /// What is not refused can hold something.
+    #[test]
+    fn the_least_adapter_has_room_for_the_smallest_pass() {
+        let least = Limits { max_storage_buffer_binding_size: LEAST_BINDING_BYTES, ..Limits::default() };
+        assert_eq!(refusal(&least), None);
+        let bounds = Bounds::new(&least, None);
+        assert!(Layout::new(&bounds, MIN_N, MIN_COUNT).is_possible(&bounds));
     }
 
     #[test]
