@@ -2,7 +2,8 @@
 //!
 //! `OUT_DIR` gets one Rust file for each protobuf package, and `assay_descriptor.bin`, the encoded
 //! descriptor set that gRPC reflection serves. No `protoc` is needed: protox is a compiler in Rust.
-//! It gets `ptx.rs` too: what `kernels/ptx/` holds, which is committed, so that no CUDA toolkit is needed.
+//! With the feature `cuda` it gets `ptx.rs` too: what `kernels/ptx/` holds, which is committed, so that no CUDA toolkit
+//! is needed.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -32,9 +33,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(out_dir.join(DESCRIPTOR_FILE), descriptors.encode_to_vec())?;
     tonic_prost_build::configure().codec_path(CODEC).boxed(BOXED).compile_fds(descriptors)?;
 
-    let ptx = workspace.join(PTX_DIR);
-    println!("cargo::rerun-if-changed={}", ptx.display());
-    fs::write(out_dir.join(PTX_FILE), ptx_table(&ptx)?)?;
+    if env::var_os("CARGO_FEATURE_CUDA").is_some() {
+        let ptx = workspace.join(PTX_DIR);
+        println!("cargo::rerun-if-changed={}", ptx.display());
+        fs::write(out_dir.join(PTX_FILE), ptx_table(&ptx)?)?;
+    }
     Ok(())
 }
 

@@ -32,7 +32,22 @@ need() {
   local command=$1
   shift
   command -v "$command" >/dev/null && return
-  command -v apt-get >/dev/null || die "$command is missing, and there is no apt-get to install it: install $* by hand"
+  apt_install "$command" "$@"
+}
+
+# need_file PATTERN PACKAGE...: the same for what is no command; any file that the pattern fits will do.
+need_file() {
+  local pattern=$1
+  shift
+  compgen -G "$pattern" >/dev/null && return
+  apt_install "$pattern" "$@"
+}
+
+# apt_install WHAT PACKAGE...: WHAT is what was missing, for the message where it cannot be installed.
+apt_install() {
+  local what=$1
+  shift
+  command -v apt-get >/dev/null || die "$what is missing, and there is no apt-get to install it: install $* by hand"
   printf 'installing %s\n' "$*"
   apt_update
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >"$tools/apt.log" 2>&1 ||

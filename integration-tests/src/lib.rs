@@ -10,3 +10,4 @@ pub mod stage;
 pub mod standin;
 pub mod standin_nvml;
 pub mod validator;
+pub mod vulkan;

@@ -1,7 +1,7 @@
 //! The CUDA backend over the stand-in driver, when things go wrong: each failure gives its one error, soon, and never a
 //! wrong digest, a panic or a hang.
 
-#![cfg(target_os = "linux")]
+#![cfg(all(target_os = "linux", feature = "cuda"))]
 
 mod common;
 
@@ -11,7 +11,8 @@ use std::time::Duration;
 use assay_shared::compute::cuda::{CudaConfig, CudaError, KernelChoice, detect};
 use assay_shared::compute::device::{Device, DeviceError, Handle, ProbeRound};
 use assay_shared::work::RoundKey;
-use common::standin::{Scenario, check_fill, config, expected, first, pass, try_open};
+use common::standin::{Scenario, config, first, try_open};
+use common::suite::{check_fill, expected, pass};
 
 const ROUND: ProbeRound = ProbeRound { key: RoundKey([4; 32]), walks: 64, steps: 3 };
 

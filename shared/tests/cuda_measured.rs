@@ -1,6 +1,6 @@
 //! Measuring a CUDA device over the stand-in driver: every stage is done as often as it says, and spoils nothing.
 
-#![cfg(target_os = "linux")]
+#![cfg(all(target_os = "linux", feature = "cuda"))]
 
 mod common;
 

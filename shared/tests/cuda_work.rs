@@ -1,6 +1,6 @@
 //! The CUDA backend over the stand-in driver: every family of kernels gives the bits that all backends give.
 
-#![cfg(target_os = "linux")]
+#![cfg(all(target_os = "linux", feature = "cuda"))]
 
 mod common;
 
@@ -8,14 +8,10 @@ use std::fs;
 
 use assay_shared::compute::choose::Preparing;
 use assay_shared::compute::cuda::{CudaConfig, KernelChoice, detect, find, open_found};
-use assay_shared::compute::device::{Device, Handle, Pass, ProbeRound};
-use assay_shared::compute::open::{AuditedPass, ProbedDevice, open_samples, open_segments};
-use assay_shared::work::keys::{pass_key, work_key};
-use assay_shared::work::probe::probe_key;
-use assay_shared::work::{Digest, RoundKey, Sample, Segment, reference};
-use common::standin::{Scenario, all, check_fill, config, expected, first, id, pass, try_open};
-use common::vectors::{check_vector, vectors};
-use common::{Worked, probe};
+use assay_shared::compute::device::{Device, Handle};
+use common::standin::{Scenario, all, config, first, id, try_open};
+use common::suite::{check_fill, check_openings, check_round, check_values_and_reads, expected, pass};
+use common::vectors::{LARGE, check_vector, vectors};
 
 /// Each family, and a compute capability for which it is the fastest.
 const FAMILIES: [(KernelChoice, &str); 4] = [
@@ -24,10 +20,6 @@ const FAMILIES: [(KernelChoice, &str); 4] = [
     (KernelChoice::MmaSm80, "8.6"),
     (KernelChoice::WgmmaSm90a, "9.0"),
 ];
-/// Vectors of tens of billions of multiply-accumulates, which take the emulation tens of seconds. One family computes
-/// them here; the kernels' own check takes every family to such sizes.
-const LARGE: [&str; 4] = ["n1024.json", "n2048.json", "openings-n2048.json", "uneven-devices.json"];
-
 #[test]
 fn every_family_gives_every_vector() {
     for (kernel, capability) in FAMILIES {
@@ -64,84 +56,15 @@ fn random_passes_and_rounds_give_the_references_bits() {
     }
 }
 
-/// A round on a device in which `pass` is resident, against the walks of the specification.
-fn check_round(device: &mut dyn Device, pass: &Pass, walks: u32, steps: u32) {
-    let slots = reference::pass(&pass.key, pass.n, pass.offset, pass.count);
-    let round = ProbeRound { key: RoundKey([steps as u8; 32]), walks, steps };
-    let states: Vec<u8> =
-        (0..walks).flat_map(|walk| reference::walk(&slots, pass.n, &round.key, walk, steps)).collect();
-    let handle = Handle::default();
-    let digest = device.probe_round(&round, &handle).unwrap();
-    assert!(device.probe_states().unwrap() == states, "{walks} walks, {steps} steps, {pass:?}");
-    assert_eq!((digest, handle.done_steps()), (Digest(blake3::hash(&states).into()), 1));
-}
-
 #[test]
 fn openings_are_those_of_the_reference() {
-    Scenario::new("openings_are_those_of_the_reference", "one").run(|| {
-        for (n, count) in [(256, 6), (1024, 4)] {
-            let worked = Worked::new(n, 1, count);
-            let mut device = first();
-            let share = worked.share;
-            let key = pass_key(&work_key(&worked.challenge), share.device_id, 0, &worked.previous_root());
-            let pass = Pass { key, n, offset: share.offset, count };
-            assert_eq!(device.fill(&pass, &Handle::default()).unwrap(), worked.digests);
-            let mut samples = vec![Sample::Leaf { slot: 0, row: 3 }, Sample::Leaf { slot: 1, row: n - 1 }];
-            samples.extend((2..count).map(|slot| Sample::Product { slot, row: n - 1, column: 2 * slot, inner: slot }));
-            let audited = AuditedPass {
-                challenge: &worked.challenge,
-                device_id: share.device_id,
-                iteration: 0,
-                previous_root: worked.previous_root(),
-                root: worked.last_root(),
-                slot_digests: &worked.digests,
-            };
-            let opened = open_samples(&mut device, &audited, &samples, &Handle::default()).unwrap();
-            assert_eq!(opened, reference::open_pass(&worked.challenge, &share, &worked.roots, 0, &samples));
-            check_segments_of(&worked, &mut device);
-        }
-    });
+    Scenario::new("openings_are_those_of_the_reference", "one").run(|| check_openings(&mut first()));
 }
 
-fn check_segments_of(worked: &Worked, device: &mut dyn Device) {
-    let (probe, id, n) = (probe(128, 9, 2), worked.share.device_id, worked.challenge.n());
-    let key = probe_key(&probe, &work_key(&worked.challenge), id, &worked.last_root());
-    let (_, digests) = reference::probe(&worked.slots, n, &key, &probe);
-    let segments: Vec<_> = [(1, 17), (0, 127), (0, 0)].map(|(round, walk)| Segment { round, walk }).into();
-    let probed = ProbedDevice {
-        challenge: &worked.challenge,
-        probe: &probe,
-        device_id: id,
-        probe_key: &key,
-        digests: &digests,
-        slot_digests: &worked.digests,
-    };
-    let opened = open_segments(device, &probed, &segments, &Handle::default()).unwrap();
-    assert_eq!(opened, reference::open_probe(&worked.slots, n, &key, &probe, id, &segments));
-}
-
-/// Subtrees that one block of the kernel makes, and larger ones, which the host merges.
 #[test]
 fn chaining_values_of_every_size_are_the_references() {
-    Scenario::new("chaining_values_of_every_size_are_the_references", "one").run(|| {
-        let mut device = first();
-        for n in [256, 1024] {
-            let pass = pass(n, 3, 5);
-            let (_, mut reference) = expected(&pass);
-            check_fill(&mut device, &pass);
-            let mut subtree_bytes = 1024;
-            while subtree_bytes < pass.slot_bytes() {
-                let values = device.chaining_values(2, subtree_bytes).unwrap();
-                assert_eq!(values, reference.chaining_values(2, subtree_bytes).unwrap(), "{subtree_bytes}");
-                subtree_bytes *= 2;
-            }
-            let mut bytes = vec![0; pass.slot_bytes() as usize - 5];
-            device.read(2, 5, &mut bytes).unwrap();
-            let mut whole = vec![0; bytes.len()];
-            reference.read(2, 5, &mut whole).unwrap();
-            assert!(bytes == whole);
-        }
-    });
+    let scenario = Scenario::new("chaining_values_of_every_size_are_the_references", "one");
+    scenario.run(|| check_values_and_reads(&mut first(), &[256, 1024]));
 }
 
 #[test]

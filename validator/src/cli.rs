@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use assay_shared::program::devices::LONG_VERSION;
 use assay_shared::program::exit;
 use assay_shared::program::settings::Flags;
 use assay_shared::program::worker::WorkerArgs;
@@ -29,7 +30,7 @@ const EXAMPLES: &str = "Examples:
 
 /// The validator's command line.
 #[derive(Debug, Parser)]
-#[command(name = "assay-validator", version, about = ABOUT, max_term_width = 120)]
+#[command(name = "assay-validator", version, long_version = LONG_VERSION, about = ABOUT, max_term_width = 120)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{LAYERS}\n\n{}", exit::HELP))]
 pub struct Cli {
     /// What to do.

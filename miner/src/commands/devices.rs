@@ -1,11 +1,11 @@
 //! `assay-miner devices`.
 
-use assay_shared::compute::cuda;
+use assay_shared::compute::choose::{BACKENDS, Backend};
 use assay_shared::compute::device::DeviceInfo;
 use assay_shared::compute::host::DeviceReport;
 use assay_shared::identity::Identity;
 use assay_shared::message::MATRIX_SIZES;
-use assay_shared::program::drivers::{Disagreement, disagreements};
+use assay_shared::program::drivers::{Disagreement, cuda_version, disagreements};
 use assay_shared::program::exit::{Exit, Failure, print};
 use assay_shared::program::render::devices::{DeviceRow, SlotsThatFit, table};
 use assay_shared::program::render::{Screen, hardware, units};
@@ -35,7 +35,14 @@ pub fn execute(config: &MinerConfig, args: &DevicesArgs) -> anyhow::Result<Exit>
     let known = facts.clone().unwrap_or_default();
     // A library that says nothing disagrees with nobody.
     let found = facts.as_ref().map_or_else(|_| Vec::new(), |facts| differences(&reports, facts));
-    let rows: Vec<_> = reports.into_iter().map(|report| row(report, &known, &found)).collect();
+    let place = |report: &DeviceReport| chosen.places.get(&report.info.id).cloned().unwrap_or_default();
+    let rows: Vec<_> = reports
+        .into_iter()
+        .map(|report| {
+            let place = place(&report);
+            row(report, &known, &found).at(&place)
+        })
+        .collect();
     if args.json {
         print(&serde_json::to_string_pretty(&rows)?)?;
         // What is about no device in the list has no place in it.
@@ -48,6 +55,8 @@ pub fn execute(config: &MinerConfig, args: &DevicesArgs) -> anyhow::Result<Exit>
     }
     found.iter().try_for_each(|disagreement| print(&shown(disagreement)))?;
     print(&format!("backend: {} ({})", chosen.backend, chosen.why))?;
+    let built: Vec<_> = BACKENDS.iter().map(Backend::name).collect();
+    print(&format!("this build's backends: {}", built.join(", ")))?;
     print(&format!("hardware: {}", summary(&facts)))?;
     print(&format!("miner key: {key}"))?;
     Ok(Exit::Done)
@@ -71,7 +80,7 @@ fn differences(reports: &[DeviceReport], facts: &Facts) -> Vec<Disagreement> {
     if devices.iter().all(|device| device.backend != "cuda") {
         Vec::new()
     } else {
-        disagreements(&devices, cuda::driver_version(), facts)
+        disagreements(&devices, cuda_version(), facts)
     }
 }
 

@@ -1,6 +1,7 @@
 use clap::{FromArgMatches, Parser};
 
-use assay_shared::program::devices::{Backend, CpuKernel};
+use assay_shared::compute::choose::BackendChoice;
+use assay_shared::program::devices::CpuKernel;
 use assay_shared::program::logging::LogFormat;
 use assay_shared::program::settings::{Environment, Flags};
 use assay_shared::program::size::Size;
@@ -24,7 +25,7 @@ fn the_defaults_are_a_configuration() {
     assert_eq!(config.validator.to_string(), "127.0.0.1:7400");
     assert_eq!(config.validator_key, None);
     assert!(config.key_file.ends_with("miner.key"));
-    assert_eq!(config.devices.backend, Backend::Auto);
+    assert_eq!(config.devices.backend, BackendChoice::Auto);
     assert_eq!(
         (config.devices.cpu_devices, config.devices.cpu_memory, config.devices.cpu_threads),
         (1, vec![], vec![])

@@ -1,26 +1,164 @@
 //! The backends of this build, which may be used, and how each finds and opens its devices.
 //!
 //! Finding and opening are apart, because they happen in different processes (`compute/worker`): one lists all
-//! devices of a backend and ends, then each device is opened in a process of its own.
+//! devices of a backend and ends, then each device is opened in a process of its own. What several backends found is
+//! made one host's in `compute/merge.rs`.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use super::cpu::{self, CpuConfig, CpuOpening};
+#[cfg(feature = "cuda")]
 use super::cuda::{self, CudaConfig};
 use super::device::{Device, DeviceError, DeviceInfo};
 use super::host::Host;
+use super::place::Place;
+#[cfg(feature = "wgpu")]
+use super::wgpu::{self, WgpuConfig};
+use crate::work::DeviceId;
 
-/// Which backends may be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// A backend that a build may have, in the order of preference: of two that have the same hardware, the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum BackendChoice {
-    /// The fastest that works here.
-    #[default]
-    Auto,
-    /// NVIDIA's GPUs.
+pub enum BackendKind {
+    /// NVIDIA's GPUs, through their own driver.
     Cuda,
+    /// GPUs through Vulkan, Metal or DirectX 12.
+    Wgpu,
     /// The processor.
     Cpu,
+}
+
+impl BackendKind {
+    /// All there are.
+    pub const ALL: [Self; 3] = [Self::Cuda, Self::Wgpu, Self::Cpu];
+
+    /// Its name in settings and inventories, as in [`DeviceInfo::backend`].
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cuda => "cuda",
+            Self::Wgpu => "wgpu",
+            Self::Cpu => "cpu",
+        }
+    }
+
+    /// How sentences call it.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Cuda => "CUDA",
+            Self::Wgpu => "wgpu",
+            Self::Cpu => "CPU",
+        }
+    }
+
+    /// Whether its devices are GPUs, which `auto` takes before the processor.
+    #[must_use]
+    pub const fn is_of_gpus(self) -> bool {
+        !matches!(self, Self::Cpu)
+    }
+
+    /// Whether this build has it.
+    #[must_use]
+    pub fn is_built(self) -> bool {
+        BACKENDS.iter().any(|backend| backend.kind == self)
+    }
+
+    /// Why there is nothing of it in a build without it.
+    #[must_use]
+    pub fn absence(self) -> String {
+        format!("this build has no {} backend: take one with the feature `{}`", self.title(), self.name())
+    }
+}
+
+/// How sentences call the backend of this name.
+pub(super) fn title_of(name: &'static str) -> &'static str {
+    BackendKind::ALL.into_iter().find(|kind| kind.name() == name).map_or(name, BackendKind::title)
+}
+
+/// Which backends may be used.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BackendChoice {
+    /// All GPUs, each once; the processor where there is none.
+    #[default]
+    Auto,
+    /// All of these, each of which has to give a device.
+    These(BTreeSet<BackendKind>),
+}
+
+impl BackendChoice {
+    /// One backend alone.
+    #[must_use]
+    pub fn only(kind: BackendKind) -> Self {
+        Self::These(BTreeSet::from([kind]))
+    }
+
+    /// Whether a backend may be used.
+    #[must_use]
+    pub fn allows(&self, kind: BackendKind) -> bool {
+        match self {
+            Self::Auto => true,
+            Self::These(kinds) => kinds.contains(&kind),
+        }
+    }
+
+    /// Which of `backends` are used together: first those of the first list, and those of the next one when these give
+    /// no device.
+    ///
+    /// # Errors
+    /// [`ChooseError`] when one was asked for that is not among them.
+    pub fn stages<'a>(&self, backends: &'a [Backend]) -> Result<Vec<Vec<&'a Backend>>, ChooseError> {
+        let Self::These(kinds) = self else {
+            let (gpus, processor): (Vec<_>, _) = backends.iter().partition(|backend| backend.kind.is_of_gpus());
+            return Ok([gpus, processor].into_iter().filter(|stage| !stage.is_empty()).collect());
+        };
+        let find = |kind: &BackendKind| {
+            let found = backends.iter().find(|backend| backend.kind == *kind);
+            found.ok_or_else(|| ChooseError::None(format!("{}: {}", kind.name(), kind.absence())))
+        };
+        Ok(vec![kinds.iter().map(find).collect::<Result<_, _>>()?])
+    }
+
+    /// Does without a backend, where that may be.
+    ///
+    /// # Errors
+    /// [`ChooseError`] where that backend was asked for.
+    pub fn pass_over(&self, name: &str, why: &str, passed_over: &mut Vec<String>) -> Result<(), ChooseError> {
+        let why = format!("{name}: {why}");
+        match self {
+            Self::Auto => passed_over.push(why),
+            Self::These(_) => return Err(ChooseError::None(why)),
+        }
+        Ok(())
+    }
+}
+
+/// What each backend of a stage finds, for [`merge()`](super::merge::merge); `list` asks one. Why others find nothing
+/// comes into `passed_over`.
+///
+/// # Errors
+/// [`ChooseError`] when one finds nothing that was asked for.
+pub fn look(
+    choice: &BackendChoice,
+    stage: &[&Backend],
+    list: impl Fn(&Backend) -> Result<Vec<Found>, String>,
+    passed_over: &mut Vec<String>,
+) -> Result<Vec<Vec<Found>>, ChooseError> {
+    let mut lists = Vec::with_capacity(stage.len());
+    for backend in stage {
+        match list(backend) {
+            Ok(found) if !found.is_empty() => lists.push(found),
+            said => {
+                // Over a pipe, no device and no reason are the same.
+                let why = said.err().filter(|why| !why.is_empty()).unwrap_or_else(|| "it has no device".into());
+                choice.pass_over(backend.name(), &why, passed_over)?;
+            }
+        }
+    }
+    Ok(lists)
 }
 
 /// What every backend is asked with.
@@ -32,7 +170,11 @@ pub struct HostConfig {
     /// The processor's devices.
     pub cpu: CpuConfig,
     /// NVIDIA's GPUs.
+    #[cfg(feature = "cuda")]
     pub cuda: CudaConfig,
+    /// GPUs through Vulkan, Metal or DirectX 12.
+    #[cfg(feature = "wgpu")]
+    pub wgpu: WgpuConfig,
     /// What device ids are derived from where hardware has none: the daemon's public key, say.
     pub seed: Vec<u8>,
 }
@@ -41,9 +183,11 @@ pub struct HostConfig {
 pub struct Chosen {
     /// The devices, each on its thread.
     pub host: Host,
-    /// The backend.
-    pub backend: &'static str,
-    /// Why this one, in one sentence.
+    /// Where each device is, as its backend found it.
+    pub places: BTreeMap<DeviceId, Place>,
+    /// The backends that they are of: `cuda`, or `cuda, wgpu`.
+    pub backend: String,
+    /// Why these, in one sentence.
     pub why: String,
 }
 
@@ -60,6 +204,8 @@ pub enum ChooseError {
 pub struct Found {
     /// What it is.
     pub info: DeviceInfo,
+    /// Where it is.
+    pub place: Place,
     /// What [`Backend::open`] needs to open this device and no other, in the backend's own form: all that was decided
     /// while looking at the host as a whole.
     pub opening: String,
@@ -85,10 +231,8 @@ pub type Opened = Result<Box<dyn Device>, DeviceError>;
 /// One backend. Both functions run in a process that may end with a broken driver.
 #[derive(Debug)]
 pub struct Backend {
-    /// Its name, as in [`DeviceInfo::backend`].
-    pub name: &'static str,
-    /// The choice that asks for it alone.
-    pub choice: BackendChoice,
+    /// Which it is.
+    pub kind: BackendKind,
     /// Finds its devices, in any order, without taking memory of any; why there is none, in one sentence with the
     /// remedy.
     pub detect: fn(&HostConfig) -> Result<Vec<Found>, String>,
@@ -96,22 +240,34 @@ pub struct Backend {
     pub open: fn(&str, Prepare<'_>) -> Opened,
 }
 
-/// All backends of this build, the fastest first.
-pub const BACKENDS: &[Backend] = &[
-    Backend { name: "cuda", choice: BackendChoice::Cuda, detect: detect_cuda, open: cuda::open_found },
-    Backend { name: "cpu", choice: BackendChoice::Cpu, detect: detect_cpu, open: open_cpu },
-];
-
 impl Backend {
-    /// Whether a configuration allows it.
+    /// Its name, as in [`DeviceInfo::backend`].
     #[must_use]
-    pub fn is_allowed(&self, choice: BackendChoice) -> bool {
-        choice == BackendChoice::Auto || choice == self.choice
+    pub const fn name(&self) -> &'static str {
+        self.kind.name()
     }
 }
 
+/// All backends of this build, in the order of preference.
+pub const BACKENDS: &[Backend] = &[
+    #[cfg(feature = "cuda")]
+    Backend { kind: BackendKind::Cuda, detect: detect_cuda, open: cuda::open_found },
+    #[cfg(feature = "wgpu")]
+    Backend { kind: BackendKind::Wgpu, detect: detect_wgpu, open: wgpu::open_found },
+    Backend { kind: BackendKind::Cpu, detect: detect_cpu, open: open_cpu },
+];
+
+#[cfg(feature = "cuda")]
 fn detect_cuda(config: &HostConfig) -> Result<Vec<Found>, String> {
     cuda::find(&config.cuda).map_err(|error| error.to_string())
+}
+
+/// Software adapters count only for whoever names this backend: for everyone else the processor's own devices are
+/// faster.
+#[cfg(feature = "wgpu")]
+fn detect_wgpu(config: &HostConfig) -> Result<Vec<Found>, String> {
+    let software = config.choice != BackendChoice::Auto;
+    wgpu::find(&config.wgpu, &config.seed, software).map_err(|error| error.to_string())
 }
 
 fn detect_cpu(config: &HostConfig) -> Result<Vec<Found>, String> {
@@ -122,7 +278,7 @@ fn detect_cpu(config: &HostConfig) -> Result<Vec<Found>, String> {
     let found = |opening: &CpuOpening| {
         let info = opening.open().map_err(|error| error.to_string())?.info();
         let opening = serde_json::to_string(opening).map_err(|error| error.to_string())?;
-        Ok(Found { info, opening })
+        Ok(Found { info, place: Place::default(), opening })
     };
     openings.iter().map(found).collect()
 }
@@ -141,12 +297,12 @@ mod tests {
     fn what_is_found_opens_as_it_was_found() {
         let cpu = CpuConfig { devices: 2, memory_bytes: vec![1 << 24, 1 << 25], ..CpuConfig::default() };
         let config = HostConfig { cpu, ..HostConfig::default() };
-        for backend in BACKENDS.iter().filter(|backend| backend.choice == BackendChoice::Cpu) {
+        for backend in BACKENDS.iter().filter(|backend| backend.kind == BackendKind::Cpu) {
             let found = (backend.detect)(&config).unwrap();
             assert_eq!(found.len(), 2);
             for found in found {
                 let info = (backend.open)(&found.opening, &|_| ()).unwrap().info();
-                assert_eq!((info.id, info.backend), (found.info.id, backend.name));
+                assert_eq!((info.id, info.backend), (found.info.id, backend.name()));
                 assert_eq!((info.name, info.total_bytes), (found.info.name, found.info.total_bytes));
                 assert_eq!(info.detail, found.info.detail);
             }
@@ -164,9 +320,73 @@ mod tests {
     #[test]
     fn settings_arrive_as_they_were() {
         let cpu = CpuConfig { devices: 2, memory_bytes: vec![1 << 24], threads: vec![1, 2], ..CpuConfig::default() };
-        let cuda = CudaConfig { poison: true, cache_folder: Some("/cache".into()), ..CudaConfig::default() };
-        let config = HostConfig { cpu, cuda, choice: BackendChoice::Cpu, seed: vec![7; 32] };
+        let choice = BackendChoice::These(BTreeSet::from([BackendKind::Cpu, BackendKind::Wgpu]));
+        #[cfg_attr(not(any(feature = "cuda", feature = "wgpu")), expect(unused_mut, reason = "nothing more to set"))]
+        let mut config = HostConfig { cpu, choice, seed: vec![7; 32], ..HostConfig::default() };
+        #[cfg(feature = "cuda")]
+        {
+            config.cuda = CudaConfig { poison: true, cache_folder: Some("/cache".into()), ..CudaConfig::default() };
+        }
+        #[cfg(feature = "wgpu")]
+        {
+            config.wgpu = WgpuConfig { poison: true, memory_bytes: Some(1 << 30), ..WgpuConfig::default() };
+        }
         let text = serde_json::to_string(&config).unwrap();
         assert_eq!(serde_json::from_str::<HostConfig>(&text).unwrap(), config);
+        let auto = serde_json::to_string(&HostConfig::default()).unwrap();
+        assert_eq!(serde_json::from_str::<HostConfig>(&auto).unwrap().choice, BackendChoice::Auto);
+    }
+
+    fn no_device(_: &HostConfig) -> Result<Vec<Found>, String> {
+        Err("none".into())
+    }
+
+    const ALL: &[Backend] = &[
+        Backend { kind: BackendKind::Cuda, detect: no_device, open: open_cpu },
+        Backend { kind: BackendKind::Wgpu, detect: no_device, open: open_cpu },
+        Backend { kind: BackendKind::Cpu, detect: no_device, open: open_cpu },
+    ];
+
+    fn stages(choice: &BackendChoice, backends: &[Backend]) -> Result<Vec<Vec<&'static str>>, ChooseError> {
+        let names = |stage: Vec<&Backend>| stage.into_iter().map(Backend::name).collect();
+        Ok(choice.stages(backends)?.into_iter().map(names).collect())
+    }
+
+    #[test]
+    fn auto_takes_all_gpus_and_the_processor_where_there_is_none() {
+        let auto = BackendChoice::Auto;
+        assert_eq!(stages(&auto, ALL), Ok(vec![vec!["cuda", "wgpu"], vec!["cpu"]]));
+        assert_eq!(stages(&auto, &ALL[1..]), Ok(vec![vec!["wgpu"], vec!["cpu"]]));
+        assert_eq!(stages(&auto, &ALL[2..]), Ok(vec![vec!["cpu"]]));
+        assert!(BackendKind::ALL.into_iter().all(|kind| auto.allows(kind)));
+    }
+
+    #[test]
+    fn what_is_asked_for_is_used_together_in_the_order_of_preference() {
+        let both = BackendChoice::These(BTreeSet::from([BackendKind::Cpu, BackendKind::Cuda]));
+        assert_eq!(stages(&both, ALL), Ok(vec![vec!["cuda", "cpu"]]));
+        assert!(both.allows(BackendKind::Cpu) && !both.allows(BackendKind::Wgpu));
+        let Err(ChooseError::None(said)) = stages(&both, &ALL[1..]) else { panic!("there is no CUDA") };
+        assert_eq!(said, "cuda: this build has no CUDA backend: take one with the feature `cuda`");
+    }
+
+    #[test]
+    fn only_auto_does_without_a_backend() {
+        let list = |backend: &Backend| (backend.detect)(&HostConfig::default());
+        let mut passed_over = Vec::new();
+        assert_eq!(look(&BackendChoice::Auto, &[&ALL[0], &ALL[1]], list, &mut passed_over), Ok(vec![]));
+        assert_eq!(passed_over, ["cuda: none", "wgpu: none"]);
+        let empty = |_: &Backend| Ok(Vec::new());
+        let asked = BackendChoice::only(BackendKind::Wgpu);
+        let error = look(&asked, &[&ALL[1]], empty, &mut Vec::new()).unwrap_err();
+        assert_eq!(error, ChooseError::None("wgpu: it has no device".into()));
+    }
+
+    #[test]
+    fn a_build_says_which_backends_it_has() {
+        assert_eq!(BackendKind::Cuda.is_built(), cfg!(feature = "cuda"));
+        assert_eq!(BackendKind::Wgpu.is_built(), cfg!(feature = "wgpu"));
+        assert!(BackendKind::Cpu.is_built());
+        assert!(BACKENDS.is_sorted_by_key(|backend| backend.kind), "the preferred one first");
     }
 }

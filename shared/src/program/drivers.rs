@@ -107,6 +107,15 @@ impl fmt::Display for Disagreement {
     }
 }
 
+/// The version that CUDA gives itself; `None` where it is not there, or not in this build.
+#[must_use]
+pub fn cuda_version() -> Option<u32> {
+    #[cfg(feature = "cuda")]
+    return crate::compute::cuda::driver_version();
+    #[cfg(not(feature = "cuda"))]
+    None
+}
+
 fn version(number: u32) -> String {
     format!("{}.{}", number / 1000, number % 1000 / 10)
 }

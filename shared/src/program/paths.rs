@@ -22,6 +22,18 @@ pub fn runtime_file(name: &str) -> PathBuf {
     runtime_folder(variable).unwrap_or_else(|| state_folder(variable)).join(name)
 }
 
+/// A folder for what can be made again: below `XDG_CACHE_HOME/assay` or `HOME/.cache/assay`; none where neither is
+/// known.
+#[must_use]
+pub fn cache_folder(name: &str) -> Option<PathBuf> {
+    cache_parent(|variable| env::var_os(variable).map(PathBuf::from)).map(|folder| folder.join(name))
+}
+
+fn cache_parent(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    let home = || absolute(variable("HOME")).map(|home| home.join(".cache"));
+    Some(absolute(variable("XDG_CACHE_HOME")).or_else(home)?.join(FOLDER))
+}
+
 fn state_folder(variable: impl Fn(&str) -> Option<PathBuf>) -> PathBuf {
     absolute(variable("STATE_DIRECTORY"))
         .or_else(|| absolute(variable("XDG_STATE_HOME")).map(|p| p.join(FOLDER)))
@@ -65,6 +77,13 @@ mod tests {
         let relative = with(&[("XDG_STATE_HOME", "x"), ("HOME", "/h")]);
         assert_eq!(state_folder(relative), Path::new("/h/.local/state/assay"));
         assert_eq!(state_folder(with(&[])), Path::new("/var/lib/assay"));
+    }
+
+    #[test]
+    fn what_can_be_made_again_lies_in_the_users_cache() {
+        assert_eq!(cache_parent(with(&[("XDG_CACHE_HOME", "/c"), ("HOME", "/h")])), Some("/c/assay".into()));
+        assert_eq!(cache_parent(with(&[("XDG_CACHE_HOME", "c"), ("HOME", "/h")])), Some("/h/.cache/assay".into()));
+        assert_eq!(cache_parent(with(&[("HOME", "h")])), None);
     }
 
     #[test]

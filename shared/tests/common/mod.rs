@@ -2,8 +2,13 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod scenario;
+#[cfg(feature = "cuda")]
 pub mod standin;
+pub mod suite;
 pub mod vectors;
+#[cfg(unix)]
+pub mod vulkan;
 
 use std::path::PathBuf;
 

@@ -1,27 +1,16 @@
-//! Tests of the CUDA backend, run where the stand-in driver is the driver (`scripts/standin`).
-//!
-//! A process loads its driver once, so each scenario is a process of its own: the test's own program again, with that
-//! test alone, the scenario's name and settings in its environment, and the stand-in first on the library path.
+//! Tests of the CUDA backend, run where the stand-in driver is the driver (`scripts/standin`),
+//! which is first on the library path of each scenario's process.
 
-use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use assay_shared::compute::cuda::{CudaConfig, CudaDevice, CudaError, KernelChoice, detect, open};
-use assay_shared::compute::device::{Device, Handle, Pass};
-use assay_shared::compute::reference::ReferenceDevice;
-use assay_shared::work::{DeviceId, Digest, PassKey};
+use assay_shared::work::DeviceId;
 
-/// Names the scenario that a process is for.
-const SCENARIO: &str = "ASSAY_TEST_SCENARIO";
-/// Told by a scenario that ran to its end: a process in which none ran has not passed.
-const PASSED: &str = "the scenario passed";
-/// The longest that a scenario may take. It is for hangs; a slow machine stays far below it.
-const LIMIT: Duration = Duration::from_secs(900);
+use super::scenario::{Environment, run};
 
 /// One scenario of a test.
 pub struct Scenario {
@@ -61,45 +50,17 @@ impl Scenario {
     }
 
     /// Runs `body` in a process with this scenario's driver.
-    pub fn run(self, body: impl FnOnce()) {
-        match env::var(SCENARIO) {
-            Ok(name) if name == self.name => {
-                body();
-                println!("{PASSED}");
+    pub fn run(mut self, body: impl FnOnce()) {
+        let driver = || {
+            let mut absent = vec!["LD_LIBRARY_PATH"];
+            if self.settings.iter().all(|(name, _)| name != "CUDA_VISIBLE_DEVICES") {
+                absent.push("CUDA_VISIBLE_DEVICES");
             }
-            Ok(_) => {}
-            Err(_) => self.start(),
-        }
-    }
-
-    fn start(self) {
-        let mut command = Command::new(env::current_exe().unwrap());
-        command.args([self.test, "--exact", "--nocapture", "--test-threads=1"]);
-        command.env(SCENARIO, &self.name).envs(self.settings.iter().map(|(name, value)| (name, value)));
-        if self.settings.iter().all(|(name, _)| name != "CUDA_VISIBLE_DEVICES") {
-            command.env_remove("CUDA_VISIBLE_DEVICES");
-        }
-        match self.library {
-            Some(folder) => command.env("LD_LIBRARY_PATH", standin().join(folder)),
-            None => command.env_remove("LD_LIBRARY_PATH"),
+            let library = self.library.map(|folder| ("LD_LIBRARY_PATH".to_owned(), standin().join(folder).into()));
+            self.settings.extend(library);
+            Environment { absent, present: self.settings }
         };
-        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let id = child.id();
-        let output = thread::scope(|scope| {
-            let waiting = scope.spawn(|| child.wait_with_output().unwrap());
-            let start = Instant::now();
-            while !waiting.is_finished() {
-                if start.elapsed() > LIMIT {
-                    // SAFETY: a signal to the process started above, which has not been waited for yet.
-                    unsafe { libc::kill(id.cast_signed(), libc::SIGKILL) };
-                }
-                thread::sleep(Duration::from_millis(5));
-            }
-            waiting.join().unwrap()
-        });
-        let text = format!("{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        let passed = output.status.success() && text.contains(PASSED);
-        assert!(passed, "scenario {:?} ended with {}:\n{text}", self.name, output.status);
+        run(self.test, &self.name, driver, body);
     }
 }
 
@@ -141,21 +102,4 @@ pub fn first() -> CudaDevice {
 pub fn all() -> Vec<CudaDevice> {
     let found = detect().unwrap();
     found.iter().map(|device| open(device.id, config(KernelChoice::Auto), &mut |_| ()).unwrap()).collect()
-}
-
-pub fn pass(n: u32, count: u32, seed: u8) -> Pass {
-    Pass { key: PassKey([seed; 32]), n, offset: u32::from(seed), count }
-}
-
-/// What a pass must give, and the device that shows it.
-pub fn expected(pass: &Pass) -> (Vec<Digest>, ReferenceDevice) {
-    let mut device = ReferenceDevice::new(DeviceId([9; 16]), "reference", pass.bytes());
-    (device.fill(pass, &Handle::default()).unwrap(), device)
-}
-
-/// Fills on a device that must give the right digests.
-pub fn check_fill(device: &mut dyn Device, pass: &Pass) {
-    let handle = Handle::default();
-    assert_eq!(device.fill(pass, &handle).unwrap(), expected(pass).0, "{pass:?}, {}", device.info().detail);
-    assert_eq!(handle.done_steps(), u64::from(pass.count));
 }

@@ -10,6 +10,9 @@ use assay_shared::work::probe::{Answer, Probe, UncheckedProbe};
 use assay_shared::work::{Challenge, UncheckedChallenge};
 use serde_json::Value;
 
+/// Vectors of tens of billions of multiply-accumulates, which a device that is a program takes many seconds for.
+pub const LARGE: [&str; 4] = ["n1024.json", "n2048.json", "openings-n2048.json", "uneven-devices.json"];
+
 /// The files with a challenge and what it must give.
 pub fn vectors() -> Vec<(String, Value)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../integration-tests/vectors");

@@ -5,8 +5,9 @@ mod measure;
 mod report;
 
 use anyhow::Context;
-use assay_shared::compute::choose::{BACKENDS, Backend, ChooseError, Found, HostConfig, Preparing};
+use assay_shared::compute::choose::{BACKENDS, ChooseError, Found, HostConfig, Opened, Prepare, Preparing, look};
 use assay_shared::compute::device::{Device, DeviceError};
+use assay_shared::compute::merge::merge;
 use assay_shared::identity::Identity;
 use assay_shared::message::MATRIX_SIZES;
 use assay_shared::program::exit::{Exit, Failure, print};
@@ -30,7 +31,7 @@ const MAX_ROUNDS: u32 = 1000;
 pub fn execute(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<Exit> {
     let plan = plan(args)?;
     let key = Identity::load_or_create(&config.key_file)?.public_key();
-    let (backend, found) = find(&config.devices.host(&key))?;
+    let found = find(&config.devices.host(&key)).map_err(|error| Failure::because(Exit::Config, "devices", error))?;
     let wanted: Vec<&Found> = found.iter().filter(|found| is_wanted(args, found.info.id)).collect();
     if wanted.is_empty() {
         let all: Vec<String> = found.iter().map(|found| found.info.id.to_string()).collect();
@@ -41,7 +42,7 @@ pub fn execute(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<Exit> {
     for found in wanted {
         let progress = Progress::new();
         let prepare = |preparing: Preparing| progress.preparing(&preparing);
-        let mut device = (backend.open)(&found.opening, &prepare)?;
+        let mut device = open(found, &prepare)?;
         devices.push(one(device.as_mut(), &plan, &progress)?);
     }
     let report = Report::new(devices);
@@ -78,18 +79,28 @@ fn plan(args: &BenchArgs) -> Result<Plan, Failure> {
     })
 }
 
-/// The devices of the first backend that has any. They are looked for in this process, without a worker: what crashes
-/// here takes nothing along.
-fn find(config: &HostConfig) -> Result<(&'static Backend, Vec<Found>), Failure> {
+/// The devices that `run` would use. They are looked for in this process, without a worker: what crashes here takes
+/// nothing along.
+fn find(config: &HostConfig) -> Result<Vec<Found>, ChooseError> {
     let mut passed_over = Vec::new();
-    for backend in BACKENDS.iter().filter(|backend| backend.is_allowed(config.choice)) {
-        match (backend.detect)(config) {
-            Ok(found) if !found.is_empty() => return Ok((backend, found)),
-            Ok(_) => passed_over.push(format!("{} has no device", backend.name)),
-            Err(why) => passed_over.push(format!("{}: {why}", backend.name)),
+    for stage in config.choice.stages(BACKENDS)? {
+        let lists = look(&config.choice, &stage, |backend| (backend.detect)(config), &mut passed_over)?;
+        let merged = merge(&lists);
+        for left_out in &merged.left_out {
+            tracing::info!("{left_out}");
+        }
+        if !merged.devices.is_empty() {
+            return Ok(merged.devices);
         }
     }
-    Err(Failure::because(Exit::Config, "devices", ChooseError::None(passed_over.join("; "))))
+    Err(ChooseError::None(passed_over.join("; ")))
+}
+
+/// Opens a device with the backend that found it.
+fn open(found: &Found, prepare: Prepare<'_>) -> Opened {
+    let backend = BACKENDS.iter().find(|backend| backend.name() == found.info.backend);
+    let absent = || DeviceError::Unsupported(format!("this build has no backend {}", found.info.backend));
+    (backend.ok_or_else(absent)?.open)(&found.opening, prepare)
 }
 
 fn is_wanted(args: &BenchArgs, id: DeviceId) -> bool {

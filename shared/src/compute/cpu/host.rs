@@ -19,7 +19,7 @@ use windows as system;
 use crate::work::DeviceId;
 
 /// Bytes that this process could still touch without making the host reclaim, swap or kill, as the system says it.
-pub(super) fn available_bytes() -> u64 {
+pub(in crate::compute) fn available_bytes() -> u64 {
     system::available_bytes()
 }
 
@@ -36,13 +36,19 @@ pub(super) fn parallelism() -> usize {
 /// The id of CPU device `index`: the same after a restart, distinct on this host, and between hosts and
 /// daemons that have another machine id or `seed`.
 pub(super) fn device_id(seed: &[u8], index: u32) -> DeviceId {
+    derive_id("assay v1 cpu device id", seed, &index.to_le_bytes())
+}
+
+/// The id of a device whose hardware has none of its own: of this host, of a daemon by its `seed`, and by what names
+/// the device on this host.
+pub(in crate::compute) fn derive_id(context: &str, seed: &[u8], name: &[u8]) -> DeviceId {
     let host = system::host_name().unwrap_or_default();
-    let mut hasher = blake3::Hasher::new_derive_key("assay v1 cpu device id");
+    let mut hasher = blake3::Hasher::new_derive_key(context);
     for part in [host.as_bytes(), seed] {
         hasher.update(&(part.len() as u64).to_le_bytes());
         hasher.update(part);
     }
-    hasher.update(&index.to_le_bytes());
+    hasher.update(name);
     let mut id = [0; DeviceId::LEN];
     hasher.finalize_xof().fill(&mut id);
     DeviceId(id)

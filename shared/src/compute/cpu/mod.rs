@@ -23,5 +23,6 @@ mod walk;
 
 pub use config::{CpuConfig, CpuConfigError, CpuOpening, devices, openings};
 pub use device::CpuDevice;
+pub(in crate::compute) use host::{available_bytes, derive_id};
 pub use kernel::{KernelKind, UnknownKernel};
 pub use limit::RegisterLoop;

@@ -18,14 +18,6 @@ pub const SIZE_VARIABLE: &str = "CUDA_CACHE_MAXSIZE";
 /// Room for all modules, for every kind of GPU in a host, over some driver versions.
 const CACHE_BYTES: u64 = 1 << 30;
 
-/// Where compiled kernels lie unless a setting says otherwise: `assay/cuda` in the user's cache.
-#[must_use]
-pub fn default_folder() -> Option<PathBuf> {
-    let named = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    Some(named.or_else(home)?.join("assay").join("cuda"))
-}
-
 /// Makes the folder, for its owner only, and gives the variables that a process must start with for its driver to use
 /// it: they are read once, when the driver starts.
 ///

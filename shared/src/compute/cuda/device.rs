@@ -205,8 +205,8 @@ impl Device for CudaDevice {
     }
 
     fn fill(&mut self, pass: &Pass, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
-        pass.check()?;
         (self.resident, self.walked) = (None, None);
+        pass.check()?;
         self.bind()?;
         let layout = Layout::new(pass.n, pass.count);
         let digests = self.run_pass(pass, &layout, handle)?;
@@ -215,8 +215,8 @@ impl Device for CudaDevice {
     }
 
     fn probe_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
-        round.check()?;
         self.walked = None;
+        round.check()?;
         let layout = self.resident()?;
         self.bind()?;
         let digest = self.run_round(round, &layout, handle)?;

@@ -2,6 +2,8 @@
 
 use crate::compute::choose::{Found, Preparing};
 use crate::compute::device::{DeviceError, DeviceInfo, Pass, ProbeRound, ProbeRounds, SlotRange};
+use crate::compute::merge;
+use crate::compute::place::{MAX_PCI_DEVICE, MAX_PCI_FUNCTION, PciAddress, Place};
 use crate::wire::limits::{MAX_DETAIL_BYTES, MAX_DEVICE_DETAIL_BYTES, MAX_DEVICES, MAX_NAME_BYTES};
 use crate::wire::v1::worker_request::Request as RawRequest;
 use crate::wire::v1::worker_response::Response as RawResponse;
@@ -15,6 +17,8 @@ pub const MAX_OPENING_BYTES: usize = 4096;
 
 /// Ranges of one request: the lines of four of the longest walks.
 pub const MAX_RANGES: usize = 4096;
+
+const _: () = assert!(merge::MAX_DEVICES == MAX_DEVICES, "all devices of a host fit in an inventory");
 
 /// What both sides must be: a worker of another build could mean other things by the same words.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -229,7 +233,10 @@ impl From<Reply> for RawResponse {
 fn write_backend(found: Result<Vec<Found>, String>) -> v1::WorkerBackend {
     match found {
         Ok(found) => {
-            let write = |f: Found| v1::WorkerFound { device: Some(write_device(&f.info)), opening: f.opening };
+            let write = |Found { info, place, opening }: Found| {
+                let (device, place) = (Some(write_device(&info)), Some(write_place(&place)));
+                v1::WorkerFound { device, opening, place }
+            };
             v1::WorkerBackend { found: found.into_iter().map(write).collect(), none: String::new() }
         }
         Err(why) => v1::WorkerBackend { found: Vec::new(), none: field::printable(&why, MAX_DETAIL_BYTES) },
@@ -244,6 +251,18 @@ fn write_device(info: &DeviceInfo) -> v1::WorkerDevice {
         total_bytes: info.total_bytes,
         free_bytes: info.free_bytes,
     }
+}
+
+fn write_place(place: &Place) -> v1::WorkerPlace {
+    let Place { pci_address, uuid, vendor } = place;
+    let address = |PciAddress { domain, bus, device, function }: &PciAddress| v1::WorkerPciAddress {
+        domain: *domain,
+        bus: (*bus).into(),
+        device: (*device).into(),
+        function: (*function).into(),
+    };
+    let pci_address = pci_address.as_ref().map(address);
+    v1::WorkerPlace { pci_address, uuid: uuid.map(Vec::from), vendor: *vendor }
 }
 
 fn write_error(error: DeviceError) -> v1::WorkerError {
@@ -301,9 +320,10 @@ fn read_backend(answer: v1::WorkerBackend, backend: &'static str) -> Result<Resu
     }
     field::at_most("WorkerBackend.found", MAX_DEVICES, found.len())?;
     let mut devices = Vec::with_capacity(found.len());
-    for v1::WorkerFound { device, opening } in found {
+    for v1::WorkerFound { device, opening, place } in found {
         let info = read_device(field::required("WorkerFound.device", device)?, backend)?;
-        devices.push(Found { info, opening: field::text("WorkerFound.opening", MAX_OPENING_BYTES, opening)? });
+        let place = read_place(field::required("WorkerFound.place", place)?)?;
+        devices.push(Found { info, place, opening: field::text("WorkerFound.opening", MAX_OPENING_BYTES, opening)? });
     }
     devices.sort_by_key(|found| found.info.id);
     field::ascending("WorkerBackend.found", devices.iter().map(|found| found.info.id))?;
@@ -316,6 +336,26 @@ fn read_device(device: v1::WorkerDevice, backend: &'static str) -> Result<Device
     let name = field::text("WorkerDevice.name", MAX_NAME_BYTES, name)?;
     let detail = field::text("WorkerDevice.detail", MAX_DEVICE_DETAIL_BYTES, detail)?;
     Ok(DeviceInfo { id, name, backend, detail, total_bytes, free_bytes })
+}
+
+fn read_place(place: v1::WorkerPlace) -> Result<Place, WireError> {
+    let v1::WorkerPlace { pci_address, uuid, vendor } = place;
+    let uuid = uuid.map(|uuid| field::fixed("WorkerPlace.uuid", &uuid)).transpose()?;
+    Ok(Place { pci_address: pci_address.map(read_address).transpose()?, uuid, vendor })
+}
+
+fn read_address(address: v1::WorkerPciAddress) -> Result<PciAddress, WireError> {
+    let v1::WorkerPciAddress { domain, bus, device, function } = address;
+    let small = |field: &'static str, max: u8, found: u32| {
+        let problem = Problem::OutOfRange { min: 0, max: max.into(), found: found.into() };
+        u8::try_from(found).ok().filter(|number| *number <= max).ok_or(WireError::new(field, problem))
+    };
+    Ok(PciAddress {
+        domain,
+        bus: small("WorkerPciAddress.bus", u8::MAX, bus)?,
+        device: small("WorkerPciAddress.device", MAX_PCI_DEVICE, device)?,
+        function: small("WorkerPciAddress.function", MAX_PCI_FUNCTION, function)?,
+    })
 }
 
 fn read_error(error: v1::WorkerError) -> Result<DeviceError, WireError> {
@@ -350,7 +390,12 @@ mod tests {
     }
 
     fn found(id: u8) -> Found {
-        Found { info: DeviceInfo { id: DeviceId([id; 16]), ..info() }, opening: "{}".into() }
+        let info = DeviceInfo { id: DeviceId([id; 16]), ..info() };
+        Found { info, place: Place::default(), opening: "{}".into() }
+    }
+
+    fn place() -> Place {
+        Place { pci_address: "fffffffe:ff:1f.7".parse().ok(), uuid: Some([5; 16]), vendor: Some(u32::MAX) }
     }
 
     fn refused(response: RawResponse) -> WireError {
@@ -385,7 +430,7 @@ mod tests {
     #[test]
     fn answers_arrive_as_they_were_sent() {
         let replies = [
-            Reply::Backend(Ok(vec![found(1), found(2)])),
+            Reply::Backend(Ok(vec![found(1), Found { place: place(), ..found(2) }])),
             Reply::Backend(Err("no driver: install one".into())),
             Reply::Device(info()),
             Reply::Slots(u32::MAX),
@@ -423,6 +468,18 @@ mod tests {
         assert_eq!(backend(vec![found(1), found(1)]), "WorkerBackend.found");
         let long = Found { opening: "x".repeat(MAX_OPENING_BYTES + 1), ..found(1) };
         assert_eq!(backend(vec![long]), "WorkerFound.opening");
+        let whole = v1::WorkerFound { device: Some(write_device(&info())), opening: "{}".into(), place: None };
+        let found =
+            |found| refused(RawResponse::Backend(v1::WorkerBackend { found: vec![found], none: String::new() }));
+        assert_eq!(found(whole.clone()).field, "WorkerFound.place");
+        let place = |place| found(v1::WorkerFound { place: Some(place), ..whole.clone() }).field;
+        let good = write_place(&self::place());
+        assert_eq!(place(v1::WorkerPlace { uuid: Some(vec![1; 17]), ..good.clone() }), "WorkerPlace.uuid");
+        for (bus, device, function, field) in [(256, 0, 0, "bus"), (0, 32, 0, "device"), (0, 0, 8, "function")] {
+            let pci_address = Some(v1::WorkerPciAddress { domain: 0, bus, device, function });
+            let field = format!("WorkerPciAddress.{field}");
+            assert_eq!(place(v1::WorkerPlace { pci_address, ..good.clone() }), field);
+        }
         for kind in [0, 6, -1] {
             let error = v1::WorkerError { kind, ..v1::WorkerError::default() };
             assert_eq!(refused(RawResponse::Error(error)).problem, Problem::UnknownCode(kind));
@@ -447,7 +504,7 @@ mod tests {
         let long = |id: u8| {
             let (name, detail) = ("n".repeat(MAX_NAME_BYTES), "d".repeat(MAX_DEVICE_DETAIL_BYTES));
             let info = DeviceInfo { id: DeviceId([id; 16]), name, detail, ..info() };
-            Found { info, opening: "o".repeat(MAX_OPENING_BYTES) }
+            Found { info, place: place(), opening: "o".repeat(MAX_OPENING_BYTES) }
         };
         let found = (0..MAX_DEVICES as u8).map(long).collect();
         let reply = FromWorker::Reply { number: u64::MAX, done_steps: u64::MAX, reply: Reply::Backend(Ok(found)) };

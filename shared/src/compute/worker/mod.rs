@@ -6,13 +6,14 @@
 //! device in a worker is a [`Device`] like any other.
 //!
 //! `serve` is the worker's side. `link` is the program's side of one worker, `supervisor` keeps one running,
-//! `device` is what the program sees, and [`choose()`] makes devices of what the backends find.
+//! `device` is what the program sees, and [`choose()`] makes devices of what the backends find, which `opening` opens.
 
 mod device;
 mod frame;
 mod link;
 mod log;
 mod message;
+mod opening;
 mod process;
 mod self_test;
 mod serve;
@@ -20,18 +21,17 @@ pub mod stdio;
 mod supervisor;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_several;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::thread;
 use std::time::Duration;
 
-use super::choose::{BACKENDS, ChooseError, Chosen, Found, HostConfig, Preparing};
-use super::cuda;
-use super::device::{Device, DeviceError, DeviceInfo};
-use super::host::{Changes, Host};
+use super::choose::{BACKENDS, Backend, ChooseError, Chosen, Found, HostConfig, Preparing, look};
+use super::device::{DeviceError, DeviceInfo};
 
 pub use device::WorkerDevice;
 pub use process::{Launched, Launcher, Process, Program};
@@ -41,9 +41,7 @@ pub use supervisor::{First, Order};
 
 use link::{Link, LinkError, Patience};
 use message::{Reply, Request};
-
-/// How often devices that are being opened are looked at.
-const LOOK: Duration = Duration::from_millis(5);
+use opening::Opening;
 
 /// How workers are run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,58 +66,61 @@ impl Default for WorkerConfig {
 /// Takes the progress of opening a device: called now and then, from the thread that waits.
 pub type Watch<'a> = &'a mut dyn FnMut(&DeviceInfo, &Preparing);
 
-/// Opens the devices of the backend chosen, each in its worker; for `auto`, those of the first backend that gives any.
+/// Opens the devices of the backends chosen, each in its worker: for `auto`, every GPU that a backend gives, and the
+/// processor where there is none; else those of all that were asked for. Hardware that several backends have is used
+/// through the first (`compute/merge.rs`).
 ///
 /// A backend whose listing fails, however it fails, gives none. A device that gives wrong bits is left out; one that
-/// cannot be opened now is kept, with a fault, as long as another one can.
+/// cannot be opened now is kept, with a fault, as long as another one of its backend can.
 ///
 /// # Errors
-/// [`ChooseError`]: why the backend asked for, or each one there is, gives no device.
+/// [`ChooseError`]: why a backend asked for, or each one there is, gives no device.
 pub fn choose(host: &HostConfig, workers: &WorkerConfig, watch: Watch<'_>) -> Result<Chosen, ChooseError> {
     let launcher = Program::new(workers.program.clone())
         .map_err(|error| ChooseError::None(format!("no worker can be started: {error}")))?;
     let launcher = launcher.with_environment(environment(host));
-    choose_with(host, Arc::new(launcher), workers.silence, watch)
+    choose_with(host, BACKENDS, Arc::new(launcher), workers.silence, watch)
 }
 
-/// As [`choose()`], with workers that are started in another way.
+/// As [`choose()`], with these backends, and workers that are started in another way.
 ///
 /// # Errors
 /// As [`choose()`].
 pub fn choose_with(
     host: &HostConfig,
+    backends: &[Backend],
     launcher: Arc<dyn Launcher>,
     silence: Duration,
     watch: Watch<'_>,
 ) -> Result<Chosen, ChooseError> {
     let mut passed_over = Vec::new();
-    for backend in BACKENDS.iter().filter(|backend| backend.is_allowed(host.choice)) {
-        let opened =
-            list(backend.name, host, &*launcher, silence).and_then(|found| open(found, &launcher, silence, watch));
-        match opened {
-            Ok(devices) => {
-                let why = why(host, &passed_over);
-                return Ok(Chosen { host: devices, backend: backend.name, why });
-            }
-            Err(why) => passed_over.push(format!("{}: {why}", backend.name)),
+    for stage in host.choice.stages(backends)? {
+        let ask = |backend: &Backend| list(backend.name(), host, &*launcher, silence);
+        let lists = look(&host.choice, &stage, ask, &mut passed_over)?;
+        let mut opening = Opening::new(&host.choice, &launcher, silence);
+        if opening.open(lists, watch, &mut passed_over)? {
+            return Ok(opening.into_chosen(&passed_over));
         }
     }
     Err(ChooseError::None(passed_over.join("; ")))
 }
 
 /// What the backends that may be used want workers to start with.
+#[cfg_attr(
+    not(any(feature = "cuda", feature = "wgpu")),
+    expect(unused_variables, unused_mut, reason = "no backend has any")
+)]
 fn environment(host: &HostConfig) -> Vec<(&'static str, OsString)> {
-    use super::choose::BackendChoice::{Auto, Cuda};
-    if matches!(host.choice, Auto | Cuda) { cuda::environment(&host.cuda) } else { Vec::new() }
-}
-
-fn why(host: &HostConfig, passed_over: &[String]) -> String {
-    use super::choose::BackendChoice::Auto;
-    match (host.choice, passed_over) {
-        (Auto, []) => "auto: the fastest backend of this build".into(),
-        (Auto, passed_over) => format!("auto; {}", passed_over.join("; ")),
-        _ => "asked for".into(),
+    let mut variables = Vec::new();
+    #[cfg(feature = "cuda")]
+    if host.choice.allows(super::choose::BackendKind::Cuda) {
+        variables.extend(super::cuda::environment(&host.cuda));
     }
+    #[cfg(feature = "wgpu")]
+    if host.choice.allows(super::choose::BackendKind::Wgpu) {
+        variables.extend(super::wgpu::environment());
+    }
+    variables
 }
 
 /// The devices of a backend, found by a process that ends with it.
@@ -140,40 +141,4 @@ fn list(
     };
     let _ = link.end();
     reply.map_err(|error: LinkError| cannot(error.verdict().0))?
-}
-
-/// Opens all devices at once, and waits for each; why there is none, in one sentence.
-fn open(found: Vec<Found>, launcher: &Arc<dyn Launcher>, silence: Duration, watch: Watch<'_>) -> Result<Host, String> {
-    let changes = Changes::default();
-    let mut devices = Vec::with_capacity(found.len());
-    for found in found {
-        let info = found.info.clone();
-        let order = Order { found, launcher: launcher.clone(), silence, changes: changes.clone() };
-        let device = WorkerDevice::start(order).map_err(|error| format!("no thread for a worker: {error}"))?;
-        devices.push((info, device));
-    }
-    wait_for_all(&devices, watch);
-    let ready = devices.iter().any(|(_, device)| device.first() == Some(First::Ready));
-    let faults: Vec<DeviceError> = devices.iter().filter_map(|(_, device)| device.fault()).collect();
-    if !ready {
-        let first = faults.first().map(ToString::to_string).unwrap_or_default();
-        return Err(format!("none of {} device(s) can be used: {first}", devices.len()));
-    }
-    devices.retain(|(_, device)| !matches!(device.first(), Some(First::Condemned(_))));
-    let devices = devices.into_iter().map(|(_, device)| Box::new(device) as Box<dyn Device>).collect();
-    Ok(Host::with_changes(devices, changes))
-}
-
-fn wait_for_all(devices: &[(DeviceInfo, WorkerDevice)], watch: Watch<'_>) {
-    let mut shown = vec![Preparing::default(); devices.len()];
-    while devices.iter().any(|(_, device)| device.first().is_none()) {
-        for ((info, device), shown) in devices.iter().zip(&mut shown) {
-            let preparing = device.preparing();
-            if preparing != *shown {
-                watch(info, &preparing);
-                *shown = preparing;
-            }
-        }
-        thread::sleep(LOOK);
-    }
 }

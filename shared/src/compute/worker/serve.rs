@@ -186,7 +186,7 @@ impl Worker {
     }
 
     fn backend(&self, name: &str) -> Result<&'static Backend, String> {
-        let backend = self.backends.iter().find(|backend| backend.name == name);
+        let backend = self.backends.iter().find(|backend| backend.name() == name);
         backend.ok_or_else(|| format!("this build has no backend {name}"))
     }
 

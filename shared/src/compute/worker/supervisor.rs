@@ -272,7 +272,7 @@ fn start(order: &Order, shared: &Shared) -> Result<Link, (Left, Failed)> {
 
 fn open(link: &mut Link, order: &Order, shared: &Shared) -> Result<(), Failed> {
     let down = |error: LinkError| Failed::Down(error.verdict().0);
-    let Found { info, opening } = &order.found;
+    let Found { info, opening, place: _ } = &order.found;
     let request = Request::Open { backend: info.backend.into(), opening: opening.clone() };
     let opened = link.open(request, &|preparing| {
         tracing::debug!(device = %info.id, done = preparing.done, total = preparing.total, "{}", preparing.what);

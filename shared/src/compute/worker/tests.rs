@@ -2,20 +2,23 @@
 
 use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
 use std::time::Instant;
 
 use proptest::prelude::*;
 
 use super::message::{FromWorker, VERSION};
 use super::*;
-use crate::compute::choose::{Backend, BackendChoice, Prepare};
-use crate::compute::device::{Handle, Pass, ProbeRound, ProbeRounds, SlotRange};
+use crate::compute::choose::{Backend, BackendChoice, BackendKind, Prepare};
+use crate::compute::device::{Device, Handle, Pass, ProbeRound, ProbeRounds, SlotRange};
+use crate::compute::host::Changes;
+use crate::compute::place::Place;
 use crate::compute::reference::ReferenceDevice;
 use crate::wire::v1;
 use crate::work::{DeviceId, Digest, PassKey, ProbeKey, RoundKey};
 
 /// How long a test waits for what has to come.
-const LONG: Duration = Duration::from_secs(60);
+pub(super) const LONG: Duration = Duration::from_secs(60);
 const PASS: Pass = Pass { key: PassKey([1; 32]), n: 256, offset: 5, count: 8 };
 const PROBE: ProbeRounds = ProbeRounds { key: ProbeKey([2; 32]), walks: 64, steps: 4, rounds: 3 };
 /// Its states are more than one part of data.
@@ -107,10 +110,10 @@ fn detect(config: &HostConfig) -> Result<Vec<Found>, String> {
 
 fn found(id: u8, fault: Fault) -> Found {
     let info = DeviceInfo { id: DeviceId([id; 16]), backend: "cpu", ..reference().info() };
-    Found { info, opening: format!("{fault:?}{id}") }
+    Found { info, place: Place::default(), opening: format!("{fault:?}{id}") }
 }
 
-fn open(opening: &str, prepare: Prepare<'_>) -> Result<Box<dyn Device>, DeviceError> {
+pub(super) fn open(opening: &str, prepare: Prepare<'_>) -> Result<Box<dyn Device>, DeviceError> {
     prepare(Preparing { what: "looking".into(), done: 1, total: 2 });
     let (fault, id) = opening.split_at(opening.len() - 1);
     let mut device = Faulty::open(fault);
@@ -119,12 +122,20 @@ fn open(opening: &str, prepare: Prepare<'_>) -> Result<Box<dyn Device>, DeviceEr
 }
 
 /// What the workers of these tests have for backends.
-const TEST_BACKENDS: &[Backend] = &[Backend { name: "cpu", choice: BackendChoice::Cpu, detect, open }];
+const TEST_BACKENDS: &[Backend] = &[Backend { kind: BackendKind::Cpu, detect, open }];
 
 /// Starts workers on threads.
-#[derive(Default)]
-struct Threads {
-    started: AtomicU32,
+pub(super) struct Threads {
+    /// What the workers have for backends.
+    pub(super) backends: &'static [Backend],
+    /// How many were started.
+    pub(super) started: AtomicU32,
+}
+
+impl Default for Threads {
+    fn default() -> Self {
+        Self { backends: TEST_BACKENDS, started: AtomicU32::new(0) }
+    }
 }
 
 impl Launcher for Threads {
@@ -133,9 +144,9 @@ impl Launcher for Threads {
         let (requests, input) = io::pipe()?;
         let (output, replies) = io::pipe()?;
         let ended = Arc::new(AtomicBool::new(false));
-        let done = ended.clone();
+        let (done, backends) = (ended.clone(), self.backends);
         thread::spawn(move || {
-            let _ = serve(TEST_BACKENDS, requests, replies, || ());
+            let _ = serve(backends, requests, replies, || ());
             done.store(true, Ordering::Relaxed);
         });
         Ok(Launched { input: Box::new(input), output: Box::new(output), process: Box::new(Pretended(ended)) })
@@ -303,9 +314,9 @@ fn slots_of_a_lost_worker_are_lost_for_its_reason() {
 
 fn choose_faults(faults: &[Fault]) -> Result<Chosen, ChooseError> {
     let place = |fault: &Fault| FAULTS.iter().position(|f| f == fault).unwrap() as u8;
-    let choice = BackendChoice::Cpu;
+    let choice = BackendChoice::only(BackendKind::Cpu);
     let config = HostConfig { choice, seed: faults.iter().map(place).collect(), ..HostConfig::default() };
-    choose_with(&config, Arc::new(Threads::default()), LONG, &mut |_, _| ())
+    choose_with(&config, TEST_BACKENDS, Arc::new(Threads::default()), LONG, &mut |_, _| ())
 }
 
 #[test]
@@ -324,8 +335,10 @@ fn a_backend_without_devices_says_why() {
 
 #[test]
 fn a_listing_that_dies_is_a_backend_without_devices() {
-    let config = HostConfig { choice: BackendChoice::Cpu, seed: vec![255], ..HostConfig::default() };
-    let Err(ChooseError::None(said)) = choose_with(&config, Arc::new(Threads::default()), LONG, &mut |_, _| ()) else {
+    let config = HostConfig { choice: BackendChoice::only(BackendKind::Cpu), seed: vec![255], ..HostConfig::default() };
+    let Err(ChooseError::None(said)) =
+        choose_with(&config, TEST_BACKENDS, Arc::new(Threads::default()), LONG, &mut |_, _| ())
+    else {
         panic!("it was listed")
     };
     assert!(said.starts_with("cpu: its devices cannot be listed: "), "{said}");

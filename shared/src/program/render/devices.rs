@@ -4,8 +4,10 @@ use serde::Serialize;
 
 use super::{Screen, table, units};
 use crate::compute::device::DeviceInfo;
+use crate::compute::place::{Place, vendor_name};
 use crate::telemetry::Hardware;
 use crate::work::DeviceId;
+use crate::work::challenge::MIN_COUNT;
 
 /// One device to show.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -16,6 +18,10 @@ pub struct DeviceRow {
     pub name: String,
     /// The backend's name.
     pub backend: String,
+    /// Who made it, where the backend knows.
+    pub vendor: Option<String>,
+    /// Its address on the PCI bus, where the backend knows.
+    pub pci_address: Option<String>,
     /// What the backend chose for it.
     pub detail: String,
     /// All its memory.
@@ -47,6 +53,8 @@ impl DeviceRow {
             device_id: info.id,
             name: info.name.clone(),
             backend: info.backend.to_owned(),
+            vendor: None,
+            pci_address: None,
             detail: info.detail.clone(),
             total_bytes: info.total_bytes,
             free_bytes: info.free_bytes,
@@ -57,22 +65,48 @@ impl DeviceRow {
     }
 }
 
+impl DeviceRow {
+    /// The same with where the device is.
+    #[must_use]
+    pub fn at(self, place: &Place) -> Self {
+        let (vendor, pci_address) =
+            (place.vendor.map(vendor_name), place.pci_address.map(|address| address.to_string()));
+        Self { vendor, pci_address, ..self }
+    }
+
+    /// The largest matrix size of which the smallest share fits.
+    fn largest_n(&self) -> Option<u32> {
+        self.slots.iter().rev().find(|fits| fits.slots >= MIN_COUNT).map(|fits| fits.n)
+    }
+
+    /// The model, with who made it where the model does not say so itself.
+    fn title(&self) -> String {
+        match &self.vendor {
+            Some(vendor) if !self.name.to_lowercase().contains(&vendor.to_lowercase()) => {
+                format!("{} ({vendor})", self.name)
+            }
+            _ => self.name.clone(),
+        }
+    }
+}
+
 /// The devices as a table, with the slots of one matrix size.
 #[must_use]
 pub fn table(rows: &[DeviceRow], n: u32, screen: &Screen) -> String {
     let slots = format!("slots at n = {n}");
-    let header = ["device", "backend", "name", "chosen", "memory GiB", "free GiB", &slots];
+    let header = ["device", "backend", "name", "chosen", "memory GiB", "free GiB", &slots, "largest n"];
     let mut table = table::new(screen, &header);
     for row in rows {
         let slots = row.slots.iter().find(|s| s.n == n).map_or_else(|| "–".to_owned(), |s| s.slots.to_string());
         table.add_row([
             row.device_id.to_string().into(),
             row.backend.as_str().into(),
-            row.name.as_str().into(),
+            row.title().into(),
             row.detail.as_str().into(),
             table::figure(units::gib(row.total_bytes)),
             table::figure(units::gib(row.free_bytes)),
             table::figure(slots),
+            table::figure(row.largest_n().map_or_else(|| "–".to_owned(), |n| n.to_string())),
         ]);
     }
     table::text(&table)
@@ -82,17 +116,20 @@ pub fn table(rows: &[DeviceRow], n: u32, screen: &Screen) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn devices_are_shown_with_their_slots() {
-        let info = DeviceInfo {
+    fn info() -> DeviceInfo {
+        DeviceInfo {
             id: DeviceId([0xab; 16]),
             name: "A processor".to_owned(),
             backend: "cpu",
             detail: "avx2, 8 threads".to_owned(),
             total_bytes: 16 << 30,
             free_bytes: 3 << 30,
-        };
-        let row = DeviceRow::new(&info, &[1024, 2048], |n| (3 << 30) / (n * n));
+        }
+    }
+
+    #[test]
+    fn devices_are_shown_with_their_slots() {
+        let row = DeviceRow::new(&info(), &[1024, 2048], |n| (3 << 30) / (n * n));
         let shown = table(std::slice::from_ref(&row), 2048, &Screen::FILE);
         for part in ["abababab", "A processor", "avx2, 8 threads", "16.0", "3.00", "slots at n = 2048", "768"] {
             assert!(shown.contains(part), "{part} in\n{shown}");
@@ -100,5 +137,27 @@ mod tests {
         let json = serde_json::to_value(&row).unwrap();
         assert_eq!(json["slots"][1], serde_json::json!({ "n": 2048, "slots": 768 }));
         assert_eq!(json["device_id"], "ab".repeat(16));
+    }
+
+    #[test]
+    fn the_largest_n_is_the_last_of_which_a_share_fits() {
+        let largest = |slots: [u32; 3]| {
+            let fits = [256, 512, 1024].into_iter().zip(slots).map(|(n, slots)| SlotsThatFit { n, slots }).collect();
+            DeviceRow { slots: fits, ..DeviceRow::new(&info(), &[], |_| 0) }.largest_n()
+        };
+        assert_eq!(largest([48, 12, 3]), Some(1024));
+        assert_eq!(largest([32, 8, 2]), Some(512));
+        assert_eq!(largest([2, 0, 0]), None);
+    }
+
+    #[test]
+    fn a_vendor_is_shown_where_the_model_does_not_name_it() {
+        let place = Place { pci_address: "0:3:0.0".parse().ok(), vendor: Some(0x1002), uuid: None };
+        let named = |name: &str| DeviceRow { name: name.into(), ..DeviceRow::new(&info(), &[], |_| 0) }.at(&place);
+        assert_eq!(named("Radeon RX 7900 XTX").title(), "Radeon RX 7900 XTX (AMD)");
+        assert_eq!(named("AMD Instinct MI300X").title(), "AMD Instinct MI300X");
+        let json = serde_json::to_value(named("Radeon")).unwrap();
+        assert_eq!((&json["vendor"], &json["pci_address"]), (&"AMD".into(), &"0000:03:00.0".into()));
+        assert_eq!(DeviceRow::new(&info(), &[], |_| 0).at(&Place::default()).title(), "A processor");
     }
 }

@@ -9,6 +9,7 @@ use clap::{Arg, ArgAction, Args, Command};
 use super::file::{self, Entry};
 use super::flags::{CONFIG, Flags, definitions, flag_name};
 use super::{Origin, SettingsError};
+use crate::program::devices::absent_backend;
 
 /// How similar an unknown name must be to a known one for that to be proposed (Jaro-Winkler, 0 to 1).
 const SIMILAR: f64 = 0.8;
@@ -170,6 +171,10 @@ fn check_known(definitions: &Command, key: &str, origin: &Origin) -> Result<(), 
         return Ok(());
     }
     let wanted = key.to_lowercase().replace('-', "_");
+    if let Some(backend) = absent_backend(&wanted) {
+        let (key, origin) = (key.to_owned(), origin.clone());
+        return Err(SettingsError::Absent { key, origin, why: backend.absence() });
+    }
     let similarity = |candidate: &str| strsim::jaro_winkler(&wanted, candidate);
     let nearest = known().max_by(|a, b| similarity(a).total_cmp(&similarity(b))).filter(|k| similarity(k) >= SIMILAR);
     Err(SettingsError::Unknown { key: key.to_owned(), origin: origin.clone(), nearest: nearest.map(str::to_owned) })

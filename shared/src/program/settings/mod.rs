@@ -78,6 +78,16 @@ pub enum SettingsError {
         /// A setting of a similar name.
         nearest: Option<String>,
     },
+    /// The setting is of a backend that this build lacks.
+    #[error("{origin}: `{key}` is no setting here: {why}")]
+    Absent {
+        /// The key as it would be in a file.
+        key: String,
+        /// Where it stands.
+        origin: Origin,
+        /// Why, and what would help.
+        why: String,
+    },
     /// The value is not one for this setting.
     #[error("{key} = {value} ({origin}): {reason}")]
     Value {

@@ -7,10 +7,14 @@ use super::super::leaf::keystream;
 pub const LINE_BYTES: usize = 64;
 
 const WORDS: usize = 16;
-const FIRST_FACTOR: u32 = 0x9E37_79B1;
-const SHIFT: u32 = 15;
-const SECOND_FACTOR: u32 = 0x85EB_CA6B;
-const NEIGHBOUR_TURN: u32 = 7;
+/// The multiplier before the shift.
+pub const FIRST_FACTOR: u32 = 0x9E37_79B1;
+/// How far a word is shifted onto itself.
+pub const SHIFT: u32 = 15;
+/// The multiplier after the shift.
+pub const SECOND_FACTOR: u32 = 0x85EB_CA6B;
+/// How far the next word is turned before it is added.
+pub const NEIGHBOUR_TURN: u32 = 7;
 
 /// The state of a walk, `s[0 … 15]`.
 pub type State = [u32; WORDS];

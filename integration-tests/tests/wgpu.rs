@@ -1,0 +1,128 @@
+//! Real daemons with wgpu devices, over a software Vulkan driver (lavapipe; `scripts/test` installs it).
+
+#![cfg(target_os = "linux")]
+
+use std::collections::BTreeSet;
+
+use assay_integration_tests::daemon::{self, PATIENCE};
+use assay_integration_tests::miner::TestMiner;
+use assay_integration_tests::validator::{Policy, Ruling, TestValidator};
+use assay_shared::verdict::Mode;
+use assay_shared::work::{DeviceId, PublicKey};
+use tempfile::TempDir;
+
+const MODES: [Mode; 3] = [Mode::Replay, Mode::ReplaySample, Mode::Audit];
+/// As much as a processor's device has here, so that both get a share of one challenge.
+const MEMORY: &str = "--wgpu-memory=8MiB";
+
+/// Flags for wgpu devices that keep nothing outside the test's folder.
+fn flags(folder: &TempDir, backends: &str) -> Vec<String> {
+    let cache = format!("--wgpu-cache={}", folder.path().join("pipelines").display());
+    vec![format!("--backend={backends}"), MEMORY.into(), cache, "--wgpu-poison".into()]
+}
+
+/// A validator with one processor device, and a miner with these backends.
+async fn pair(policy: &Policy, folder: &TempDir, backends: &str) -> (TestValidator, TestMiner) {
+    let validator = TestValidator::start(policy).await;
+    let flags = flags(folder, backends);
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let miner = TestMiner::start(validator.address, 1, &flags);
+    validator.wait_for_miner(miner.key, true).await;
+    (validator, miner)
+}
+
+/// The devices that the only miner claims: backend and id.
+async fn claimed(validator: &TestValidator) -> BTreeSet<(String, Vec<u8>)> {
+    let miner = validator.miners().await.remove(0);
+    let devices = miner.inventory.expect("an inventory").devices;
+    devices.into_iter().map(|device| (device.backend, device.device_id)).collect()
+}
+
+async fn passes(validator: &TestValidator, key: PublicKey, mode: Mode) -> Ruling {
+    let ruling = validator.challenge(key, Some(mode)).await.unwrap();
+    ruling.expect_pass();
+    ruling
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_miner_on_wgpu_passes_in_every_mode() {
+    let folder = tempfile::tempdir().unwrap();
+    let policy = Policy { iterations: 2, ..Policy::default() };
+    let (validator, miner) = pair(&policy, &folder, "wgpu").await;
+    let backends: Vec<_> = claimed(&validator).await.into_iter().map(|(backend, _)| backend).collect();
+    assert_eq!(backends, ["wgpu"]);
+    for mode in MODES {
+        assert_eq!(passes(&validator, miner.key, mode).await.verdict.devices.len(), 1);
+    }
+}
+
+/// One challenge, whose shares two backends compute: each by its own means, all to the same bits.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mixed_host_passes_with_devices_of_both_backends() {
+    let folder = tempfile::tempdir().unwrap();
+    let (validator, miner) = pair(&Policy::default(), &folder, "cpu,wgpu").await;
+    let claimed = claimed(&validator).await;
+    assert_eq!(claimed.iter().map(|(backend, _)| backend.as_str()).collect::<Vec<_>>(), ["cpu", "wgpu"]);
+    for mode in [Mode::Replay, Mode::Audit] {
+        let ruling = passes(&validator, miner.key, mode).await;
+        let worked = ruling.verdict.devices.iter().map(|device| device.device_id.clone());
+        assert_eq!(worked.collect::<BTreeSet<_>>(), claimed.iter().map(|(_, id)| id.clone()).collect());
+        for device in &ruling.verdict.devices {
+            let matrices = device.work.as_ref().map_or(0, |work| work.matrices);
+            assert!(
+                matrices >= 3,
+                "device {} has {matrices} matrices",
+                DeviceId(device.device_id.clone().try_into().unwrap())
+            );
+        }
+    }
+}
+
+/// The validator's side has the same backends.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_validator_replays_on_wgpu() {
+    let folder = tempfile::tempdir().unwrap();
+    let policy = Policy { flags: flags(&folder, "wgpu"), ..Policy::default() };
+    let mut validator = TestValidator::start(&policy).await;
+    validator.daemon.workers(1);
+    let miner = TestMiner::start(validator.address, 2, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    passes(&validator, miner.key, Mode::Replay).await;
+}
+
+/// A program on the processor is no GPU: `auto` takes the processor itself, and says why.
+#[tokio::test(flavor = "multi_thread")]
+async fn auto_takes_no_software_adapter() {
+    let folder = tempfile::tempdir().unwrap();
+    let validator = TestValidator::start(&Policy::default()).await;
+    let flags = flags(&folder, "auto");
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let mut miner = TestMiner::start(validator.address, 1, &flags);
+    let line = miner.daemon.wait_for("wgpu: only software adapters are seen");
+    assert_eq!(line["backend"], "cpu", "{line}");
+    validator.wait_for_miner(miner.key, true).await;
+    passes(&validator, miner.key, Mode::Audit).await;
+}
+
+/// Where the loader finds no driver, the programs start, and tell what is missing.
+#[test]
+fn without_a_driver_wgpu_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = format!("--key-file={}", folder.path().join("key").display());
+    let memory = ["--cpu-memory=8MiB", "--telemetry=off"];
+    let devices = |backends: &str| {
+        let backends = format!("--backend={backends}");
+        let flags = ["devices", "--json", &backends, &key].into_iter().chain(memory);
+        daemon::run_in("assay-miner", flags, &[("VK_DRIVER_FILES".into(), folder.path().join("none").into())])
+    };
+    for backends in ["wgpu", "wgpu,cpu"] {
+        let output = devices(backends);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(78), "{error}");
+        assert!(error.contains("wgpu: no GPU is seen through Vulkan"), "{error}");
+    }
+    let output = devices("auto");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let rows: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((rows.len(), &rows[0]["backend"]), (1, &"cpu".into()));
+}

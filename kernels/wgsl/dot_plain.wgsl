@@ -1,0 +1,40 @@
+// Sums of 4 x 4 products of INT8 in plain integer code, for devices without a dot product of four.
+//
+// exact  every product is at most 2^14, every sum of n of them at most 2^29
+//
+// A word is taken apart once, and its bytes then meet all rows or columns that a thread holds.
+
+// Four packed words of the inner dimension, one of each of four rows: byte by byte, sign-extended.
+struct Operand {
+    b0: vec4<i32>,
+    b1: vec4<i32>,
+    b2: vec4<i32>,
+    b3: vec4<i32>,
+}
+
+fn operand(words: vec4<u32>) -> Operand {
+    let signed = bitcast<vec4<i32>>(words);
+    return Operand(
+        extractBits(signed, 0u, 8u),
+        extractBits(signed, 8u, 8u),
+        extractBits(signed, 16u, 8u),
+        signed >> vec4(24u),
+    );
+}
+
+// Sums of four rows by four columns.
+struct Sums {
+    r0: vec4<i32>,
+    r1: vec4<i32>,
+    r2: vec4<i32>,
+    r3: vec4<i32>,
+}
+
+fn added(sums: Sums, rows: Operand, columns: Operand) -> Sums {
+    return Sums(
+        sums.r0 + rows.b0.x * columns.b0 + rows.b1.x * columns.b1 + rows.b2.x * columns.b2 + rows.b3.x * columns.b3,
+        sums.r1 + rows.b0.y * columns.b0 + rows.b1.y * columns.b1 + rows.b2.y * columns.b2 + rows.b3.y * columns.b3,
+        sums.r2 + rows.b0.z * columns.b0 + rows.b1.z * columns.b1 + rows.b2.z * columns.b2 + rows.b3.z * columns.b3,
+        sums.r3 + rows.b0.w * columns.b0 + rows.b1.w * columns.b1 + rows.b2.w * columns.b2 + rows.b3.w * columns.b3,
+    );
+}

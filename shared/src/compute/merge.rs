@@ -1,0 +1,178 @@
+//! The devices of several backends as those of one host: each piece of hardware once, each id once, and no more than a
+//! host may have.
+
+use std::fmt;
+
+use super::choose::{Found, title_of};
+use super::place::PciAddress;
+use crate::work::DeviceId;
+
+/// The most devices of a host: what an inventory carries.
+pub const MAX_DEVICES: usize = 64;
+
+/// What is taken of what was found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Merged {
+    /// The devices, those of the first backend first.
+    pub devices: Vec<Found>,
+    /// What was found and is not taken.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A device that is not taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Its backend.
+    pub backend: &'static str,
+    /// Its model.
+    pub name: String,
+    /// Why.
+    pub why: Why,
+}
+
+/// Why a device is not taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Why {
+    /// An earlier backend has the same hardware.
+    Twin {
+        /// That backend.
+        through: &'static str,
+        /// Where it is, where that is known.
+        pci_address: Option<PciAddress>,
+    },
+    /// Another device has its id.
+    SameId(DeviceId),
+    /// There are as many as a host may have.
+    TooMany,
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { backend, name, why } = self;
+        let backend = title_of(backend);
+        match why {
+            Why::Twin { through, pci_address } => {
+                let place = pci_address.map(|address| format!(" at {address}")).unwrap_or_default();
+                write!(f, "{name}{place} ({backend}) is used through {}", title_of(through))
+            }
+            Why::SameId(id) => write!(f, "{name} ({backend}) is not used: another device has its id, {id}"),
+            Why::TooMany => write!(f, "{name} ({backend}) is not used: a host has at most {MAX_DEVICES} devices"),
+        }
+    }
+}
+
+/// Merges what each backend found, the backend that is preferred first.
+///
+/// Devices of one backend are never taken for one another: it says itself what its devices are, and the partitions of
+/// a GPU are several at one place.
+#[must_use]
+pub fn merge(lists: &[Vec<Found>]) -> Merged {
+    let mut merged = Merged::default();
+    for list in lists {
+        let earlier = merged.devices.len();
+        for found in list {
+            match why_not(found, &merged.devices, earlier) {
+                None => merged.devices.push(found.clone()),
+                Some(why) => {
+                    let (backend, name) = (found.info.backend, found.info.name.clone());
+                    merged.left_out.push(LeftOut { backend, name, why });
+                }
+            }
+        }
+    }
+    merged
+}
+
+/// Why a device is not taken beside those taken, of which the first `earlier` are of earlier backends.
+fn why_not(found: &Found, taken: &[Found], earlier: usize) -> Option<Why> {
+    if let Some(twin) = taken[..earlier].iter().find(|taken| found.place.is_known_as(&taken.place)) {
+        let pci_address = found.place.pci_address.or(twin.place.pci_address);
+        return Some(Why::Twin { through: twin.info.backend, pci_address });
+    }
+    if taken.iter().any(|taken| taken.info.id == found.info.id) {
+        return Some(Why::SameId(found.info.id));
+    }
+    (taken.len() >= MAX_DEVICES).then_some(Why::TooMany)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compute::device::DeviceInfo;
+    use crate::compute::place::Place;
+
+    const NVIDIA: u32 = 0x10DE;
+    const AMD: u32 = 0x1002;
+
+    fn found(backend: &'static str, id: u8, place: Place) -> Found {
+        let (id, name) = (DeviceId([id; 16]), format!("card {id}"));
+        let info = DeviceInfo { id, name, backend, detail: String::new(), total_bytes: 1, free_bytes: 1 };
+        Found { info, place, opening: String::new() }
+    }
+
+    fn at(address: &str, vendor: u32) -> Place {
+        Place { pci_address: Some(address.parse().unwrap()), uuid: None, vendor: Some(vendor) }
+    }
+
+    fn ids(merged: &Merged) -> Vec<(&'static str, u8)> {
+        merged.devices.iter().map(|found| (found.info.backend, found.info.id.0[0])).collect()
+    }
+
+    #[test]
+    fn one_gpu_of_two_backends_counts_once() {
+        let cuda = vec![found("cuda", 1, at("00000000:02:00.0", NVIDIA))];
+        let wgpu = vec![found("wgpu", 2, at("0000:02:00.0", NVIDIA)), found("wgpu", 3, at("0000:03:00.0", AMD))];
+        let merged = merge(&[cuda.clone(), wgpu.clone()]);
+        assert_eq!(ids(&merged), [("cuda", 1), ("wgpu", 3)]);
+        assert_eq!(merged.left_out[0].to_string(), "card 2 at 0000:02:00.0 (wgpu) is used through CUDA");
+        // Alone, a backend keeps all that it has.
+        assert_eq!(ids(&merge(&[wgpu])), [("wgpu", 2), ("wgpu", 3)]);
+        assert_eq!(merge(&[cuda]).left_out, []);
+    }
+
+    /// The partitions of a GPU share its address; none of them, and not the GPU either, is found again.
+    #[test]
+    fn a_partitioned_gpu_is_its_partitions() {
+        let partition = |id| Place { uuid: Some([id; 16]), ..at("0000:02:00.0", NVIDIA) };
+        let cuda = vec![found("cuda", 1, partition(1)), found("cuda", 2, partition(2))];
+        let wgpu = vec![found("wgpu", 3, partition(9))];
+        assert_eq!(ids(&merge(&[cuda, wgpu])), [("cuda", 1), ("cuda", 2)]);
+    }
+
+    /// What CUDA refuses (a GPU before Turing) is not among its devices, and another backend may have it.
+    #[test]
+    fn a_gpu_that_an_earlier_backend_does_not_give_is_taken() {
+        let old = found("wgpu", 2, at("0000:03:00.0", NVIDIA));
+        let cuda = vec![found("cuda", 1, at("0000:02:00.0", NVIDIA))];
+        assert_eq!(ids(&merge(&[cuda.clone(), vec![old.clone()]])), [("cuda", 1), ("wgpu", 2)]);
+        assert_eq!(ids(&merge(&[vec![], vec![old]])), [("wgpu", 2)]);
+        // One that cannot be told from CUDA's is CUDA's.
+        let nameless = found("wgpu", 2, Place { vendor: Some(NVIDIA), ..Place::default() });
+        let merged = merge(&[cuda, vec![nameless]]);
+        assert_eq!(ids(&merged), [("cuda", 1)]);
+        assert_eq!(merged.left_out[0].to_string(), "card 2 at 0000:02:00.0 (wgpu) is used through CUDA");
+    }
+
+    #[test]
+    fn a_processor_and_a_program_on_it_are_two_devices() {
+        let lavapipe = found("wgpu", 1, Place { uuid: Some([4; 16]), vendor: Some(0x1_0005), ..Place::default() });
+        let merged = merge(&[vec![lavapipe], vec![found("cpu", 2, Place::default())]]);
+        assert_eq!(ids(&merged), [("wgpu", 1), ("cpu", 2)]);
+    }
+
+    #[test]
+    fn an_id_that_is_there_twice_is_used_once() {
+        let merged = merge(&[vec![found("cuda", 1, Place::default())], vec![found("cpu", 1, Place::default())]]);
+        assert_eq!(ids(&merged), [("cuda", 1)]);
+        assert!(merged.left_out[0].to_string().contains("another device has its id, 0101"), "{}", merged.left_out[0]);
+    }
+
+    #[test]
+    fn a_host_has_no_more_devices_than_an_inventory() {
+        let cpu = (1..=64).map(|id| found("cpu", id, Place::default())).collect();
+        let merged = merge(&[vec![found("wgpu", 99, at("0000:03:00.0", AMD))], cpu]);
+        assert_eq!((merged.devices.len(), merged.left_out.len()), (MAX_DEVICES, 1));
+        assert_eq!(merged.left_out[0].why, Why::TooMany);
+        assert_eq!(merged.left_out[0].name, "card 64");
+    }
+}

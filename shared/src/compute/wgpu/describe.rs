@@ -1,0 +1,299 @@
+//! What adapters there are, each physical one once, asked without taking memory on them.
+
+use ::wgpu::{
+    Adapter, AdapterInfo, Backend, Backends, DeviceType, Instance, InstanceDescriptor, InstanceFlags, Limits,
+};
+
+use super::error::WgpuError;
+use super::native::{self, Facts};
+use super::plan;
+use crate::compute::cpu;
+use crate::work::DeviceId;
+
+/// The APIs that are asked, the one whose adapters count first where several show the same.
+const APIS: [Backend; 3] = [Backend::Vulkan, Backend::Metal, Backend::Dx12];
+
+/// An adapter, as its API describes it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AdapterDescription {
+    /// Stable over restarts and drivers, distinct on this host.
+    pub id: DeviceId,
+    /// The model.
+    pub name: String,
+    /// PCI's number of the vendor, or Khronos's of who has none.
+    pub vendor: u32,
+    /// The vendor's number of the model.
+    pub device: u32,
+    /// The API: `Vulkan`, `Metal`, `DirectX 12`.
+    pub api: &'static str,
+    /// The driver's name and version.
+    pub driver: String,
+    /// Its address on the bus, where the API gives one that can be trusted: `0000:03:00.0`.
+    pub pci_address: Option<String>,
+    /// The driver's UUID of the hardware, where the API has such.
+    pub uuid: Option<[u8; 16]>,
+    /// Whether it is a program on the processor.
+    pub software: bool,
+    /// Whether its memory is the host's.
+    pub integrated: bool,
+    /// All the memory that buffers can lie in, where the API says so.
+    pub memory_bytes: Option<u64>,
+    /// Whether products of packed bytes have instructions of their own, where the API says so.
+    pub packed_dot: Option<bool>,
+    /// Why it cannot do the work, if it cannot.
+    pub refusal: Option<String>,
+}
+
+impl AdapterDescription {
+    /// How it is called in messages: its name, and its place where that is known.
+    #[must_use]
+    pub fn title(&self) -> String {
+        match &self.pci_address {
+            Some(address) => format!("{} at {address} ({})", self.name, self.api),
+            None => format!("{} ({})", self.name, self.api),
+        }
+    }
+
+    /// What else is known of it, as a person reads it.
+    pub(super) fn detail(&self) -> String {
+        let mut detail = format!("{}, driver {}", self.api, self.driver);
+        if let Some(address) = &self.pci_address {
+            detail.push_str(&format!(", PCI {address}"));
+        }
+        for (is, what) in [(self.software, ", a software adapter"), (self.integrated, ", integrated")] {
+            if is {
+                detail.push_str(what);
+            }
+        }
+        detail
+    }
+}
+
+/// An adapter with its description.
+pub(super) struct Described {
+    /// wgpu's handle of it.
+    pub(super) adapter: Adapter,
+    /// What it is.
+    pub(super) description: AdapterDescription,
+}
+
+/// Describes all adapters, those that are refused too. `seed` is what ids are derived from where hardware has none.
+///
+/// # Errors
+/// [`WgpuError::NoAdapter`].
+pub(super) fn describe_all(seed: &[u8]) -> Result<Vec<Described>, WgpuError> {
+    let instance = Instance::new(InstanceDescriptor {
+        backends: backends(),
+        // No validation layers, whatever the build: they are for graphics debuggers.
+        flags: InstanceFlags::empty(),
+        ..InstanceDescriptor::new_without_display_handle()
+    });
+    let adapters = pollster::block_on(instance.enumerate_adapters(backends()));
+    let mut seen: Vec<_> = adapters.into_iter().map(see).collect();
+    seen.sort_by_key(|seen| APIS.iter().position(|api| *api == seen.info.backend));
+    let kept = keep_physical(&seen.iter().map(|seen| seen.view.clone()).collect::<Vec<_>>());
+    let mut keep = kept.iter();
+    seen.retain(|_| keep.next().copied().unwrap_or(false));
+    if seen.is_empty() {
+        return Err(WgpuError::NoAdapter { apis: api_names(), remedy: remedy() });
+    }
+    let views: Vec<_> = seen.iter().map(|seen| seen.view.clone()).collect();
+    let ids = ids(&views, seed);
+    Ok(seen.into_iter().zip(ids).map(|(seen, id)| seen.described(id)).collect())
+}
+
+fn backends() -> Backends {
+    APIS.iter().fold(Backends::empty(), |all, api| all | Backends::from(*api))
+}
+
+/// What identifies an adapter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct View {
+    api: Backend,
+    vendor: u32,
+    device: u32,
+    software: bool,
+    pci_address: Option<String>,
+    uuid: Option<[u8; 16]>,
+}
+
+struct Seen {
+    adapter: Adapter,
+    info: AdapterInfo,
+    limits: Limits,
+    facts: Facts,
+    view: View,
+}
+
+fn see(adapter: Adapter) -> Seen {
+    let (info, limits, facts) = (adapter.get_info(), adapter.limits(), native::facts(&adapter));
+    let view = View {
+        api: info.backend,
+        vendor: info.vendor,
+        device: info.device,
+        software: info.device_type == DeviceType::Cpu,
+        pci_address: pci_address(&info),
+        uuid: facts.uuid.filter(|uuid| *uuid != [0; 16]),
+    };
+    Seen { adapter, info, limits, facts, view }
+}
+
+/// The address on the bus. What wgpu gives for DirectX 12 is looked up by the model: identical cards share it.
+fn pci_address(info: &AdapterInfo) -> Option<String> {
+    let address = info.device_pci_bus_id.trim().to_ascii_lowercase();
+    (info.backend != Backend::Dx12 && !address.is_empty()).then_some(address)
+}
+
+impl Seen {
+    fn described(self, id: DeviceId) -> Described {
+        let Self { adapter, info, limits, facts, view } = self;
+        let driver = [info.driver.trim(), info.driver_info.trim()].join(" ").trim().to_owned();
+        let description = AdapterDescription {
+            id,
+            name: info.name.trim().to_owned(),
+            vendor: info.vendor,
+            device: info.device,
+            api: api_name(info.backend),
+            driver: if driver.is_empty() { "unknown".into() } else { driver },
+            pci_address: view.pci_address,
+            uuid: view.uuid,
+            software: view.software,
+            integrated: info.device_type == DeviceType::IntegratedGpu,
+            memory_bytes: facts.memory.map(|memory| memory.total_bytes),
+            packed_dot: facts.packed_dot,
+            refusal: plan::refusal(&limits),
+        };
+        Described { adapter, description }
+    }
+}
+
+/// Which of the adapters are kept, so that each physical one counts once: of two that are one, the first.
+fn keep_physical(views: &[View]) -> Vec<bool> {
+    let mut kept: Vec<bool> = Vec::with_capacity(views.len());
+    // Adapters of another API by which one of this API was counted already.
+    let mut used = vec![false; views.len()];
+    for (index, view) in views.iter().enumerate() {
+        let twin = (0..index).find(|&earlier| kept[earlier] && !used[earlier] && is_same(&views[earlier], view));
+        if let Some(twin) = twin {
+            used[twin] = views[twin].api != view.api && view.pci_address.is_none();
+        }
+        kept.push(twin.is_none());
+    }
+    kept
+}
+
+/// Whether two adapters are one piece of hardware, as far as their APIs tell. Within one API only an address or a UUID
+/// tells; between two, the model does, since neither shows an adapter twice.
+fn is_same(a: &View, b: &View) -> bool {
+    if a.software || b.software {
+        return false;
+    }
+    match (&a.pci_address, &b.pci_address, a.uuid, b.uuid) {
+        (Some(a), Some(b), _, _) => a == b,
+        (_, _, Some(a), Some(b)) => a == b,
+        _ => a.api != b.api && (a.vendor, a.device) == (b.vendor, b.device),
+    }
+}
+
+/// An id for each: by its address where there is one, else by its model and its place among those of that model.
+fn ids(views: &[View], seed: &[u8]) -> Vec<DeviceId> {
+    let names: Vec<String> = views
+        .iter()
+        .enumerate()
+        .map(|(index, view)| match &view.pci_address {
+            Some(address) => format!("pci {address}"),
+            None => {
+                let model = (view.api, view.vendor, view.device);
+                let same =
+                    |other: &&View| other.pci_address.is_none() && (other.api, other.vendor, other.device) == model;
+                let place = views[..index].iter().filter(same).count();
+                format!("{} {:04x}:{:04x} {place}", api_name(view.api), view.vendor, view.device)
+            }
+        })
+        .collect();
+    names.iter().map(|name| cpu::derive_id("assay v1 wgpu device id", seed, name.as_bytes())).collect()
+}
+
+const fn api_name(api: Backend) -> &'static str {
+    match api {
+        Backend::Vulkan => "Vulkan",
+        Backend::Metal => "Metal",
+        Backend::Dx12 => "DirectX 12",
+        Backend::Gl => "OpenGL",
+        Backend::BrowserWebGpu => "WebGPU",
+        Backend::Noop => "no API",
+    }
+}
+
+/// The APIs of this system, as a person names them.
+fn api_names() -> String {
+    if cfg!(windows) {
+        "Vulkan and DirectX 12".into()
+    } else if cfg!(target_vendor = "apple") {
+        "Metal".into()
+    } else {
+        "Vulkan".into()
+    }
+}
+
+const fn remedy() -> &'static str {
+    if cfg!(windows) || cfg!(target_vendor = "apple") {
+        "it comes with the system, or from the GPU's vendor"
+    } else {
+        "on Debian mesa-vulkan-drivers for AMD and Intel, the vendor's own for NVIDIA; vulkaninfo --summary lists what works"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(api: Backend, pci_address: Option<&str>, uuid: Option<u8>) -> View {
+        let (pci_address, uuid) = (pci_address.map(str::to_owned), uuid.map(|byte| [byte; 16]));
+        View { api, vendor: 0x1002, device: 0x744C, software: false, pci_address, uuid }
+    }
+
+    #[test]
+    fn one_gpu_under_two_drivers_counts_once() {
+        let (vulkan, a, b) = (Backend::Vulkan, Some("0000:03:00.0"), Some("0000:04:00.0"));
+        // Two drivers of one card have UUIDs of their own; two cards have addresses of their own.
+        assert_eq!(keep_physical(&[view(vulkan, a, Some(1)), view(vulkan, a, Some(2))]), [true, false]);
+        assert_eq!(keep_physical(&[view(vulkan, a, Some(1)), view(vulkan, b, Some(1))]), [true, true]);
+        // Without addresses, the UUID tells; without either, nothing does.
+        assert_eq!(keep_physical(&[view(vulkan, None, Some(1)), view(vulkan, None, Some(1))]), [true, false]);
+        assert_eq!(keep_physical(&[view(vulkan, None, None), view(vulkan, None, None)]), [true, true]);
+    }
+
+    #[test]
+    fn one_gpu_seen_through_two_apis_counts_once() {
+        let (a, b) = (view(Backend::Vulkan, Some("0000:03:00.0"), Some(1)), view(Backend::Vulkan, None, Some(2)));
+        let other = view(Backend::Dx12, None, None);
+        assert_eq!(keep_physical(&[a.clone(), other.clone()]), [true, false]);
+        // Two identical cards, each seen twice; and a third that only one API shows.
+        let views = [a.clone(), b, other.clone(), other.clone(), other.clone()];
+        assert_eq!(keep_physical(&views), [true, true, false, false, true]);
+        let another_model = View { device: 1, ..other };
+        assert_eq!(keep_physical(&[a, another_model]), [true, true]);
+    }
+
+    #[test]
+    fn software_adapters_are_no_hardware_twice() {
+        let software = View { software: true, ..view(Backend::Vulkan, None, Some(1)) };
+        assert_eq!(keep_physical(&[software.clone(), software]), [true, true]);
+    }
+
+    #[test]
+    fn ids_are_distinct_and_follow_the_address() {
+        let (a, b) = (Some("0000:03:00.0"), Some("0000:04:00.0"));
+        let vulkan = |address| view(Backend::Vulkan, address, None);
+        let both = ids(&[vulkan(a), vulkan(b)], b"seed");
+        let turned = ids(&[vulkan(b), vulkan(a)], b"seed");
+        assert_eq!((both[0], both[1]), (turned[1], turned[0]));
+        assert_ne!(both[0], both[1]);
+        assert_ne!(ids(&[vulkan(a)], b"other")[0], both[0]);
+        let unplaced = ids(&[vulkan(None), vulkan(None), view(Backend::Dx12, None, None)], b"seed");
+        assert!(unplaced[0] != unplaced[1] && unplaced[0] != unplaced[2]);
+        assert_eq!(ids(&[vulkan(None)], b"seed")[0], unplaced[0], "an adapter more changes no other's id");
+        assert_eq!(ids(&[vulkan(a), vulkan(None)], b"seed")[1], unplaced[0], "nor does one with an address");
+    }
+}

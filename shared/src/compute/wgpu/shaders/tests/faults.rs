@@ -1,0 +1,252 @@
+//! Faults planted into the sources: the checks of this folder have to find every one.
+//!
+//! What a software driver cannot show is left out. It runs the invocations of a workgroup vector by vector, lowest first, up
+//! to the next barrier: that hides the barrier of `tree.wgsl` between a level's reads and its writes, whose absence harms
+//! only where a higher invocation runs ahead. And it has subgroups of one size, all full, in the order of the invocations.
+//!
+//! A faulty shader is compiled with bounds checks, so that it harms nothing but its own result.
+
+use super::*;
+
+/// A text of a shader, and what to put in its place wherever it stands.
+type Fault = (&'static str, &'static str);
+
+const CHACHA: &[Fault] = &[
+    ("s.d ^ s.a, 16u", "s.d ^ s.a, 15u"),
+    ("s.d ^ s.a, 8u", "s.d ^ s.a, 9u"),
+    ("s.b ^ s.c, 7u", "s.b ^ s.c, 6u"),
+    ("columns.b.yzwx, columns.c.zwxy", "columns.b.zwxy, columns.c.yzwx"),
+    ("s.b.wxyz, s.c.zwxy, s.d.yzwx", "s.b, s.c, s.d"),
+    ("two_rounds(two_rounds(two_rounds(two_rounds(start))))", "two_rounds(two_rounds(two_rounds(start)))"),
+    ("s.c + start.c", "s.c"),
+    ("0x6b206574u", "0x6b206575u"),
+    ("low, high, vec4(counter", "high, low, vec4(counter"),
+    ("counter, 0u, stream.x, stream.y", "counter, 0u, stream.x, 0u"),
+    ("counter, 0u, stream.x, stream.y", "counter, stream.x, stream.y, 0u"),
+    ("params.counter + id.x", "params.counter"),
+    ("id.x >= params.blocks", "id.x > params.blocks"),
+    ("(params.at + id.x) * 4u", "id.x * 4u"),
+    ("out[to + 3u] = block.d", "out[to + 3u] = block.c"),
+];
+
+const STREAM: &[Fault] = &[
+    ("i + 3u * stride < params.vectors", "i + 2u * stride < params.vectors"),
+    ("; i < params.vectors; i += stride", "; i + 1u < params.vectors; i += stride"),
+    ("i += 4u * stride", "i += 5u * stride"),
+    ("all.z ^ all.w", "all.z"),
+];
+
+/// Of both kernels of trees.
+const BLAKE3: &[Fault] = &[
+    ("v.d ^ v.a, 16u", "v.d ^ v.a, 12u"),
+    ("v.b ^ v.c, 7u", "v.b ^ v.c, 8u"),
+    ("v.a += v.b + y", "v.a += v.b + x"),
+    ("vec4(m.columns_x.y, m.columns_y.y", "vec4(m.columns_y.y, m.columns_x.y"),
+    ("m.columns_x.w, m.diagonals_x.y", "m.columns_x.w, m.diagonals_x.z"),
+    ("m.diagonals_x.w, m.diagonals_x.x", "m.diagonals_x.x, m.diagonals_x.w"),
+    ("v = blake3_round(v, m6)", "v = blake3_round(v, m5)"),
+    ("columns.d.wxyz", "columns.d.yzwx"),
+    ("0u, BLOCK_BYTES, flags", "0u, flags, BLOCK_BYTES"),
+    ("v.a ^ v.c, v.b ^ v.d", "v.a ^ v.d, v.b ^ v.c"),
+    ("0x5be0cd19u", "0x5be0cd18u"),
+    ("PARENT | flags", "flags"),
+    ("const ROOT = 8u", "const ROOT = 16u"),
+    ("level == levels", "level + 1u == levels"),
+    ("thread < (width >> level)", "thread < (width >> (level + 1u))"),
+    ("values[4u * i + 2u], values[4u * i + 3u]", "values[4u * i], values[4u * i + 1u]"),
+    ("    workgroupBarrier();\n    for", "    for"),
+    (
+        "            put(thread, value);\n        }\n        workgroupBarrier();",
+        "            put(thread, value);\n        }",
+    ),
+    ("i < 2u * left", "i < left"),
+];
+
+const CHUNKS: &[Fault] = &[
+    ("(params.at + chunk)", "(params.at ^ chunk)"),
+    ("params.counter + chunk", "chunk"),
+    ("const CHUNK_START = 1u", "const CHUNK_START = 2u"),
+    ("CHUNK_END, block == BLOCKS - 1u", "CHUNK_END, block == BLOCKS"),
+    ("first + thread < params.chunks", "first + thread + 1u < params.chunks"),
+    ("params.root * ROOT", "0u"),
+    ("params.out_at + group.x * left", "group.x * left"),
+    ("params.out_at + group.x * left", "params.out_at + group.x"),
+    ("width >> params.levels", "width"),
+    ("min(params.chunks, TREE_THREADS)", "TREE_THREADS"),
+];
+
+const PARENTS: &[Fault] = &[
+    ("params.in_at + 2u * pair", "2u * pair"),
+    ("2u * pair < params.values", "2u * pair + 2u < params.values"),
+    ("last_flags, params.levels == 1u", "last_flags, params.levels == 2u"),
+    ("width, params.levels - 1u, last_flags", "width, params.levels - 1u, 0u"),
+    ("width, params.levels - 1u, last_flags", "width, params.levels, last_flags"),
+    ("width >> (params.levels - 1u)", "width >> params.levels"),
+    ("params.out_at + group.x * left", "params.out_at + thread * left"),
+];
+
+/// Of both ways to sum.
+const PRODUCT: &[Fault] = &[
+    ("vec4(0u, 1u, 2u, 3u)", "vec4(0u, 1u, 2u, 2u)"),
+    ("x *= MIX_SECOND_FACTOR", "x *= MIX_FIRST_FACTOR"),
+    ("x ^= x >>", "x += x >>"),
+    ("<< vec4(0u, 8u, 16u, 24u)", "<< vec4(24u, 16u, 8u, 0u)"),
+    ("const MIX_SHIFT = 16u", "const MIX_SHIFT = 15u"),
+    ("tile / params.tiles_across", "tile % params.tiles_across"),
+    ("tile % params.tiles_across", "tile / params.tiles_across"),
+    ("params.first_tile + group.x", "group.x"),
+    ("select(tile_column, tile_row, of_left)", "select(tile_row, tile_column, of_left)"),
+    ("SIDE + 4u * quad", "SIDE + 2u * quad"),
+    ("deep * 4u * QUADS + quad", "deep * QUADS + quad"),
+    ("inner_step * BLOCKS_DEEP", "inner_step"),
+    ("earlier[i + 3u * pitch]", "earlier[i + 2u * pitch]"),
+    ("return Block(previous[i],", "return Block(earlier[i],"),
+    ("vec4(b.v0.y, b.v1.y, b.v2.y, b.v3.y)", "vec4(b.v0.y, b.v1.y, b.v3.y, b.v2.y)"),
+    ("let b = turned(block)", "let b = block"),
+    ("right[c.goal + 2u * QUADS] = b.v2", "right[c.goal + 2u * QUADS] = b.v3"),
+    ("params.row0 + row) * n", "row) * n"),
+    ("n + params.column0 + column + params.slot_term", "n + column + params.slot_term"),
+    ("column + params.slot_term", "column"),
+    ("row * n + params.column0 + column) / 4u", "row * n + column) / 4u"),
+    ("mixed(sums.r2, place + 2u * n)", "mixed(sums.r2, place + n)"),
+    ("written[to + n / 4u]", "written[to + 1u]"),
+    ("        put(mine, next);\n        workgroupBarrier();", "        put(mine, next);"),
+    ("multiplied(held, x, y);\n        workgroupBarrier();", "multiplied(held, x, y);"),
+    ("i + 1u < steps", "i + 2u < steps"),
+    ("fetched(mine, i + 1u)", "fetched(mine, i)"),
+    ("let x = thread % GRID", "let x = thread / GRID"),
+    ("word < STEP_WORDS * QUADS", "word < (STEP_WORDS - 1u) * QUADS"),
+    ("tile_row * SIDE + 4u * y", "tile_row * SIDE + 4u * x"),
+];
+
+/// Of eight by eight sums.
+const EIGHT: &[Fault] = &[
+    ("held.upper_right, upper, far", "held.upper_right, upper, near"),
+    ("held.lower_left, lower, near", "held.lower_left, near, lower"),
+    ("const HALF = SIDE / 2u", "const HALF = SIDE / 4u"),
+    ("write(held.lower_left, row + HALF, column)", "write(held.lower_left, row, column + HALF)"),
+];
+
+const PACKED: &[Fault] = &[
+    ("dot4I8Packed(row, columns.z)", "i32(dot4U8Packed(row, columns.z))"),
+    ("sums.r1 + dots(rows.y, columns)", "sums.r1 + dots(rows.x, columns)"),
+];
+
+const PLAIN: &[Fault] = &[
+    ("extractBits(signed, 8u, 8u)", "extractBits(signed, 8u, 7u)"),
+    ("signed >> vec4(24u)", "bitcast<vec4<i32>>(words >> vec4(24u))"),
+    ("rows.b2.z * columns.b2", "rows.b2.z * columns.b1"),
+    ("sums.r3 + rows.b0.w", "sums.r3 + rows.b0.z"),
+    ("sums.r1 + ", ""),
+];
+
+/// Of every probe.
+const PROBE: &[Fault] = &[
+    ("turned_left(s.z, 4u)", "turned_left(s.z, 5u)"),
+    ("s.x + s.y + s.z + s.w", "s.x + s.y + s.z"),
+    ("high_product(turned, params.count)", "high_product(turned, params.count - 1u)"),
+    ("sum >> (32u - params.lines_log2)", "sum >> (33u - params.lines_log2)"),
+    ("slot << (params.lines_log2 - params.piece_lines_log2)", "slot"),
+    (" & ((1u << params.piece_lines_log2) - 1u)", ""),
+    ("(piece_in_buffer << params.piece_lines_log2)", "(piece_in_buffer << (params.piece_lines_log2 - 1u))"),
+    ("4u * line_in_buffer", "line_in_buffer"),
+    ("(s ^ w) * PROBE_FIRST_FACTOR", "(s + w) * PROBE_FIRST_FACTOR"),
+    ("t ^ (t >> vec4(PROBE_SHIFT))", "t"),
+    ("const PROBE_TURN = 7u", "const PROBE_TURN = 8u"),
+    ("vec4(t.yzw, after)", "vec4(t.yzw, t.x)"),
+];
+
+/// Where several buffers are bound.
+const BUFFERS: &[Fault] = &[
+    ("piece - buffer * params.pieces_per_buffer", "piece"),
+    ("return piece / params.pieces_per_buffer", "return 0u"),
+    ("case 1u:", "case 9u:"),
+];
+
+const WALKS: &[Fault] = &[
+    ("id.x >= params.walks", "id.x > params.walks"),
+    ("turned_left(turned_xor(s.w2), 16u)", "turned_xor(s.w2)"),
+    ("stepped(t3, t0.x)", "stepped(t3, t1.x)"),
+    ("let t1 = stirred(s.w1, w.w1)", "let t1 = stirred(s.w1, w.w0)"),
+    ("keep(i + 2u, s.w2)", "keep(i + 2u, s.w1)"),
+];
+
+/// Of both grouped probes.
+const GROUPED: &[Fault] =
+    &[("buffer - params.first_buffer", "buffer"), ("{ next[i] = words; }", "{ states[i] = words; }")];
+
+const QUADS: &[Fault] = &[
+    ("8u * lane", "4u * lane"),
+    ("turned ^= quadSwapY(turned);", ""),
+    ("sum += quadSwapX(sum);", "sum += sum;"),
+    ("select(across, in_pair, (lane & 1u) == 0u)", "in_pair"),
+    ("let across = quadSwapDiagonal(word)", "let across = quadSwapY(word)"),
+    ("walk < params.walks", "walk <= params.walks"),
+    ("4u * walk + lane", "4u * walk + (lane ^ 1u)"),
+    ("group.x * PROBE_THREADS + in_group", "in_group"),
+    ("made < steps", "made + 1u < steps"),
+];
+
+/// Of the upper half of a product, which small counts hardly use.
+const UPPER_HALF: &[Fault] = &[
+    ("(low >> 16u) + (one & 0xffffu)", "(one & 0xffffu)"),
+    ("(other & 0xffffu)", "other"),
+    ("return xh * yh + ", "return "),
+    (" + (other >> 16u)", ""),
+    (" + (middle >> 16u)", ""),
+];
+
+/// Plants each fault in turn, and holds the check to finding it.
+fn all_found(shader: &Shader, faults: &[Fault], check: impl Fn(&Shader) -> Checked) {
+    for (text, instead) in faults {
+        assert!(shader.source.contains(text), "{} has no “{text}”", shader.name);
+        let source = shader.source.replace(text, instead);
+        let faulty = Shader { name: format!("{}, “{text}” as “{instead}”", shader.name), source };
+        let bindings = faulty.source.matches("var<storage").count() as u32;
+        if let Err(error) = gpu().compile(&faulty, bindings, true) {
+            panic!("a fault that the compiler finds needs no check: {error}");
+        }
+        assert!(check(&faulty).is_err(), "nothing found {}", faulty.name);
+    }
+}
+
+#[test]
+fn faults_of_streams_are_found() {
+    all_found(&keystream(), CHACHA, |faulty| streams::check_keystream(faulty, true));
+    all_found(&stream(), STREAM, |faulty| streams::check_stream(faulty, true));
+}
+
+#[test]
+fn faults_of_trees_are_found() {
+    all_found(&chunks(), &[BLAKE3, CHUNKS].concat(), |faulty| tree::check_chunks(faulty, true));
+    all_found(&parents(), &[BLAKE3, PARENTS].concat(), |faulty| tree::check_parents(faulty, true));
+}
+
+fn all_found_in_product(tile: Tile, dot: Dot, faults: &[Fault]) {
+    all_found(&product(tile, dot), faults, |faulty| product::check_product(tile, faulty, true));
+}
+
+#[test]
+fn faults_of_products_are_found() {
+    let [large, _, few, deep, idle] = Tile::ALL;
+    all_found_in_product(idle, Dot::Packed, PRODUCT);
+    all_found_in_product(large, Dot::Packed, EIGHT);
+    all_found_in_product(few, Dot::Packed, PACKED);
+    all_found_in_product(deep, Dot::Plain, PLAIN);
+}
+
+fn all_found_in_probe(buffers: u32, grouped: bool, quads: bool, faults: &[Fault]) {
+    let shape = ProbeShape { buffers, grouped, quads };
+    all_found(&probe(shape), faults, |faulty| probe::check_probe(shape, faulty, true));
+}
+
+#[test]
+fn faults_of_the_probe_are_found() {
+    all_found_in_probe(7, false, false, &[PROBE, BUFFERS, WALKS].concat());
+    all_found_in_probe(7, false, false, &[("made < params.steps", "made + 1u < params.steps")]);
+    all_found_in_probe(2, true, false, &[GROUPED, &[("place.buffer >= BUFFERS", "place.buffer > BUFFERS")]].concat());
+    all_found_in_probe(1, false, true, QUADS);
+    all_found_in_probe(2, true, true, &[GROUPED, &[("live && place.buffer < BUFFERS", "live")]].concat());
+    let source = probe(ProbeShape { buffers: 1, grouped: false, quads: false });
+    all_found(&source, UPPER_HALF, |faulty| probe::check_upper_half(faulty, true));
+}

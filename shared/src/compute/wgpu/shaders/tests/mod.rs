@@ -1,0 +1,38 @@
+//! Every kernel on a real adapter, compared with references written from WORK.md; and with each fault of a list, which
+//! the same comparisons have to find.
+
+mod constants;
+mod faults;
+mod gpu;
+mod limits;
+mod probe;
+mod product;
+mod streams;
+mod tree;
+
+use self::gpu::{Kernel, gpu};
+use super::*;
+
+/// Why a kernel's result was refused.
+type Checked = Result<(), String>;
+
+/// What memory holds before a kernel runs: what a kernel should write has to differ from it.
+const POISON: u8 = 0xA5;
+
+/// Bytes of no pattern, the same for the same seed.
+fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&seed.to_le_bytes());
+    let mut bytes = vec![0; len];
+    hasher.finalize_xof().fill(&mut bytes);
+    bytes
+}
+
+/// Whether a kernel left what it should; names the first byte that differs.
+fn same(what: &str, found: &[u8], expected: &[u8]) -> Checked {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    match found.iter().zip(expected).position(|(a, b)| a != b) {
+        None => Ok(()),
+        Some(at) => Err(format!("{what}: byte {at} is {:#04x} and not {:#04x}", found[at], expected[at])),
+    }
+}

@@ -1,0 +1,81 @@
+//! Tests over lavapipe, which is Vulkan without a GPU, through the layer that makes trouble on demand
+//! (`scripts/vulkan-layer`).
+
+use std::ffi::OsString;
+
+#[path = "../../../integration-tests/src/vulkan.rs"]
+mod driver;
+
+use super::scenario::{self, Environment};
+
+/// One scenario of a test.
+pub struct Scenario {
+    test: &'static str,
+    name: String,
+    driver: Driver,
+    settings: Vec<(String, OsString)>,
+}
+
+enum Driver {
+    Lavapipe { devices: usize },
+    None,
+    NoLoader,
+}
+
+impl Scenario {
+    /// A scenario of the test function `test`; names differ within a test.
+    pub fn new(test: &'static str, name: impl Into<String>) -> Self {
+        Self { test, name: name.into(), driver: Driver::Lavapipe { devices: 1 }, settings: Vec::new() }
+    }
+
+    /// A setting of the layer, without its `ASSAY_VULKAN_`.
+    pub fn with(self, setting: &str, value: impl Into<OsString>) -> Self {
+        self.with_variable(&format!("ASSAY_VULKAN_{setting}"), value)
+    }
+
+    /// Any variable of the environment.
+    pub fn with_variable(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.settings.push((name.into(), value.into()));
+        self
+    }
+
+    /// Lavapipe so many times.
+    pub fn devices(mut self, devices: usize) -> Self {
+        self.driver = Driver::Lavapipe { devices };
+        self
+    }
+
+    /// Vulkan's loader without a driver.
+    pub fn without_driver(mut self) -> Self {
+        self.driver = Driver::None;
+        self
+    }
+
+    /// Not even Vulkan's loader.
+    pub fn without_loader(mut self) -> Self {
+        self.driver = Driver::NoLoader;
+        self
+    }
+
+    /// Runs `body` in a process with this scenario's driver.
+    pub fn run(self, body: impl FnOnce()) {
+        let (test, name) = (self.test, self.name.clone());
+        scenario::run(test, &name, || self.environment(), body);
+    }
+
+    /// The same, where the process is to end before `body` is done, and to say so, or with such a status.
+    pub fn run_to_failure(self, says: &str, body: impl FnOnce()) {
+        let (test, name) = (self.test, self.name.clone());
+        scenario::run_to_failure(test, &name, says, || self.environment(), body);
+    }
+
+    fn environment(self) -> Environment {
+        let mut present = match self.driver {
+            Driver::Lavapipe { devices } => driver::environment(&[("DEVICES", &devices.to_string())]),
+            Driver::None => driver::no_driver(),
+            Driver::NoLoader => driver::no_loader(),
+        };
+        present.extend(self.settings);
+        Environment { absent: Vec::new(), present }
+    }
+}
