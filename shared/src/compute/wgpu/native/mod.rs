@@ -6,6 +6,7 @@
 mod dx12;
 #[cfg(target_vendor = "apple")]
 mod metal;
+#[cfg(not(target_vendor = "apple"))]
 mod vulkan;
 
 use ::wgpu::Adapter;
@@ -32,11 +33,12 @@ pub(super) struct Memory {
 
 /// Asks the API below wgpu.
 pub(super) fn facts(adapter: &Adapter) -> Facts {
+    #[cfg(target_vendor = "apple")]
+    let facts = metal::facts(adapter);
+    #[cfg(not(target_vendor = "apple"))]
     let facts = vulkan::facts(adapter);
     #[cfg(windows)]
     let facts = facts.or_else(|| dx12::facts(adapter));
-    #[cfg(target_vendor = "apple")]
-    let facts = facts.or_else(|| metal::facts(adapter));
     facts.unwrap_or_default()
 }
 

@@ -1,4 +1,4 @@
-//! Vulkan, on every system.
+//! Vulkan, on every system but Apple's, where wgpu has Metal alone.
 
 use ::wgpu::Adapter;
 use ash::{ext, vk};
