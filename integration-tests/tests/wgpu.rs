@@ -4,9 +4,10 @@
 
 use std::collections::BTreeSet;
 
-use assay_integration_tests::daemon::{self, PATIENCE};
+use assay_integration_tests::daemon;
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, Ruling, TestValidator};
+use assay_integration_tests::{standin, vulkan};
 use assay_shared::verdict::Mode;
 use assay_shared::work::{DeviceId, PublicKey};
 use tempfile::TempDir;
@@ -102,6 +103,52 @@ async fn auto_takes_no_software_adapter() {
     assert_eq!(line["backend"], "cpu", "{line}");
     validator.wait_for_miner(miner.key, true).await;
     passes(&validator, miner.key, Mode::Audit).await;
+}
+
+/// Two cards as Vulkan shows them: one that the stand-in for CUDA has too, and one that is nobody else's.
+const CARDS: [(&str, &str); 5] = [
+    ("DEVICES", "2"),
+    ("TYPE", "discrete"),
+    ("VENDOR", "0x10de,0x1002"),
+    ("PCI", "0000:01:00.0,0000:7f:00.0"),
+    ("NAME", "NVIDIA card,AMD card"),
+];
+
+/// The miner's devices by `--backend=auto`, as JSON, and its log, on a machine with those cards.
+fn devices_by_auto(cuda: &[(&str, &str)]) -> (Vec<serde_json::Value>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let environment: Vec<_> = vulkan::environment(&CARDS).into_iter().chain(standin::environment(cuda)).collect();
+    let key = format!("--key-file={}", folder.path().join("key").display());
+    let cache = format!("--cuda-cache={}", folder.path().join("cuda").display());
+    let command = ["devices", "--json", "--telemetry=off"].into_iter().map(str::to_owned);
+    let output = daemon::run_in("assay-miner", command.chain([key, cache]).chain(flags(&folder, "auto")), &environment);
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{log}");
+    (serde_json::from_slice(&output.stdout).unwrap(), log)
+}
+
+/// What a device is called, and through which backend it is used.
+fn backends(rows: &[serde_json::Value]) -> BTreeSet<(&str, &str)> {
+    rows.iter().map(|row| (row["name"].as_str().unwrap(), row["backend"].as_str().unwrap())).collect()
+}
+
+/// One physical card that two drivers show is one device, through its own driver; the other card is there too.
+#[test]
+fn a_card_that_cuda_has_counts_once() {
+    let (rows, log) = devices_by_auto(&[("DEVICES", "1"), ("NAME", "NVIDIA card")]);
+    assert_eq!(backends(&rows), BTreeSet::from([("NVIDIA card", "cuda"), ("AMD card", "wgpu")]), "{log}");
+    let amd = rows.iter().find(|row| row["backend"] == "wgpu").unwrap();
+    assert_eq!((&amd["vendor"], &amd["pci_address"]), (&"AMD".into(), &"0000:7f:00.0".into()));
+}
+
+/// A card that CUDA refuses, for being too old, can still work through Vulkan; without CUDA's driver, so can all.
+#[test]
+fn a_card_that_cuda_does_not_give_is_used_through_vulkan() {
+    let (rows, log) = devices_by_auto(&[("DEVICES", "1"), ("CAPABILITY", "5.2")]);
+    assert_eq!(backends(&rows), BTreeSet::from([("NVIDIA card", "wgpu"), ("AMD card", "wgpu")]), "{log}");
+    assert!(log.contains("Turing"), "the refusal is told: {log}");
+    let (rows, log) = devices_by_auto(&[("DEVICES", "0")]);
+    assert_eq!(backends(&rows), BTreeSet::from([("NVIDIA card", "wgpu"), ("AMD card", "wgpu")]), "{log}");
 }
 
 /// Where the loader finds no driver, the programs start, and tell what is missing.
