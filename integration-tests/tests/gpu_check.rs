@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use assay_integration_tests::daemon::program;
-use assay_integration_tests::standin;
+use assay_integration_tests::{standin, vulkan};
 
 /// Runs steps of the script with the programs under test; gives its output, and the report that it wrote.
 fn gpu_check(settings: &[(&str, &str)], steps: &[&str]) -> (Output, String) {
@@ -21,7 +21,10 @@ fn gpu_check(settings: &[(&str, &str)], steps: &[&str]) -> (Output, String) {
         .arg("--quick")
         .args(steps)
         .envs(standin::environment(settings))
+        .envs(vulkan::lavapipe(1))
         .env("ASSAY_MINER_CUDA_CACHE", cache.path())
+        .env("ASSAY_MINER_WGPU_CACHE", cache.path())
+        .env("ASSAY_MINER_WGPU_MEMORY", "64MiB")
         .output()
         .expect("the script starts");
     let reports = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
@@ -39,6 +42,20 @@ fn sound_gpus_pass_every_step() {
     // Three vectors and a random case for each of four families, and the pair.
     assert!(report.contains("17 checks passed, 0 failed"), "{report}");
     assert!(report.contains("\"outcome\": \"pass\""), "{report}");
+}
+
+/// The stand-in's GPU is no Vulkan device; a software adapter takes its place.
+#[test]
+fn what_vulkan_shows_gives_the_same_bits_and_is_compared() {
+    let settings = [("DEVICES", "1"), ("CAPABILITY", "9.0")];
+    let (output, report) = gpu_check(&settings, &["vulkan"]);
+    assert!(output.status.success(), "{report}\n{}", String::from_utf8_lossy(&output.stderr));
+    // Three vectors and a random case for both kinds of products, and two benchmarks.
+    assert!(report.contains("10 checks passed, 0 failed"), "{report}");
+    for stage in ["product", "pass", "leaves", "digests", "probe"] {
+        let line = report.lines().find(|line| line.starts_with(&format!("  {stage}: "))).expect(&report);
+        assert!(line.contains(" / ") && line.contains(" = "), "{line}");
+    }
 }
 
 /// A bit that flips after the self-test: in the first copy of the work itself.

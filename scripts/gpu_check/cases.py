@@ -17,12 +17,16 @@ def vectors(tools: Tools, report: Report) -> None:
     """The worked examples of the specification."""
     for gpu in tools.gpus():
         for family in gpu.families:
-            for name in QUICK if tools.quick else CHALLENGES + PROBES:
-                vector = json.loads((tools.vectors / f"{name}.json").read_text())
-                probe = vector.get("probe") if name in PROBES else None
-                expected = {"answer": vector["answer"]} if probe else {"evidence": vector["evidence"]}
-                flags = ["--backend", "cuda", "--kernel", family]
-                compare(tools, report, f"{name}, {family}, GPU {gpu.index}", vector["challenge"], probe, flags, gpu, expected)
+            vectors_with(tools, report, f"{family}, GPU {gpu.index}", ["--backend", "cuda", "--kernel", family], gpu)
+
+
+def vectors_with(tools: Tools, report: Report, title: str, flags: list, gpu=None) -> None:
+    """The worked examples, by what the flags ask for."""
+    for name in QUICK if tools.quick else CHALLENGES + PROBES:
+        vector = json.loads((tools.vectors / f"{name}.json").read_text())
+        probe = vector.get("probe") if name in PROBES else None
+        expected = {"answer": vector["answer"]} if probe else {"evidence": vector["evidence"]}
+        compare(tools, report, f"{name}, {title}", vector["challenge"], probe, flags, gpu, expected)
 
 
 def random_cases(tools: Tools, report: Report) -> None:
@@ -38,6 +42,17 @@ def random_cases(tools: Tools, report: Report) -> None:
             for family in gpu.families:
                 flags = ["--backend", "cuda", "--kernel", family]
                 compare(tools, report, f"random n = {n}, {family}, GPU {gpu.index}", challenge, probe, flags, gpu, expected)
+
+
+def random_with(tools: Tools, report: Report, title: str, flags: list) -> None:
+    """Challenges drawn anew, by what the flags ask for, on whatever devices that gives."""
+    seed = secrets.randbits(32)
+    report.text(f"seed {seed}")
+    draw = random.Random(seed)
+    for n in [256] if tools.quick else [256, 512, 1024, 2048, 4096]:
+        challenge, probe = draw_case(draw, n)
+        expected = tools.work(challenge, probe, ["--backend", "cpu"])
+        compare(tools, report, f"random n = {n}, {title}", challenge, probe, flags, None, expected)
 
 
 def compare(tools: Tools, report: Report, name, challenge, probe, flags, gpu, expected: dict) -> None:

@@ -175,6 +175,26 @@ fn a_cancelled_call_leaves_a_usable_device() {
     check_round(&mut device, &pass, 64, 5);
 }
 
+/// One product of many dispatches: cancelling does not wait for all of it.
+#[test]
+fn a_large_product_is_cut_and_can_be_cancelled_inside() {
+    let mut device = device(config());
+    let handle = Handle::default();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // Both leaves are there, and the first product, of seconds, is under way.
+            while handle.done_steps() < 2 {
+                thread::sleep(Duration::from_millis(1));
+            }
+            thread::sleep(Duration::from_millis(100));
+            handle.cancel();
+        });
+        assert_eq!(device.fill(&pass(4096, 3, 1), &handle).unwrap_err(), DeviceError::Cancelled);
+    });
+    assert_eq!(handle.done_steps(), 2, "the product was not cancelled but finished");
+    check_fill(&mut device, &pass(256, 3, 1));
+}
+
 /// Memory that is never read before it is written gives the same bits whatever it held.
 #[test]
 fn poison_does_not_show() {

@@ -321,16 +321,15 @@ mod tests {
     fn settings_arrive_as_they_were() {
         let cpu = CpuConfig { devices: 2, memory_bytes: vec![1 << 24], threads: vec![1, 2], ..CpuConfig::default() };
         let choice = BackendChoice::These(BTreeSet::from([BackendKind::Cpu, BackendKind::Wgpu]));
-        #[cfg_attr(not(any(feature = "cuda", feature = "wgpu")), expect(unused_mut, reason = "nothing more to set"))]
-        let mut config = HostConfig { cpu, choice, seed: vec![7; 32], ..HostConfig::default() };
-        #[cfg(feature = "cuda")]
-        {
-            config.cuda = CudaConfig { poison: true, cache_folder: Some("/cache".into()), ..CudaConfig::default() };
-        }
-        #[cfg(feature = "wgpu")]
-        {
-            config.wgpu = WgpuConfig { poison: true, memory_bytes: Some(1 << 30), ..WgpuConfig::default() };
-        }
+        let config = HostConfig {
+            cpu,
+            choice,
+            seed: vec![7; 32],
+            #[cfg(feature = "cuda")]
+            cuda: CudaConfig { poison: true, cache_folder: Some("/cache".into()), ..CudaConfig::default() },
+            #[cfg(feature = "wgpu")]
+            wgpu: WgpuConfig { poison: true, memory_bytes: Some(1 << 30), ..WgpuConfig::default() },
+        };
         let text = serde_json::to_string(&config).unwrap();
         assert_eq!(serde_json::from_str::<HostConfig>(&text).unwrap(), config);
         let auto = serde_json::to_string(&HostConfig::default()).unwrap();

@@ -23,6 +23,7 @@ mod walk;
 
 pub use config::{CpuConfig, CpuConfigError, CpuOpening, devices, openings};
 pub use device::CpuDevice;
+#[cfg(feature = "wgpu")]
 pub(in crate::compute) use host::{available_bytes, derive_id};
 pub use kernel::{KernelKind, UnknownKernel};
 pub use limit::RegisterLoop;

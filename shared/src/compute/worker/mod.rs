@@ -3,7 +3,7 @@
 //! A device's driver can take its process with it: after an illegal address or a lost device only a new process works.
 //! So a program drives no device itself. It starts its own `worker` command for each, asks over a pipe
 //! (`proto/assay/v1/worker.proto`), and starts another one when that is lost. To everything above, a
-//! device in a worker is a [`Device`] like any other.
+//! device in a worker is a [`Device`](super::device::Device) like any other.
 //!
 //! `serve` is the worker's side. `link` is the program's side of one worker, `supervisor` keeps one running,
 //! `device` is what the program sees, and [`choose()`] makes devices of what the backends find, which `opening` opens.
