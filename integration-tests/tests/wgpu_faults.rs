@@ -27,7 +27,7 @@ struct Troubled {
 
 impl Troubled {
     /// A validator with one processor device, and a miner with two cards. The fault happens once over all of the
-    /// miner's processes; with `later`, calls count from [`Troubled::from_now`] on.
+    /// miner's processes; with `later`, calls count from [`Troubled::count_from_now`] on.
     async fn start(fault: &str, later: bool, more: &[(&str, &str)]) -> Self {
         Self::start_for(&Policy::default(), fault, later, more).await
     }
@@ -53,7 +53,7 @@ impl Troubled {
         self.folder.path().join(name)
     }
 
-    fn from_now(&self) {
+    fn count_from_now(&self) {
         fs::write(self.file("when"), "").unwrap();
     }
 
@@ -83,7 +83,7 @@ impl Troubled {
 async fn a_gpu_that_is_lost_in_a_challenge_is_sick_and_comes_back() {
     for fault in ["vkWaitSemaphores@1:1:VK_ERROR_DEVICE_LOST", "vkQueueSubmit@1:1:VK_ERROR_DEVICE_LOST"] {
         let mut troubled = Troubled::start(fault, true, &[]).await;
-        troubled.from_now();
+        troubled.count_from_now();
         troubled.challenge(Mode::Replay).await.expect(ReasonCode::DeviceSick);
         troubled.miner.daemon.wait_for("Device is lost");
         troubled.passes_again(2).await;
@@ -94,7 +94,7 @@ async fn a_gpu_that_is_lost_in_a_challenge_is_sick_and_comes_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gpu_that_hangs_in_a_challenge_is_sick_and_comes_back() {
     let mut troubled = Troubled::start("vkQueueSubmit@0:1:hang", true, &[]).await;
-    troubled.from_now();
+    troubled.count_from_now();
     troubled.challenge(Mode::Replay).await.expect(ReasonCode::DeviceSick);
     troubled.miner.daemon.wait_for("nothing was done for 20 s");
     troubled.passes_again(2).await;
@@ -104,7 +104,7 @@ async fn a_gpu_that_hangs_in_a_challenge_is_sick_and_comes_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_killed_in_a_challenge_is_ours_and_comes_back() {
     let troubled = Troubled::start("vkQueueSubmit@0:1:exit", true, &[]).await;
-    troubled.from_now();
+    troubled.count_from_now();
     troubled.challenge(Mode::Replay).await.expect(ReasonCode::MinerInternal);
     troubled.passes_again(2).await;
 }
@@ -133,7 +133,7 @@ async fn memory_that_is_taken_before_a_challenge_ends_it_as_busy() {
     // Slots too large for what the driver's allocator has left over.
     let policy = Policy { n: 2048, ..Policy::default() };
     let troubled = Troubled::start_for(&policy, "vkCreateBuffer@1:1:tenant160", true, &[]).await;
-    troubled.from_now();
+    troubled.count_from_now();
     troubled.challenge(Mode::Audit).await.expect(ReasonCode::NotEnoughMemory);
 }
 
