@@ -7,7 +7,7 @@
 //   VK_ERROR_…  the call fails so. A device that was lost stays lost: waits and submissions fail, nothing is run
 //   hang        of a submission: it and what comes after it never ends; waits time out
 //   block       the call never returns
-//   skip        of a command: it is left out
+//   skip        of a command: it is left out; of vkQueueSubmit: all of its commands, and it counts as done
 //   spoil       of `upload` and `readback`: one word of what was copied is another
 //   tenantMIB   another process has so many MiB from then on
 //   exit        the process is killed

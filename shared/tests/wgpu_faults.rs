@@ -109,6 +109,35 @@ fn a_failure_in_a_probe_or_a_read_is_a_sick_device() {
     }
 }
 
+/// As Metal has it: a submission that failed counts as done, and memory is as it was.
+#[test]
+fn a_submission_that_was_not_carried_out_gives_no_digest() {
+    let test = "a_submission_that_was_not_carried_out_gives_no_digest";
+    // The first one of a pass, and the second, which is its last or its copy to the host.
+    for fault in ["vkQueueSubmit:1:skip", "vkQueueSubmit:2:skip"] {
+        Scenario::new(test, fault).with_later(fault).run(|| {
+            let mut device = first();
+            check_fill(&mut device, &pass(256, 6, 2));
+            from_now();
+            let result = device.fill(&pass(256, 6, 1), &Handle::default());
+            check_lost(device, result, "called work done that was not carried out");
+        });
+    }
+    for (name, call) in [
+        ("probe", (|device| device.probe_round(&ROUND, &Handle::default()).map(drop)) as fn(&mut WgpuDevice) -> _),
+        ("values", |device| device.chaining_values(0, 1024).map(drop)),
+    ] {
+        Scenario::new(test, name).with_later("vkQueueSubmit:1:skip").run(|| {
+            let mut device = first();
+            check_fill(&mut device, &pass(256, 6, 2));
+            device.probe_round(&ROUND, &Handle::default()).unwrap();
+            from_now();
+            let result = call(&mut device).map(|()| Vec::new());
+            check_lost(device, result, "called work done that was not carried out");
+        });
+    }
+}
+
 /// A wrong bit on its way is not ours to find here; that it changes the digest is what a self-test rests on.
 #[test]
 fn a_wrong_bit_changes_what_is_given() {
@@ -191,7 +220,7 @@ fn memory_that_another_program_takes_is_busy_until_it_gives_it_back() {
         from_now();
         let wide = ProbeRound { walks: 1 << 19, ..ROUND };
         let (needed, _) = busy(device.probe_round(&wide, &Handle::default()));
-        assert_eq!(needed, 64 << 19);
+        assert!((64 << 19..65 << 19).contains(&needed), "{needed}: the states, and what is held");
         assert!(matches!(device.probe_round(&ROUND, &Handle::default()), Err(DeviceError::Unsupported(_))));
         check_fill(&mut device, &small);
         device.probe_round(&ROUND, &Handle::default()).unwrap();

@@ -175,23 +175,21 @@ fn a_cancelled_call_leaves_a_usable_device() {
     check_round(&mut device, &pass, 64, 5);
 }
 
-/// One product of many dispatches: cancelling does not wait for all of it.
+/// A product of seconds is given up where it is; the leaves before it are done.
 #[test]
-fn a_large_product_is_cut_and_can_be_cancelled_inside() {
+fn a_large_product_can_be_cancelled_inside() {
     let mut device = device(config());
     let handle = Handle::default();
     thread::scope(|scope| {
         scope.spawn(|| {
-            // Both leaves are there, and the first product, of seconds, is under way.
             while handle.done_steps() < 2 {
                 thread::sleep(Duration::from_millis(1));
             }
-            thread::sleep(Duration::from_millis(100));
             handle.cancel();
         });
         assert_eq!(device.fill(&pass(4096, 3, 1), &handle).unwrap_err(), DeviceError::Cancelled);
     });
-    assert_eq!(handle.done_steps(), 2, "the product was not cancelled but finished");
+    assert_eq!(handle.done_steps(), 2);
     check_fill(&mut device, &pass(256, 3, 1));
 }
 
@@ -245,7 +243,7 @@ fn compiled_pipelines_are_kept() {
         let told = told.into_inner().unwrap();
         assert_eq!(
             told.iter().map(|p| (p.done, p.total)).collect::<Vec<_>>(),
-            (0..=6).map(|d| (d, 6)).collect::<Vec<_>>()
+            (0..=7).map(|d| (d, 7)).collect::<Vec<_>>()
         );
         told[0].what.clone()
     };

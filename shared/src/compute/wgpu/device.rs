@@ -1,7 +1,6 @@
 //! One device driven through wgpu (compute/device.rs says what a device is).
 
 use std::fmt;
-use std::time::{Duration, Instant};
 
 use ::wgpu::Buffer;
 
@@ -13,25 +12,18 @@ use super::digest::Hashing;
 use super::error::WgpuError;
 use super::flow::{self, Flow, Parts};
 use super::gpu::{Gpu, NotMade};
-use super::kernels::{self, Kernels};
+use super::kernels::Kernels;
 use super::measure::Bench;
 use super::memory::{self, Memory, Piece};
-use super::pace::Rates;
+use super::pace::{Kind, Rates};
 use super::pass::Filling;
-use super::plan::{self, Bounds, CHUNK_BYTES, GROUP_CHUNKS, Layout, STATE_BYTES, VALUE_BYTES};
+use super::plan::{self, Bounds, CHUNK_BYTES, GROUP_CHUNKS, Layout, Region, STATE_BYTES, VALUE_BYTES};
 use super::probe::Walking;
-use super::shaders::Dot;
 use crate::compute::choose::Preparing;
 use crate::compute::device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound};
 use crate::compute::measure::Measured;
-use crate::work::challenge::{MAX_N, MIN_COUNT, MIN_N};
-use crate::work::{ChainingValue, Digest, PassKey, RoundKey, tree};
-
-/// What is tried to see which products are faster: large enough to be work, small enough for any device.
-const TRIED_N: u32 = 512;
-const TRIED_COUNT: u32 = 6;
-/// How often. The first time also learns the device's rates.
-const TRIES: u32 = 3;
+use crate::work::challenge::MAX_N;
+use crate::work::{ChainingValue, Digest, tree};
 
 /// An opened device. It takes memory for slots with the first pass, and keeps that until [`Device::release`].
 pub struct WgpuDevice {
@@ -43,6 +35,8 @@ pub struct WgpuDevice {
     pub(super) staging: Staging,
     pub(super) bindings: Bindings,
     pub(super) rates: Rates,
+    /// The layout that the probe's rate was measured on.
+    paced: Option<Layout>,
     pub(super) memory: Memory,
     /// What benchmarks keep.
     pub(super) bench: Bench,
@@ -83,77 +77,15 @@ impl WgpuDevice {
             staging,
             bindings: Bindings::default(),
             rates: Rates::default(),
+            paced: None,
             memory: Memory::default(),
             bench: Bench::default(),
             resident: None,
             walked: None,
             gpu,
         };
-        device.settle_walks()?;
-        if kernels::chosen(device.config.dot, &device.description).is_none() {
-            device.settle_products()?;
-        }
+        device.settle()?;
         Ok(device)
-    }
-
-    /// Multiplies by whichever kind of product is faster here.
-    fn settle_products(&mut self) -> Result<(), WgpuError> {
-        let plain = self.time_products();
-        let spare = self.kernels.multiply_by(&self.gpu, Dot::Packed)?;
-        let packed = self.time_products();
-        self.release();
-        match (plain, packed) {
-            (Ok(plain), Ok(packed)) => {
-                tracing::debug!(device = %self.description.id, ?plain, ?packed, "products tried");
-                if plain <= packed {
-                    self.kernels.take_products(Dot::Plain, spare);
-                }
-                Ok(())
-            }
-            (Err(error), _) | (_, Err(error)) => {
-                Err(WgpuError::Open { device: self.description.title(), reason: error.to_string() })
-            }
-        }
-    }
-
-    /// The best time of a few small passes.
-    fn time_products(&mut self) -> Result<Duration, DeviceError> {
-        let pass = Pass { key: PassKey([1; 32]), n: TRIED_N, offset: 0, count: TRIED_COUNT };
-        let mut best = Duration::MAX;
-        for _ in 0..TRIES {
-            let start = Instant::now();
-            self.fill(&pass, &Handle::default())?;
-            best = best.min(start.elapsed());
-        }
-        Ok(best)
-    }
-
-    /// Walks in subgroups only if that gives the bits that walks in single threads give: how invocations lie in
-    /// subgroups is the driver's to say, and not all say what they do.
-    fn settle_walks(&mut self) -> Result<(), WgpuError> {
-        if !self.kernels.has_quads() {
-            return Ok(());
-        }
-        let in_subgroups = self.try_walks();
-        let title = self.description.title();
-        self.kernels.walk_in_threads(&self.gpu, &self.bounds)?;
-        let in_threads = self.try_walks();
-        self.release();
-        match (in_subgroups, in_threads) {
-            (Ok(a), Ok(b)) if a == b => self.kernels.walk_in_subgroups(&self.gpu, &self.bounds),
-            (Ok(_), Ok(_)) => {
-                tracing::warn!("{title}: walks in subgroups give other bits than in threads, and are not used");
-                Ok(())
-            }
-            (Err(error), _) | (_, Err(error)) => Err(WgpuError::Open { device: title, reason: error.to_string() }),
-        }
-    }
-
-    /// A small round over small slots.
-    fn try_walks(&mut self) -> Result<Digest, DeviceError> {
-        let handle = Handle::default();
-        self.fill(&Pass { key: PassKey([1; 32]), n: MIN_N, offset: 0, count: MIN_COUNT }, &handle)?;
-        self.probe_round(&ProbeRound { key: RoundKey([2; 32]), walks: 512, steps: 3 }, &handle)
     }
 
     /// What its API says of it.
@@ -204,12 +136,19 @@ impl WgpuDevice {
         fitted?;
         let buffers = layout.slot_buffers().len() as u32;
         let prepared = self.kernels.prepare_probe(&self.gpu, &self.bounds, buffers);
-        prepared.map_err(|error| self.gpu.lose(&error.to_string()))?;
+        prepared.map_err(|error| self.refused(&error))?;
+        if self.paced.replace(*layout) != Some(*layout) {
+            // Lines out of a cache are no measure of lines out of memory.
+            self.rates.forget(Kind::Probe);
+        }
         let Self { gpu, bindings, parameters, rates, memory, kernels, config, .. } = self;
-        let parts = Parts { gpu, bindings, parameters, rates, handle, stall_limit: config.stall_limit };
+        let tally = Some((&kernels.tally, memory.values(layout, layout.tally)));
+        let parts = Parts { gpu, bindings, parameters, rates, handle, stall_limit: config.stall_limit, tally };
         let filling = Filling { pass: *pass, layout: *layout, kernels, memory, poison: config.poison };
-        filling.run(&mut Flow::new(parts))?;
-        let bytes = self.read_piece(self.memory.values(layout, layout.digests))?;
+        let mut flow = Flow::new(parts);
+        filling.run(&mut flow)?;
+        let tallied = flow.tallied();
+        let bytes = self.read_tallied(layout, layout.digests, tallied)?;
         Ok(values(&bytes).map(Digest).collect())
     }
 
@@ -227,10 +166,13 @@ impl WgpuDevice {
         }
         fitted?;
         let Self { gpu, bindings, parameters, rates, memory, kernels, config, bounds, .. } = self;
-        let parts = Parts { gpu, bindings, parameters, rates, handle, stall_limit: config.stall_limit };
+        let tally = Some((&kernels.tally, memory.values(layout, layout.tally)));
+        let parts = Parts { gpu, bindings, parameters, rates, handle, stall_limit: config.stall_limit, tally };
         let walking = Walking { round: *round, layout: *layout, bounds, kernels, memory };
-        let last = walking.run(&mut Flow::new(parts))?;
-        let bytes = self.read_piece(self.memory.values(layout, layout.round_digest))?;
+        let mut flow = Flow::new(parts);
+        let last = walking.run(&mut flow)?;
+        let tallied = flow.tallied();
+        let bytes = self.read_tallied(layout, layout.round_digest, tallied)?;
         let mut digest = [0; VALUE_BYTES as usize];
         digest.copy_from_slice(&bytes);
         Ok((Digest(digest), last))
@@ -240,16 +182,37 @@ impl WgpuDevice {
     fn subtrees(&mut self, layout: &Layout, slot: u32, chunks: u64) -> Result<Vec<ChainingValue>, DeviceError> {
         let handle = Handle::default();
         let Self { gpu, bindings, parameters, rates, memory, kernels, config, .. } = self;
-        let parts = Parts { gpu, bindings, parameters, rates, handle: &handle, stall_limit: config.stall_limit };
+        let tally = Some((&kernels.tally, memory.values(layout, layout.tally)));
+        let parts = Parts { gpu, bindings, parameters, rates, handle: &handle, stall_limit: config.stall_limit, tally };
         let mut flow = Flow::new(parts);
         let pieces = (0..layout.pieces_per_slot).map(|piece| memory.piece(layout, slot, piece));
         let hashing = Hashing { kernels, memory, layout: *layout };
         hashing.subtrees(&mut flow, pieces, chunks.ilog2(), false, layout.values.first)?;
         flow.finish()?;
+        let tallied = flow.tallied();
+        self.read_tallied(layout, layout.round_digest, tallied)?;
         let mut region = layout.values;
         region.values = layout.slot_bytes() / CHUNK_BYTES / chunks;
         let bytes = self.read_piece(self.memory.values(layout, region))?;
         Ok(values(&bytes).map(ChainingValue).collect())
+    }
+
+    /// A region that lies before the tally, once the tally shows that all was carried out that was submitted.
+    fn read_tallied(&self, layout: &Layout, region: Region, tallied: u32) -> Result<Vec<u8>, DeviceError> {
+        let both = Region { first: region.first, values: layout.tally.first + layout.tally.values - region.first };
+        let mut bytes = self.read_piece(self.memory.values(layout, both))?;
+        let tally = (layout.tally.first - region.first) * VALUE_BYTES;
+        let found = bytes.split_off(tally as usize);
+        if found[..4] != tallied.to_le_bytes() {
+            return Err(self.gpu.lose("its driver called work done that was not carried out"));
+        }
+        bytes.truncate((region.values * VALUE_BYTES) as usize);
+        Ok(bytes)
+    }
+
+    /// What could not be compiled: for good, if the device is well otherwise.
+    fn refused(&self, error: &WgpuError) -> DeviceError {
+        self.gpu.check().err().unwrap_or_else(|| DeviceError::Unsupported(error.to_string()))
     }
 
     fn read_piece(&self, piece: Piece<'_>) -> Result<Vec<u8>, DeviceError> {

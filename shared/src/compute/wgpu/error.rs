@@ -1,5 +1,6 @@
 //! Why there is no adapter, or why one cannot be used, each in one sentence with what to do about it.
 
+use crate::compute::device::DeviceError;
 use crate::work::DeviceId;
 
 /// Why the wgpu backend gives no device.
@@ -40,6 +41,20 @@ pub enum WgpuError {
         device: String,
         /// What the driver says.
         reason: String,
+    },
+    /// Its memory is in use.
+    #[error("{device}: not even its shaders fit into the memory that is free: wait for the other tenant")]
+    NoMemory {
+        /// How the adapter is called.
+        device: String,
+    },
+    /// It was opened, and does not do what it is asked.
+    #[error("{device}: {error}")]
+    Device {
+        /// How the adapter is called.
+        device: String,
+        /// What it did instead.
+        error: DeviceError,
     },
     /// The driver does not take a shader.
     #[error("{device} does not take the shader {shader}: {reason}")]

@@ -13,12 +13,16 @@ use ::wgpu::{Buffer, BufferUsages, CommandEncoderDescriptor, ComputePassDescript
 use super::bind::{Binding, Bindings};
 use super::gpu::{Gpu, NotMade};
 use super::kernels::Pipeline;
+use super::memory::Piece;
 use super::pace::{Kind, QUEUED, Rates, SUBMISSION, Work};
 use super::plan::ALIGNMENT;
+use super::shaders;
 use crate::compute::device::{DeviceError, Handle};
 
 /// The most dispatches of a submission: their parameters lie in one buffer.
 const MOST_DISPATCHES: usize = 512;
+/// What one look at the device counts for at most, where it counts as doing nothing.
+pub(super) const LONGEST_TURN: Duration = Duration::from_secs(1);
 /// The most submissions in flight: what is short is bounded by this, what is long by its time.
 const MOST_IN_FLIGHT: usize = 16;
 
@@ -86,6 +90,11 @@ pub(super) struct Flow<'a> {
     submitted: u64,
     done: Arc<AtomicU64>,
     last_done: Instant,
+    tally: Option<(&'a Pipeline, Piece<'a>)>,
+    /// What the tally is, once all is done.
+    tallied: u32,
+    /// For how long nothing got done.
+    idle: Duration,
 }
 
 /// What of a device a flow needs.
@@ -102,13 +111,18 @@ pub(super) struct Parts<'a> {
     pub(super) handle: &'a Handle,
     /// For how long nothing may get done.
     pub(super) stall_limit: Duration,
+    /// What tallies submissions, and where; `None` where nobody compares.
+    pub(super) tally: Option<(&'a Pipeline, Piece<'a>)>,
 }
 
 impl<'a> Flow<'a> {
     /// A flow with nothing in it.
     pub(super) fn new(parts: Parts<'a>) -> Self {
-        let Parts { gpu, bindings, parameters, rates, handle, stall_limit } = parts;
+        let Parts { gpu, bindings, parameters, rates, handle, stall_limit, tally } = parts;
         Self {
+            tally,
+            tallied: 0,
+            idle: Duration::ZERO,
             gpu,
             bindings,
             parameters,
@@ -128,7 +142,8 @@ impl<'a> Flow<'a> {
     pub(super) fn dispatch(&mut self, dispatch: &Dispatch<'a, '_>) -> Result<(), DeviceError> {
         let estimate = self.rates.estimate(dispatch.work);
         let is_long = self.batch.estimate + estimate.unwrap_or_default() > SUBMISSION;
-        let is_full = self.batch.dispatches.len() == MOST_DISPATCHES;
+        // One is left for the tally.
+        let is_full = self.batch.dispatches.len() == MOST_DISPATCHES - 1;
         if is_long || is_full || estimate.is_none() || self.batch.unmeasured {
             self.submit()?;
         }
@@ -184,6 +199,7 @@ impl<'a> Flow<'a> {
             return Ok(());
         }
         self.make_way()?;
+        self.record_tally()?;
         let batch = std::mem::take(&mut self.batch);
         let index = self.gpu.calling(|| self.hand_over(&batch))?;
         self.submitted += 1;
@@ -201,6 +217,23 @@ impl<'a> Flow<'a> {
             steps: batch.steps,
         });
         self.gpu.check()
+    }
+
+    /// The last dispatch of a submission, where there is a tally.
+    fn record_tally(&mut self) -> Result<(), DeviceError> {
+        let Some((pipeline, piece)) = self.tally else { return Ok(()) };
+        // Of a device's submissions no two have the same number, so that an older tally is never the right one.
+        let number = self.gpu.next_number();
+        let words = shaders::Tally { number, first: self.submitted == 0 }.words();
+        self.tallied = shaders::tallied(if self.submitted == 0 { 0 } else { self.tallied }, number);
+        let work = Work { kind: Kind::Product, units: 0 };
+        let dispatch = Dispatch { pipeline, words: &words, bindings: &[piece], workgroups: 1, work };
+        self.record(&dispatch, Some(Duration::ZERO))
+    }
+
+    /// What the tally must be, once all is done.
+    pub(super) const fn tallied(&self) -> u32 {
+        self.tallied
     }
 
     fn hand_over(&self, batch: &Batch<'_>) -> SubmissionIndex {
@@ -255,10 +288,12 @@ impl<'a> Flow<'a> {
 
     /// Waits a moment, and takes off what is done then.
     fn wait(&mut self) -> Result<(), DeviceError> {
+        let start = Instant::now();
         self.gpu.turn(self.in_flight.front().map(|oldest| oldest.index.clone()))?;
+        // A machine that slept meanwhile has not stalled for as long.
+        self.idle += start.elapsed().min(LONGEST_TURN);
         self.reap()?;
-        let since = self.in_flight.front().map(|oldest| oldest.at.max(self.last_done));
-        if since.is_some_and(|since| since.elapsed() > self.stall_limit) {
+        if self.idle > self.stall_limit {
             let text = format!("nothing was done for {} s", self.stall_limit.as_secs());
             return Err(self.gpu.lose(&text));
         }
@@ -278,6 +313,7 @@ impl<'a> Flow<'a> {
             self.handle.advance(entry.steps);
             work.extend(entry.work);
         }
+        self.idle = Duration::ZERO;
         self.rates.learn(&work, now - start);
         self.last_done = now;
         Ok(())

@@ -5,7 +5,7 @@
 //! waits asks.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ use ::wgpu::{
 
 use super::describe::Described;
 use super::error::WgpuError;
+use super::flow::LONGEST_TURN;
 use crate::compute::device::DeviceError;
 
 /// The longest single wait, so that a cancellation and a stall are seen.
@@ -32,6 +33,7 @@ pub(super) struct Gpu {
     /// Takes work.
     pub(super) queue: Queue,
     health: Health,
+    submissions: AtomicU32,
 }
 
 /// Why a device is lost, once it is. Clones tell the same.
@@ -84,7 +86,12 @@ impl Gpu {
         });
         let failed = health.clone();
         device.on_uncaptured_error(Arc::new(move |error: Error| failed.lose(&error.to_string())));
-        Ok(Self { adapter, device, queue, health })
+        Ok(Self { adapter, device, queue, health, submissions: AtomicU32::new(0) })
+    }
+
+    /// The number of the next submission: another one for each.
+    pub(super) fn next_number(&self) -> u32 {
+        self.submissions.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
     }
 
     /// Nothing has failed yet.
@@ -146,10 +153,13 @@ impl Gpu {
         doing: &str,
         mut done: impl FnMut() -> bool,
     ) -> Result<(), DeviceError> {
-        let start = Instant::now();
+        let mut idle = Duration::ZERO;
         while !done() {
+            let start = Instant::now();
             self.turn(None)?;
-            if start.elapsed() > stall_limit {
+            // A machine that slept meanwhile has not stalled for as long.
+            idle += start.elapsed().min(LONGEST_TURN);
+            if idle > stall_limit {
                 return Err(self.lose(&format!("nothing was done for {} s while {doing}", stall_limit.as_secs())));
             }
         }

@@ -17,6 +17,9 @@ use super::plan::{ALIGNMENT, Bounds};
 use super::shaders::{self, Dot, ProbeShape, QUAD_LANES, Shader, Tile};
 use crate::compute::choose::Preparing;
 
+/// How many shaders are compiled at once.
+const STEPS: u64 = 7;
+
 /// A compiled shader.
 pub(super) struct Pipeline {
     raw: ComputePipeline,
@@ -66,8 +69,12 @@ pub(super) struct Kernels {
     pub(super) chunks: Pipeline,
     /// See [`shaders::parents`].
     pub(super) parents: Pipeline,
+    /// See [`shaders::tally`].
+    pub(super) tally: Pipeline,
     /// With large tiles, and with small ones.
     products: [Product; 2],
+    /// Which of them is tried alone.
+    only: Option<usize>,
     probes: HashMap<ProbeShape, Pipeline>,
     /// How products multiply.
     pub(super) dot: Dot,
@@ -95,7 +102,7 @@ impl Kernels {
         let what = if compiler.cache.is_warm() { "loading shaders" } else { "compiling shaders, once for each driver" };
         let mut done = 0;
         let mut step = || {
-            progress(Preparing { what: what.into(), done, total: 6 });
+            progress(Preparing { what: what.into(), done, total: STEPS });
             done += 1;
         };
         let quads = gpu.device.features().contains(Features::SUBGROUP)
@@ -107,6 +114,7 @@ impl Kernels {
         let keystream = compile(shaders::keystream(), &[true])?;
         let chunks = compile(shaders::chunks(), &[true, true])?;
         let parents = compile(shaders::parents(), &[true])?;
+        let tally = compile(shaders::tally(), &[true])?;
         let product = |tile, pipeline| Product { tile, pipeline };
         let large = product(large, compile(shaders::product(large, dot), &[true; 3])?);
         let small = product(small, compile(shaders::product(small, dot), &[true; 3])?);
@@ -117,7 +125,7 @@ impl Kernels {
         probes.insert(shape, probe);
         step();
         compiler.cache.save();
-        Ok(Self { keystream, chunks, parents, products, probes, dot, quads, limits, compiler })
+        Ok(Self { keystream, chunks, parents, tally, products, only: None, probes, dot, quads, limits, compiler })
     }
 
     /// Compiles products of the other kind; gives those that are used no more.
@@ -133,6 +141,11 @@ impl Kernels {
         Ok(std::mem::replace(&mut self.products, products))
     }
 
+    /// From here on only these tiles are used, the large ones or the small ones; or both again.
+    pub(super) fn use_only(&mut self, which: Option<usize>) {
+        self.only = which;
+    }
+
     /// Takes products that were compiled before.
     pub(super) fn take_products(&mut self, dot: Dot, products: [Product; 2]) {
         (self.dot, self.products) = (dot, products);
@@ -140,6 +153,9 @@ impl Kernels {
 
     /// The product for n-by-n matrices in pieces of so many rows.
     pub(super) fn product(&self, n: u32, piece_rows: u64) -> &Product {
+        if let Some(only) = self.only {
+            return &self.products[only];
+        }
         let [large, small] = &self.products;
         let wants_large = Tile::choose(&self.limits, n) == Some(large.tile);
         if wants_large && u64::from(large.tile.side) <= piece_rows { large } else { small }
@@ -188,16 +204,9 @@ impl Kernels {
         self.quads
     }
 
-    /// From here on walks run in single threads.
-    pub(super) fn walk_in_threads(&mut self, gpu: &Gpu, bounds: &Bounds) -> Result<(), WgpuError> {
-        self.quads = false;
-        self.prepare_probe(gpu, bounds, 1)
-    }
-
-    /// From here on walks run in subgroups.
-    pub(super) fn walk_in_subgroups(&mut self, gpu: &Gpu, bounds: &Bounds) -> Result<(), WgpuError> {
-        self.quads = true;
-        self.prepare_probe(gpu, bounds, 1)
+    /// From here on walks run in subgroups, or in single threads.
+    pub(super) const fn walk_in(&mut self, subgroups: bool) {
+        self.quads = subgroups;
     }
 }
 
@@ -230,7 +239,7 @@ impl Compiler {
         let name = shader.name.clone();
         let (module, made) = (module(gpu, shader), |module: &ShaderModule| self.pipeline(gpu, &name, module, storages));
         let made = module.and_then(|module| gpu.scoped(|| made(&module)));
-        let (layout, raw) = made.map_err(|error| self.refused(&name, error))?;
+        let (layout, raw) = made.map_err(|error| self.refused(gpu, &name, error))?;
         Ok(Pipeline { raw, layout, storages: storages.to_vec(), name, id: self.next_id })
     }
 
@@ -265,12 +274,14 @@ impl Compiler {
         (layout, pipeline)
     }
 
-    fn refused(&self, shader: &str, error: NotMade) -> WgpuError {
-        let reason = match error {
-            NotMade::OutOfMemory => "there is no memory for it".into(),
-            NotMade::Refused(reason) => reason,
-        };
-        WgpuError::Shader { device: self.title.clone(), shader: shader.to_owned(), reason }
+    /// Why there is no pipeline: only what is of the shader itself is refused for good.
+    fn refused(&self, gpu: &Gpu, shader: &str, error: NotMade) -> WgpuError {
+        let device = self.title.clone();
+        match (gpu.check(), error) {
+            (Err(error), _) => WgpuError::Device { device, error },
+            (Ok(()), NotMade::OutOfMemory) => WgpuError::NoMemory { device },
+            (Ok(()), NotMade::Refused(reason)) => WgpuError::Shader { device, shader: shader.to_owned(), reason },
+        }
     }
 }
 

@@ -263,7 +263,8 @@ impl WgpuDevice {
     {
         let handle = Handle::default();
         let Self { gpu, bindings, parameters, rates, memory, kernels, config, bench, .. } = self;
-        let parts = Parts { gpu, bindings, parameters, rates, handle: &handle, stall_limit: config.stall_limit };
+        let parts =
+            Parts { gpu, bindings, parameters, rates, handle: &handle, stall_limit: config.stall_limit, tally: None };
         let mut flow = Flow::new(parts);
         let start = Instant::now();
         record(&mut flow, kernels, memory, bench)?;
@@ -325,6 +326,7 @@ impl WgpuDevice {
             rates: &mut rates,
             handle: &handle,
             stall_limit: config.stall_limit,
+            tally: None,
         };
         let mut flow = Flow::new(parts);
         let start = Instant::now();

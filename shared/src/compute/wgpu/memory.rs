@@ -83,7 +83,11 @@ impl Memory {
             return Ok(());
         }
         drop_all(gpu, self.states.drain(..).chain(self.next_states.drain(..)));
-        let busy = DeviceError::Busy { needed_bytes: bytes, free_bytes };
+        let needed_bytes = self.held_bytes() + bytes * if layout.grouped { 2 } else { 1 };
+        let busy = DeviceError::Busy { needed_bytes, free_bytes };
+        if needed_bytes > plan::usable_bytes(free_bytes) {
+            return Err(busy);
+        }
         let made = self.make_states(gpu, states, layout.grouped);
         self.settle(gpu, made, busy)
     }
@@ -223,7 +227,9 @@ pub(super) fn free_bytes(gpu: &Gpu, held_bytes: u64, is_host_memory: bool, most_
     let memory = native::memory(&gpu.adapter);
     // Where nobody says what is free: a quarter is left to others.
     let unsaid = memory.map_or(0, |memory| memory.total_bytes / 4 * 3);
-    let told = memory.and_then(|memory| memory.free_bytes).map(|free| free.saturating_add(held_bytes));
+    // What is held may not be resident: systems that page let more be held than they grant.
+    let granted = memory.and_then(|memory| memory.budget_bytes).unwrap_or(u64::MAX);
+    let told = memory.and_then(|memory| memory.free_bytes).map(|free| free.saturating_add(held_bytes).min(granted));
     let free = match (told, most_bytes) {
         (Some(told), most) => told.min(most.unwrap_or(u64::MAX)),
         (None, Some(most)) => most,

@@ -29,6 +29,7 @@ mod pace;
 mod pass;
 mod plan;
 mod probe;
+mod settle;
 pub mod shaders;
 
 pub use config::{DotChoice, WgpuConfig};
@@ -146,6 +147,8 @@ pub fn open_found(opening: &str, prepare: Prepare<'_>) -> Result<Box<dyn Device>
         Err(error @ (WgpuError::Refused { .. } | WgpuError::Shader { .. })) => {
             Err(DeviceError::Unsupported(error.to_string()))
         }
+        // A device that is busy is that, whether it is opened or works.
+        Err(WgpuError::Device { error: error @ DeviceError::Busy { .. }, .. }) => Err(error),
         Err(error) => Err(DeviceError::Sick(error.to_string())),
     }
 }

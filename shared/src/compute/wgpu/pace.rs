@@ -80,6 +80,11 @@ impl Rates {
         }
     }
 
+    /// Forgets what is known of a kind: it was of another layout of memory, say.
+    pub(super) fn forget(&mut self, kind: Kind) {
+        self.0[kind as usize] = None;
+    }
+
     /// How many pieces of `piece_units` each, of `left`, one dispatch takes: at least 1, `first` while nothing was
     /// measured.
     ///

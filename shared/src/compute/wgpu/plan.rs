@@ -37,6 +37,8 @@ const MOST_BUFFER_BYTES: u64 = 1 << 31;
 const MOST_BOUND: u32 = 32;
 /// Storage buffers that the probe binds beside slots.
 const PROBE_STATES: u32 = 2;
+/// Uniform buffers of every shader.
+const PARAMETERS: u32 = 1;
 /// Storage buffers that a product binds.
 const PRODUCT_BUFFERS: u32 = 3;
 /// Rows of the smallest tile of a product.
@@ -82,7 +84,9 @@ impl Bounds {
     pub(super) fn new(limits: &Limits, asked_bytes: Option<u64>) -> Self {
         let driver = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size);
         let bytes = driver.min(MOST_BUFFER_BYTES).min(asked_bytes.unwrap_or(u64::MAX)).max(LEAST_BUFFER_BYTES);
-        let bound = limits.max_storage_buffers_per_shader_stage.saturating_sub(PROBE_STATES);
+        // Where an API counts all buffers of a shader together (Metal), the parameters are one of them.
+        let all = limits.max_buffers_and_acceleration_structures_per_shader_stage.saturating_sub(PARAMETERS);
+        let bound = limits.max_storage_buffers_per_shader_stage.min(all).saturating_sub(PROBE_STATES);
         Self {
             buffer_bytes: bytes - bytes % LEAST_BUFFER_BYTES,
             binding_bytes: driver.min(MOST_BUFFER_BYTES),
@@ -133,6 +137,8 @@ pub(super) struct Layout {
     pub(super) digests: Region,
     /// The digest of a probe round.
     pub(super) round_digest: Region,
+    /// The tally of submissions: one word.
+    pub(super) tally: Region,
     /// Chaining values of all chunks of a slot, or what workgroups made of the chunks of a string.
     pub(super) values: Region,
     /// What workgroups made of those.
@@ -150,7 +156,8 @@ impl Layout {
         let string_chunks = slot_bytes.max(MOST_STATES_BYTES) / CHUNK_BYTES;
         let digests = Region { first: 0, values: count.into() };
         let round_digest = after(digests, 1);
-        let values = after(round_digest, (slot_bytes / CHUNK_BYTES).max(string_chunks / GROUP_CHUNKS));
+        let tally = after(round_digest, 1);
+        let values = after(tally, (slot_bytes / CHUNK_BYTES).max(string_chunks / GROUP_CHUNKS));
         let merged = after(values, string_chunks / GROUP_CHUNKS / GROUP_VALUES);
         Self {
             n,
@@ -161,6 +168,7 @@ impl Layout {
             grouped: buffers > u64::from(bounds.slot_buffers),
             digests,
             round_digest,
+            tally,
             values,
             merged,
         }
@@ -272,6 +280,19 @@ mod tests {
         assert!(Layout::new(&bounds, MIN_N, MIN_COUNT).is_possible(&bounds));
     }
 
+    /// A regression: on Metal 29 storage buffers may be bound, and 29 buffers altogether.
+    #[test]
+    fn what_the_probe_binds_leaves_room_for_its_parameters() {
+        let metal = Limits {
+            max_storage_buffers_per_shader_stage: 29,
+            max_buffers_and_acceleration_structures_per_shader_stage: 29,
+            ..Limits::default()
+        };
+        assert_eq!(Bounds::new(&metal, None).slot_buffers, 26);
+        let vulkan = Limits { max_buffers_and_acceleration_structures_per_shader_stage: u32::MAX, ..metal };
+        assert_eq!(Bounds::new(&vulkan, None).slot_buffers, 27);
+    }
+
     #[test]
     fn buffers_hold_whole_pieces() {
         let limits = Limits { max_storage_buffer_binding_size: (1 << 31) - 4, ..Limits::default() };
@@ -310,7 +331,7 @@ mod tests {
         for (n, count) in [(256, 3), (256, 1 << 20), (8192, 1000), (32_768, 3)] {
             let bounds = bounds(1 << 27, 8);
             let layout = Layout::new(&bounds, n, count);
-            let regions = [layout.digests, layout.round_digest, layout.values, layout.merged];
+            let regions = [layout.digests, layout.round_digest, layout.tally, layout.values, layout.merged];
             for pair in regions.windows(2) {
                 assert!(pair[0].first + pair[0].values <= pair[1].first, "{layout:?}");
             }

@@ -16,6 +16,7 @@ pub(super) fn facts(adapter: &Adapter) -> Option<Facts> {
     let memory = budget.map(|budget| Memory {
         total_bytes: own_bytes.max(budget.Budget),
         free_bytes: Some(budget.Budget.saturating_sub(budget.CurrentUsage)),
+        budget_bytes: Some(budget.Budget),
     });
     // Which shader model the compiler speaks, and so whether it has the instruction, nothing here tells.
     Some(Facts { uuid: None, memory, packed_dot: None })

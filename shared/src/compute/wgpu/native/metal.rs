@@ -12,7 +12,7 @@ pub(super) fn facts(adapter: &Adapter) -> Option<Facts> {
     let device = adapter.raw_device();
     let total_bytes = device.recommendedMaxWorkingSetSize();
     let free_bytes = Some(total_bytes.saturating_sub(device.currentAllocatedSize() as u64));
-    let memory = (total_bytes > 0).then_some(Memory { total_bytes, free_bytes });
+    let memory = (total_bytes > 0).then_some(Memory { total_bytes, free_bytes, budget_bytes: Some(total_bytes) });
     // Metal has no products of packed bytes.
     Some(Facts { uuid: None, memory, packed_dot: Some(false) })
 }

@@ -29,6 +29,8 @@ pub(super) struct Memory {
     pub(super) total_bytes: u64,
     /// What this process could still take, where the API says so.
     pub(super) free_bytes: Option<u64>,
+    /// What this process may hold altogether, where the API says so.
+    pub(super) budget_bytes: Option<u64>,
 }
 
 /// Asks the API below wgpu.

@@ -49,5 +49,6 @@ fn largest_heap(
     let own = heaps.filter(|(_, heap)| heap.flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL));
     let (index, heap) = own.max_by_key(|(_, heap)| heap.size)?;
     let free_bytes = budget.map(|budget| budget.heap_budget[index].saturating_sub(budget.heap_usage[index]));
-    Some(Memory { total_bytes: heap.size, free_bytes })
+    let budget_bytes = budget.map(|budget| budget.heap_budget[index]);
+    Some(Memory { total_bytes: heap.size, free_bytes, budget_bytes })
 }

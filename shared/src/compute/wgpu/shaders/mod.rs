@@ -13,7 +13,7 @@ mod tests;
 use std::fmt::Write;
 
 pub use self::params::PARAM_BYTES;
-pub(super) use self::params::{Chunks, Keystream, Parents, Peak, Probe, Product, Stream};
+pub(super) use self::params::{Chunks, Keystream, Parents, Peak, Probe, Product, Stream, Tally};
 pub(super) use self::tile::Tile;
 use crate::work::probe::walk;
 use crate::work::{product, tree};
@@ -114,11 +114,21 @@ pub(super) fn stream() -> Shader {
     shader("stream", wgsl!("stream"))
 }
 
+/// That a submission was carried out.
+pub(super) fn tally() -> Shader {
+    shader("tally", wgsl!("tally"))
+}
+
+/// A tally after another submission: what `tally.wgsl` makes of it.
+pub(super) const fn tallied(before: u32, number: u32) -> u32 {
+    before.rotate_left(7).wrapping_mul(product::FIRST_FACTOR).wrapping_add(number)
+}
+
 /// Every shader that this backend can run, in every size and shape, for checks of the sources.
 #[must_use]
 pub fn all() -> Vec<Shader> {
     let dots = [Dot::Packed, Dot::Plain];
-    let mut all = vec![keystream(), chunks(), parents(), stream()];
+    let mut all = vec![keystream(), chunks(), parents(), stream(), tally()];
     all.extend(dots.map(peak));
     for tile in Tile::ALL {
         all.extend(dots.map(|dot| product(tile, dot)));

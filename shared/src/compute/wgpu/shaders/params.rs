@@ -108,6 +108,23 @@ pub(in super::super) struct Stream {
     pub threads: u32,
 }
 
+/// Parameters of `tally`.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Tally {
+    /// The submission's number.
+    pub number: u32,
+    /// Whether a tally begins.
+    pub first: bool,
+}
+
+impl Tally {
+    /// The uniform block.
+    #[must_use]
+    pub fn words(&self) -> Words {
+        padded(&[self.number, u32::from(self.first)])
+    }
+}
+
 impl Keystream {
     /// The uniform block.
     #[must_use]
