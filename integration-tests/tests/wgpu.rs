@@ -116,12 +116,18 @@ const CARDS: [(&str, &str); 5] = [
 
 /// The miner's devices by `--backend=auto`, as JSON, and its log, on a machine with those cards.
 fn devices_by_auto(cuda: &[(&str, &str)]) -> (Vec<serde_json::Value>, String) {
+    devices("auto", cuda, None)
+}
+
+/// The same by any backends; `visible` is what `CUDA_VISIBLE_DEVICES` says, if it is set.
+fn devices(choice: &str, cuda: &[(&str, &str)], visible: Option<&str>) -> (Vec<serde_json::Value>, String) {
     let folder = tempfile::tempdir().unwrap();
-    let environment: Vec<_> = vulkan::environment(&CARDS).into_iter().chain(standin::environment(cuda)).collect();
+    let mut environment: Vec<_> = vulkan::environment(&CARDS).into_iter().chain(standin::environment(cuda)).collect();
+    environment.extend(visible.map(|devices| ("CUDA_VISIBLE_DEVICES".to_owned(), devices.into())));
     let key = format!("--key-file={}", folder.path().join("key").display());
     let cache = format!("--cuda-cache={}", folder.path().join("cuda").display());
     let command = ["devices", "--json", "--telemetry=off"].into_iter().map(str::to_owned);
-    let output = daemon::run_in("assay-miner", command.chain([key, cache]).chain(flags(&folder, "auto")), &environment);
+    let output = daemon::run_in("assay-miner", command.chain([key, cache]).chain(flags(&folder, choice)), &environment);
     let log = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{log}");
     (serde_json::from_slice(&output.stdout).unwrap(), log)
@@ -148,6 +154,33 @@ fn a_card_that_cuda_does_not_give_is_used_through_vulkan() {
     assert_eq!(backends(&rows), BTreeSet::from([("NVIDIA card", "wgpu"), ("AMD card", "wgpu")]), "{log}");
     assert!(log.contains("Turing"), "the refusal is told: {log}");
     let (rows, log) = devices_by_auto(&[("DEVICES", "0")]);
+    assert_eq!(backends(&rows), BTreeSet::from([("NVIDIA card", "wgpu"), ("AMD card", "wgpu")]), "{log}");
+}
+
+/// Two miners on one machine, each with its own GPU in `CUDA_VISIBLE_DEVICES`: what is hidden from CUDA comes in through
+/// Vulkan only for who names wgpu.
+#[test]
+fn a_card_that_is_hidden_from_cuda_is_not_taken_through_vulkan() {
+    let said = "NVIDIA card at 0000:01:00.0 (wgpu) is hidden by CUDA_VISIBLE_DEVICES";
+    let amd = BTreeSet::from([("AMD card", "wgpu")]);
+    for visible in ["-1", ""] {
+        let (rows, log) = devices("auto", &[("DEVICES", "1")], Some(visible));
+        assert_eq!(backends(&rows), amd, "{visible:?}: {log}");
+        assert!(log.contains(said), "{log}");
+    }
+    // Without CUDA's driver the operator's will is the same.
+    let (rows, log) = devices("auto", &[("DEVICES", "0")], Some("0"));
+    assert_eq!(backends(&rows), amd, "{log}");
+    // CUDA has two GPUs of which one may be used, and Vulkan shows the other one.
+    let other = [("DEVICES", "2"), ("NAME", "NVIDIA card")];
+    let (rows, log) = devices("auto", &other, Some("1"));
+    assert_eq!(backends(&rows), BTreeSet::from([("NVIDIA card", "cuda"), ("AMD card", "wgpu")]), "{log}");
+    assert!(log.contains(said), "{log}");
+    // One that may be used is known by its address, as ever; and who names wgpu gets all that it has.
+    let (rows, log) = devices("auto", &[("DEVICES", "1"), ("NAME", "NVIDIA card")], Some("0"));
+    assert_eq!(backends(&rows), BTreeSet::from([("NVIDIA card", "cuda"), ("AMD card", "wgpu")]), "{log}");
+    assert!(!log.contains("is hidden"), "{log}");
+    let (rows, log) = devices("wgpu", &other, Some("1"));
     assert_eq!(backends(&rows), BTreeSet::from([("NVIDIA card", "wgpu"), ("AMD card", "wgpu")]), "{log}");
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use assay_shared::compute::device::{Device, DeviceError, Handle, ProbeRound};
 use assay_shared::compute::wgpu::{WgpuConfig, WgpuDevice, WgpuError, detect, find, open};
-use assay_shared::work::{Digest, RoundKey};
+use assay_shared::work::{DeviceId, Digest, RoundKey};
 use common::suite::{check_fill, check_round, expected, pass};
 use common::vulkan::{Scenario, file, from_now};
 
@@ -233,6 +233,7 @@ fn a_host_without_an_adapter_says_why_in_one_sentence() {
     let cases = [
         Scenario::new(test, "driver").without_driver(),
         Scenario::new(test, "loader").without_loader(),
+        Scenario::new(test, "conformance").with("CONFORMANCE", "none"),
         Scenario::new(test, "instance").with("FAULT", "vkCreateInstance:1+:VK_ERROR_INCOMPATIBLE_DRIVER"),
         Scenario::new(test, "devices").with("FAULT", "vkEnumeratePhysicalDevices:1+:VK_ERROR_INITIALIZATION_FAILED"),
     ];
@@ -240,7 +241,8 @@ fn a_host_without_an_adapter_says_why_in_one_sentence() {
         scenario.run(|| {
             let error = detect(SEED).unwrap_err();
             assert!(matches!(error, WgpuError::NoAdapter { .. }), "{error:?}");
-            assert!(error.to_string().contains("install its driver (on Debian mesa-vulkan-drivers"), "{error}");
+            let says = ["install its driver (on Debian mesa-vulkan-drivers", "does not call itself conformant"];
+            assert!(says.iter().all(|says| error.to_string().contains(says)), "{error}");
             assert_eq!(find(&config(), SEED, true).unwrap_err(), error);
             assert_eq!(try_open(0).unwrap_err(), error);
         });
@@ -311,9 +313,10 @@ fn cards(test: &'static str, name: &str, pci: &str, uuids: &str) -> Scenario {
 }
 
 const UUIDS: &str = "000102030405060708090a0b0c0d0e0f,f00102030405060708090a0b0c0d0e0f";
+const NO_UUIDS: &str = "00000000000000000000000000000000";
 const ONE_UUID: &str = "000102030405060708090a0b0c0d0e0f";
 
-/// Ids follow the place of a card, over restarts and whatever the order in which the driver gives them.
+/// Ids follow the place of a card, or its UUID, over restarts and whatever the order in which the driver gives them.
 #[test]
 fn identical_cards_have_distinct_ids_that_stay() {
     let test = "identical_cards_have_distinct_ids_that_stay";
@@ -323,21 +326,25 @@ fn identical_cards_have_distinct_ids_that_stay() {
         ("placed", "0000:03:00.0,0000:04:00.0", UUIDS),
         ("placed again", "0000:03:00.0,0000:04:00.0", UUIDS),
         ("turned", "0000:04:00.0,0000:03:00.0", turned),
-        // What has no address is numbered.
+        ("placed by a hypervisor", "0001:00:00.0,0002:00:00.0", UUIDS),
+        ("turned by a hypervisor", "0002:00:00.0,0001:00:00.0", turned),
         ("unplaced", "none", UUIDS),
-        ("unplaced again", "none", UUIDS),
+        ("turned and unplaced", "none", turned),
+        // What has neither is numbered.
+        ("nameless", "none", NO_UUIDS),
+        ("nameless again", "none", NO_UUIDS),
     ];
     for (name, pci, uuids) in runs {
         cards(test, name, pci, uuids).with_variable("KEPT", kept.path()).run(|| {
             let found = find(&config(), SEED, false).unwrap();
             let mut ids: Vec<_> = found.iter().map(|found| found.info.id.to_string()).collect();
             assert!(ids.len() == 2 && ids[0] != ids[1], "{ids:?}");
-            if name == "turned" {
+            if name.starts_with("turned") {
                 ids.reverse();
             }
             let path = std::env::var_os("KEPT").unwrap();
             let before = fs::read_to_string(&path).unwrap();
-            if matches!(name, "placed" | "unplaced") {
+            if matches!(name, "placed" | "placed by a hypervisor" | "unplaced" | "nameless") {
                 assert!(!before.contains(&ids[0]), "{before}");
                 fs::write(path, ids.join(" ")).unwrap();
             } else {
@@ -346,6 +353,31 @@ fn identical_cards_have_distinct_ids_that_stay() {
             for found in &found {
                 check_fill(&mut open(found.info.id, SEED, config(), &mut |_| ()).unwrap(), &pass(256, 3, 1));
             }
+        });
+    }
+}
+
+/// What opens a device again after another one fell off its bus gets its own, or none.
+#[test]
+fn a_card_that_is_lost_leaves_its_id_to_no_other() {
+    let test = "a_card_that_is_lost_leaves_its_id_to_no_other";
+    let (both, uuid) = ("0001:00:00.0,0002:00:00.0", "f00102030405060708090a0b0c0d0e0f");
+    let cases = [("placed", both, "0002:00:00.0", NO_UUIDS, NO_UUIDS), ("unplaced", "none", "none", UUIDS, uuid)];
+    for (name, all, rest, uuids, uuid) in cases {
+        let kept = tempfile::NamedTempFile::new().unwrap();
+        let path = || std::env::var_os("KEPT").unwrap();
+        let before = cards(test, &format!("{name} before"), all, uuids).with_variable("KEPT", kept.path());
+        before.run(|| {
+            let ids = detect(SEED).unwrap().into_iter().map(|adapter| adapter.id).collect::<Vec<_>>();
+            fs::write(path(), serde_json::to_string(&ids).unwrap()).unwrap();
+        });
+        let after = cards(test, &format!("{name} after"), rest, uuid).devices(1).with_variable("KEPT", kept.path());
+        after.run(|| {
+            let ids: Vec<DeviceId> = serde_json::from_str(&fs::read_to_string(path()).unwrap()).unwrap();
+            assert_eq!(detect(SEED).unwrap().into_iter().map(|adapter| adapter.id).collect::<Vec<_>>(), ids[1..]);
+            let lost = open(ids[0], SEED, config(), &mut |_| ()).unwrap_err();
+            assert_eq!(lost, WgpuError::Unknown { id: ids[0] });
+            check_fill(&mut open(ids[1], SEED, config(), &mut |_| ()).unwrap(), &pass(256, 3, 1));
         });
     }
 }
@@ -362,6 +394,12 @@ fn one_card_counts_once() {
     for (name, pci, uuids, count) in cases {
         cards(test, name, pci, uuids).run(|| assert_eq!(detect(SEED).unwrap().len(), count));
     }
+    // As Dozen shows a card of DirectX 12: without an address, and with a UUID of its own.
+    let again = cards(test, "a driver that is not conformant", "0000:03:00.0,none", UUIDS).with("CONFORMANCE", ",none");
+    again.run(|| {
+        let all = detect(SEED).unwrap();
+        assert_eq!((all.len(), all[0].pci_address.as_deref()), (1, Some("0000:03:00.0")));
+    });
 }
 
 /// Programs on the processor are for who asks for them, and not beside a GPU.
@@ -371,6 +409,7 @@ fn software_adapters_are_taken_only_when_asked_for() {
     Scenario::new(test, "alone").devices(2).run(|| {
         let error = find(&config(), SEED, false).unwrap_err();
         assert!(matches!(error, WgpuError::OnlySoftware { .. }), "{error:?}");
+        assert!(error.to_string().contains("does not call itself conformant"), "{error}");
         let ids: Vec<_> = find(&config(), SEED, true).unwrap().iter().map(|found| found.info.id).collect();
         assert!(ids.len() == 2 && ids[0] != ids[1], "{ids:?}");
     });

@@ -19,5 +19,5 @@ pub(super) fn facts(adapter: &Adapter) -> Option<Facts> {
         budget_bytes: Some(budget.Budget),
     });
     // Which shader model the compiler speaks, and so whether it has the instruction, nothing here tells.
-    Some(Facts { uuid: None, memory, packed_dot: None })
+    Some(Facts { pci_address: None, uuid: None, memory, packed_dot: None })
 }
