@@ -58,6 +58,8 @@ fn command(name: &str) -> Command {
     for key in settings {
         command.env_remove(key);
     }
+    // A test has the GPUs that it says.
+    command.env_remove("CUDA_VISIBLE_DEVICES");
     command
 }
 

@@ -13,6 +13,7 @@ use super::cpu::{self, CpuConfig, CpuOpening};
 use super::cuda::{self, CudaConfig};
 use super::device::{Device, DeviceError, DeviceInfo};
 use super::host::Host;
+use super::merge::take_out_hidden;
 use super::place::Place;
 #[cfg(feature = "wgpu")]
 use super::wgpu::{self, WgpuConfig};
@@ -136,13 +137,13 @@ impl BackendChoice {
     }
 }
 
-/// What each backend of a stage finds, for [`merge()`](super::merge::merge); `list` asks one. Why others find nothing
-/// comes into `passed_over`.
+/// What each backend of a stage finds, for [`merge()`](super::merge::merge); `list` asks one. Why others find nothing,
+/// and what is hidden, comes into `passed_over`.
 ///
 /// # Errors
 /// [`ChooseError`] when one finds nothing that was asked for.
 pub fn look(
-    choice: &BackendChoice,
+    host: &HostConfig,
     stage: &[&Backend],
     list: impl Fn(&Backend) -> Result<Vec<Found>, String>,
     passed_over: &mut Vec<String>,
@@ -154,9 +155,12 @@ pub fn look(
             said => {
                 // Over a pipe, no device and no reason are the same.
                 let why = said.err().filter(|why| !why.is_empty()).unwrap_or_else(|| "it has no device".into());
-                choice.pass_over(backend.name(), &why, passed_over)?;
+                host.choice.pass_over(backend.name(), &why, passed_over)?;
             }
         }
+    }
+    if host.gpus_are_hidden && host.choice == BackendChoice::Auto {
+        passed_over.extend(take_out_hidden(&mut lists).iter().map(ToString::to_string));
     }
     Ok(lists)
 }
@@ -167,6 +171,9 @@ pub fn look(
 pub struct HostConfig {
     /// Which backends may be used.
     pub choice: BackendChoice,
+    /// Whether `CUDA_VISIBLE_DEVICES` is set. Then `auto` takes no NVIDIA GPU that CUDA does not show, through whatever
+    /// backend, and whether or not this build has CUDA: it may be another program's. A choice of backends is obeyed.
+    pub gpus_are_hidden: bool,
     /// The processor's devices.
     pub cpu: CpuConfig,
     /// NVIDIA's GPUs.
@@ -292,6 +299,7 @@ fn open_cpu(opening: &str, _prepare: Prepare<'_>) -> Opened {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compute::place::NVIDIA;
 
     #[test]
     fn what_is_found_opens_as_it_was_found() {
@@ -324,6 +332,7 @@ mod tests {
         let config = HostConfig {
             cpu,
             choice,
+            gpus_are_hidden: true,
             seed: vec![7; 32],
             #[cfg(feature = "cuda")]
             cuda: CudaConfig { poison: true, cache_folder: Some("/cache".into()), ..CudaConfig::default() },
@@ -373,12 +382,34 @@ mod tests {
     fn only_auto_does_without_a_backend() {
         let list = |backend: &Backend| (backend.detect)(&HostConfig::default());
         let mut passed_over = Vec::new();
-        assert_eq!(look(&BackendChoice::Auto, &[&ALL[0], &ALL[1]], list, &mut passed_over), Ok(vec![]));
+        let auto = HostConfig::default();
+        assert_eq!(look(&auto, &[&ALL[0], &ALL[1]], list, &mut passed_over), Ok(vec![]));
         assert_eq!(passed_over, ["cuda: none", "wgpu: none"]);
         let empty = |_: &Backend| Ok(Vec::new());
-        let asked = BackendChoice::only(BackendKind::Wgpu);
+        let asked = HostConfig { choice: BackendChoice::only(BackendKind::Wgpu), ..HostConfig::default() };
         let error = look(&asked, &[&ALL[1]], empty, &mut Vec::new()).unwrap_err();
         assert_eq!(error, ChooseError::None("wgpu: it has no device".into()));
+    }
+
+    /// The variable hides GPUs from `auto` alone, and only where it is set.
+    #[test]
+    fn auto_takes_no_gpu_that_is_hidden() {
+        let id = DeviceId([1; 16]);
+        let name = "card".to_owned();
+        let info = DeviceInfo { id, name, backend: "wgpu", detail: String::new(), total_bytes: 1, free_bytes: 1 };
+        let place = Place { pci_address: "0000:03:00.0".parse().ok(), uuid: None, vendor: Some(NVIDIA) };
+        let found = vec![Found { info, place, opening: String::new() }];
+        let looked = |gpus_are_hidden, choice| {
+            let host = HostConfig { gpus_are_hidden, choice, ..HostConfig::default() };
+            let mut passed_over = Vec::new();
+            let lists = look(&host, &[&ALL[1]], |_| Ok(found.clone()), &mut passed_over).unwrap();
+            (lists, passed_over)
+        };
+        let (taken, nothing) = (vec![found.clone()], Vec::<String>::new());
+        assert_eq!(looked(false, BackendChoice::Auto), (taken.clone(), nothing.clone()));
+        let said = "card at 0000:03:00.0 (wgpu) is hidden by CUDA_VISIBLE_DEVICES".to_owned();
+        assert_eq!(looked(true, BackendChoice::Auto), (vec![], vec![said]));
+        assert_eq!(looked(true, BackendChoice::only(BackendKind::Wgpu)), (taken, nothing));
     }
 
     #[test]

@@ -3,12 +3,14 @@
 
 use std::fmt;
 
-use super::choose::{Found, title_of};
-use super::place::PciAddress;
+use super::choose::{BackendKind, Found, title_of};
+use super::place::{NVIDIA, PciAddress};
 use crate::work::DeviceId;
 
 /// The most devices of a host: what an inventory carries.
 pub const MAX_DEVICES: usize = 64;
+/// The variable by which an operator says which of NVIDIA's GPUs a program may use. Only CUDA's driver obeys it.
+pub const CUDA_VISIBLE_DEVICES: &str = "CUDA_VISIBLE_DEVICES";
 
 /// What is taken of what was found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -40,6 +42,11 @@ pub enum Why {
         /// Where it is, where that is known.
         pci_address: Option<PciAddress>,
     },
+    /// The operator gave it to another program.
+    Hidden {
+        /// Where it is, where that is known.
+        pci_address: Option<PciAddress>,
+    },
     /// Another device has its id.
     SameId(DeviceId),
     /// There are as many as a host may have.
@@ -50,15 +57,40 @@ impl fmt::Display for LeftOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { backend, name, why } = self;
         let backend = title_of(backend);
+        let at = |address: &Option<PciAddress>| address.map(|address| format!(" at {address}")).unwrap_or_default();
         match why {
             Why::Twin { through, pci_address } => {
-                let place = pci_address.map(|address| format!(" at {address}")).unwrap_or_default();
-                write!(f, "{name}{place} ({backend}) is used through {}", title_of(through))
+                write!(f, "{name}{} ({backend}) is used through {}", at(pci_address), title_of(through))
+            }
+            Why::Hidden { pci_address } => {
+                write!(f, "{name}{} ({backend}) is hidden by {CUDA_VISIBLE_DEVICES}", at(pci_address))
             }
             Why::SameId(id) => write!(f, "{name} ({backend}) is not used: another device has its id, {id}"),
             Why::TooMany => write!(f, "{name} ({backend}) is not used: a host has at most {MAX_DEVICES} devices"),
         }
     }
+}
+
+/// Takes NVIDIA's GPUs that CUDA does not list out of what the other backends found, and lists that are empty then:
+/// where an operator says which GPUs a program may use, the others are somebody else's. One that no address and no UUID
+/// tells from those is taken out too.
+pub fn take_out_hidden(lists: &mut Vec<Vec<Found>>) -> Vec<LeftOut> {
+    let cuda = |found: &Found| found.info.backend == BackendKind::Cuda.name();
+    let visible: Vec<_> = lists.iter().flatten().filter(|found| cuda(found)).map(|found| found.place.clone()).collect();
+    let hidden = |found: &Found| {
+        found.place.vendor == Some(NVIDIA)
+            && !cuda(found)
+            && !visible.iter().any(|visible| found.place.is_where(visible))
+    };
+    let mut left_out = Vec::new();
+    for list in lists.iter_mut() {
+        for found in list.extract_if(.., |found| hidden(found)) {
+            let why = Why::Hidden { pci_address: found.place.pci_address };
+            left_out.push(LeftOut { backend: found.info.backend, name: found.info.name, why });
+        }
+    }
+    lists.retain(|list| !list.is_empty());
+    left_out
 }
 
 /// Merges what each backend found, the backend that is preferred first.
@@ -101,7 +133,6 @@ mod tests {
     use crate::compute::device::DeviceInfo;
     use crate::compute::place::Place;
 
-    const NVIDIA: u32 = 0x10DE;
     const AMD: u32 = 0x1002;
 
     fn found(backend: &'static str, id: u8, place: Place) -> Found {
@@ -151,6 +182,38 @@ mod tests {
         let merged = merge(&[cuda, vec![nameless]]);
         assert_eq!(ids(&merged), [("cuda", 1)]);
         assert_eq!(merged.left_out[0].to_string(), "card 2 at 0000:02:00.0 (wgpu) is used through CUDA");
+    }
+
+    /// Two miners on one machine, each with its own GPU in `CUDA_VISIBLE_DEVICES`: neither takes the other's.
+    #[test]
+    fn what_cuda_does_not_show_is_hidden() {
+        let by_uuid = Place { pci_address: None, uuid: Some([5; 16]), vendor: Some(NVIDIA) };
+        let nameless = Place { vendor: Some(NVIDIA), ..Place::default() };
+        let cuda = vec![found("cuda", 1, Place { uuid: Some([5; 16]), ..at("0000:02:00.0", NVIDIA) })];
+        let shown = [found("wgpu", 2, at("0000:02:00.0", NVIDIA)), found("wgpu", 3, by_uuid.clone())];
+        let others = [found("wgpu", 6, at("0000:02:00.1", AMD)), found("wgpu", 7, Place::default())];
+        let own = [found("wgpu", 4, at("0000:03:00.0", NVIDIA)), found("wgpu", 5, nameless)];
+        let wgpu = [&shown[..], &own[..], &others[..]].concat();
+
+        let mut lists = vec![cuda.clone(), wgpu.clone()];
+        let said: Vec<_> = take_out_hidden(&mut lists).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            said,
+            [
+                "card 4 at 0000:03:00.0 (wgpu) is hidden by CUDA_VISIBLE_DEVICES",
+                "card 5 (wgpu) is hidden by CUDA_VISIBLE_DEVICES"
+            ]
+        );
+        assert_eq!(lists, [cuda, [&shown[..], &others[..]].concat()], "CUDA's own stay, for when it opens none");
+
+        // All are hidden, or the build has no CUDA.
+        let mut lists = vec![wgpu];
+        assert_eq!(take_out_hidden(&mut lists).len(), 4);
+        assert_eq!(lists, [others]);
+        let mut lists = vec![own.to_vec(), vec![found("cpu", 8, Place::default())]];
+        take_out_hidden(&mut lists);
+        assert_eq!(ids(&merge(&lists)), [("cpu", 8)]);
+        assert_eq!(lists.len(), 1, "a backend without a device is none");
     }
 
     #[test]

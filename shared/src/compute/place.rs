@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+/// NVIDIA's number among PCI's vendors.
+pub const NVIDIA: u32 = 0x10DE;
 /// The last device on a bus.
 pub const MAX_PCI_DEVICE: u8 = 31;
 /// The last function of a device.
@@ -26,14 +28,19 @@ impl Place {
     /// than one that counts twice.
     #[must_use]
     pub fn is_known_as(&self, earlier: &Self) -> bool {
-        fn same<T: PartialEq>(a: Option<&T>, b: Option<&T>) -> bool {
-            a.is_some() && a == b
-        }
         let nameless = self.pci_address.is_none() && self.uuid.is_none();
-        same(self.pci_address.as_ref(), earlier.pci_address.as_ref())
-            || same(self.uuid.as_ref(), earlier.uuid.as_ref())
-            || (nameless && same(self.vendor.as_ref(), earlier.vendor.as_ref()))
+        self.is_where(earlier) || (nameless && same(self.vendor.as_ref(), earlier.vendor.as_ref()))
     }
+
+    /// Whether an address or a UUID tells that two devices are one piece of hardware.
+    #[must_use]
+    pub fn is_where(&self, other: &Self) -> bool {
+        same(self.pci_address.as_ref(), other.pci_address.as_ref()) || same(self.uuid.as_ref(), other.uuid.as_ref())
+    }
+}
+
+fn same<T: PartialEq>(a: Option<&T>, b: Option<&T>) -> bool {
+    a.is_some() && a == b
 }
 
 /// How people call the vendor of a number; the number itself where it is not a common one.
@@ -43,7 +50,7 @@ pub fn vendor_name(vendor: u32) -> String {
         0x1002 | 0x1022 => "AMD",
         0x1010 => "Imagination",
         0x106B => "Apple",
-        0x10DE => "NVIDIA",
+        NVIDIA => "NVIDIA",
         0x13B5 => "Arm",
         0x1414 => "Microsoft",
         0x14E4 => "Broadcom",
@@ -113,8 +120,6 @@ impl fmt::Display for PciAddress {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const NVIDIA: u32 = 0x10DE;
 
     fn place(pci_address: Option<&str>, uuid: Option<u8>, vendor: u32) -> Place {
         let pci_address = pci_address.map(|address| address.parse().unwrap());

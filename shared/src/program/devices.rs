@@ -1,6 +1,7 @@
 //! Settings of this machine's own devices, the same for both programs.
 
 use std::collections::BTreeSet;
+use std::env;
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -17,7 +18,7 @@ use crate::compute::choose::{BackendChoice, BackendKind, ChooseError, Chosen, Ho
 use crate::compute::cpu::{CpuConfig, KernelKind};
 #[cfg(feature = "cuda")]
 use crate::compute::cuda::{CudaConfig, KernelChoice};
-use crate::compute::merge;
+use crate::compute::merge::{self, CUDA_VISIBLE_DEVICES};
 #[cfg(feature = "wgpu")]
 use crate::compute::wgpu::{DotChoice, WgpuConfig};
 use crate::compute::worker::{self, WorkerConfig};
@@ -315,6 +316,7 @@ impl DeviceConfig {
     pub fn host(&self, key: &PublicKey) -> HostConfig {
         HostConfig {
             choice: self.backend.clone(),
+            gpus_are_hidden: env::var_os(CUDA_VISIBLE_DEVICES).is_some(),
             #[cfg(feature = "cuda")]
             cuda: self.cuda.clone(),
             #[cfg(feature = "wgpu")]

@@ -84,10 +84,13 @@ fn plan(args: &BenchArgs) -> Result<Plan, Failure> {
 fn find(config: &HostConfig) -> Result<Vec<Found>, ChooseError> {
     let mut passed_over = Vec::new();
     for stage in config.choice.stages(BACKENDS)? {
-        let lists = look(&config.choice, &stage, |backend| (backend.detect)(config), &mut passed_over)?;
+        let lists = look(config, &stage, |backend| (backend.detect)(config), &mut passed_over)?;
         let merged = merge(&lists);
         for left_out in &merged.left_out {
             tracing::info!("{left_out}");
+        }
+        for why in &passed_over {
+            tracing::info!("{why}");
         }
         if !merged.devices.is_empty() {
             return Ok(merged.devices);

@@ -15,8 +15,6 @@ const LEAST_CAPABILITY: Capability = Capability { major: 7, minor: 5 };
 const MAX_ORDINAL: i32 = 1024;
 /// `CU_COMPUTEMODE_PROHIBITED`.
 const MODE_PROHIBITED: i32 = 2;
-/// NVIDIA's number among PCI's vendors.
-pub(super) const NVIDIA: u32 = 0x10DE;
 /// Bytes for a name or an address, as the driver writes them.
 const TEXT_BYTES: usize = 256;
 

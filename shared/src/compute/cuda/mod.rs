@@ -40,7 +40,7 @@ use serde::{Deserialize, Serialize};
 
 use super::choose::{Found, Prepare, Preparing};
 use super::device::{Device, DeviceError, DeviceInfo};
-use super::place::Place;
+use super::place::{NVIDIA, Place};
 use crate::work::DeviceId;
 use library::Library;
 
@@ -109,8 +109,7 @@ fn found(device: &DeviceDescription, config: &CudaConfig) -> Found {
         // What is free is known once it is opened: the driver only tells who has made a context.
         free_bytes: device.memory_bytes,
     };
-    let place =
-        Place { pci_address: device.pci_address.parse().ok(), uuid: Some(device.id.0), vendor: Some(describe::NVIDIA) };
+    let place = Place { pci_address: device.pci_address.parse().ok(), uuid: Some(device.id.0), vendor: Some(NVIDIA) };
     let opening = Opening { id: device.id, config: config.clone() };
     // A struct of plain fields: turning it into text cannot fail.
     Found { info, place, opening: serde_json::to_string(&opening).unwrap_or_default() }

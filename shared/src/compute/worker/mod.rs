@@ -96,7 +96,7 @@ pub fn choose_with(
     let mut passed_over = Vec::new();
     for stage in host.choice.stages(backends)? {
         let ask = |backend: &Backend| list(backend.name(), host, &*launcher, silence);
-        let lists = look(&host.choice, &stage, ask, &mut passed_over)?;
+        let lists = look(host, &stage, ask, &mut passed_over)?;
         let mut opening = Opening::new(&host.choice, &launcher, silence);
         if opening.open(lists, watch, &mut passed_over)? {
             return Ok(opening.into_chosen(&passed_over));
