@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use assay_shared::compute::device::{Device, DeviceError, Handle, ProbeRound};
 use assay_shared::compute::wgpu::{WgpuConfig, WgpuDevice, WgpuError, detect, find, open};
-use assay_shared::work::{Digest, RoundKey};
+use assay_shared::work::{DeviceId, Digest, RoundKey};
 use common::suite::{check_fill, check_round, expected, pass};
 use common::vulkan::{Scenario, file, from_now};
 
@@ -282,9 +282,10 @@ fn cards(test: &'static str, name: &str, pci: &str, uuids: &str) -> Scenario {
 }
 
 const UUIDS: &str = "000102030405060708090a0b0c0d0e0f,f00102030405060708090a0b0c0d0e0f";
+const NO_UUIDS: &str = "00000000000000000000000000000000";
 const ONE_UUID: &str = "000102030405060708090a0b0c0d0e0f";
 
-/// Ids follow the place of a card, over restarts and whatever the order in which the driver gives them.
+/// Ids follow the place of a card, or its UUID, over restarts and whatever the order in which the driver gives them.
 #[test]
 fn identical_cards_have_distinct_ids_that_stay() {
     let test = "identical_cards_have_distinct_ids_that_stay";
@@ -294,21 +295,25 @@ fn identical_cards_have_distinct_ids_that_stay() {
         ("placed", "0000:03:00.0,0000:04:00.0", UUIDS),
         ("placed again", "0000:03:00.0,0000:04:00.0", UUIDS),
         ("turned", "0000:04:00.0,0000:03:00.0", turned),
-        // What has no address is numbered.
+        ("placed by a hypervisor", "0001:00:00.0,0002:00:00.0", UUIDS),
+        ("turned by a hypervisor", "0002:00:00.0,0001:00:00.0", turned),
         ("unplaced", "none", UUIDS),
-        ("unplaced again", "none", UUIDS),
+        ("turned and unplaced", "none", turned),
+        // What has neither is numbered.
+        ("nameless", "none", NO_UUIDS),
+        ("nameless again", "none", NO_UUIDS),
     ];
     for (name, pci, uuids) in runs {
         cards(test, name, pci, uuids).with_variable("KEPT", kept.path()).run(|| {
             let found = find(&config(), SEED, false).unwrap();
             let mut ids: Vec<_> = found.iter().map(|found| found.info.id.to_string()).collect();
             assert!(ids.len() == 2 && ids[0] != ids[1], "{ids:?}");
-            if name == "turned" {
+            if name.starts_with("turned") {
                 ids.reverse();
             }
             let path = std::env::var_os("KEPT").unwrap();
             let before = fs::read_to_string(&path).unwrap();
-            if matches!(name, "placed" | "unplaced") {
+            if matches!(name, "placed" | "placed by a hypervisor" | "unplaced" | "nameless") {
                 assert!(!before.contains(&ids[0]), "{before}");
                 fs::write(path, ids.join(" ")).unwrap();
             } else {
@@ -317,6 +322,31 @@ fn identical_cards_have_distinct_ids_that_stay() {
             for found in &found {
                 check_fill(&mut open(found.info.id, SEED, config(), &mut |_| ()).unwrap(), &pass(256, 3, 1));
             }
+        });
+    }
+}
+
+/// What opens a device again after another one fell off its bus gets its own, or none.
+#[test]
+fn a_card_that_is_lost_leaves_its_id_to_no_other() {
+    let test = "a_card_that_is_lost_leaves_its_id_to_no_other";
+    let (both, uuid) = ("0001:00:00.0,0002:00:00.0", "f00102030405060708090a0b0c0d0e0f");
+    let cases = [("placed", both, "0002:00:00.0", NO_UUIDS, NO_UUIDS), ("unplaced", "none", "none", UUIDS, uuid)];
+    for (name, all, rest, uuids, uuid) in cases {
+        let kept = tempfile::NamedTempFile::new().unwrap();
+        let path = || std::env::var_os("KEPT").unwrap();
+        let before = cards(test, &format!("{name} before"), all, uuids).with_variable("KEPT", kept.path());
+        before.run(|| {
+            let ids = detect(SEED).unwrap().into_iter().map(|adapter| adapter.id).collect::<Vec<_>>();
+            fs::write(path(), serde_json::to_string(&ids).unwrap()).unwrap();
+        });
+        let after = cards(test, &format!("{name} after"), rest, uuid).devices(1).with_variable("KEPT", kept.path());
+        after.run(|| {
+            let ids: Vec<DeviceId> = serde_json::from_str(&fs::read_to_string(path()).unwrap()).unwrap();
+            assert_eq!(detect(SEED).unwrap().into_iter().map(|adapter| adapter.id).collect::<Vec<_>>(), ids[1..]);
+            let lost = open(ids[0], SEED, config(), &mut |_| ()).unwrap_err();
+            assert_eq!(lost, WgpuError::Unknown { id: ids[0] });
+            check_fill(&mut open(ids[1], SEED, config(), &mut |_| ()).unwrap(), &pass(256, 3, 1));
         });
     }
 }

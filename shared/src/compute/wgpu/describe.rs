@@ -8,6 +8,7 @@ use super::error::WgpuError;
 use super::native::{self, Facts};
 use super::plan;
 use crate::compute::cpu;
+use crate::compute::place::PciAddress;
 use crate::work::DeviceId;
 
 /// The APIs that are asked, the one whose adapters count first where several show the same.
@@ -16,7 +17,10 @@ const APIS: [Backend; 3] = [Backend::Vulkan, Backend::Metal, Backend::Dx12];
 /// An adapter, as its API describes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AdapterDescription {
-    /// Stable over restarts and drivers, distinct on this host.
+    /// Distinct on this host, and stable over restarts; over drivers too where there is an address. Where there is neither
+    /// an address nor a UUID it is a position: when one of several such adapters of a model is lost, those after it
+    /// have the ids of those before, and a worker that opens its device again gets another one of that model. So it is
+    /// for several cards of a model through DirectX 12 alone or Metal, and for software adapters.
     pub id: DeviceId,
     /// The model.
     pub name: String,
@@ -113,7 +117,7 @@ struct View {
     vendor: u32,
     device: u32,
     software: bool,
-    pci_address: Option<String>,
+    pci_address: Option<PciAddress>,
     uuid: Option<[u8; 16]>,
 }
 
@@ -132,16 +136,10 @@ fn see(adapter: Adapter) -> Seen {
         vendor: info.vendor,
         device: info.device,
         software: info.device_type == DeviceType::Cpu,
-        pci_address: pci_address(&info),
+        pci_address: facts.pci_address,
         uuid: facts.uuid.filter(|uuid| *uuid != [0; 16]),
     };
     Seen { adapter, info, limits, facts, view }
-}
-
-/// The address on the bus. What wgpu gives for DirectX 12 is looked up by the model: identical cards share it.
-fn pci_address(info: &AdapterInfo) -> Option<String> {
-    let address = info.device_pci_bus_id.trim().to_ascii_lowercase();
-    (info.backend != Backend::Dx12 && !address.is_empty()).then_some(address)
 }
 
 impl Seen {
@@ -155,7 +153,7 @@ impl Seen {
             device: info.device,
             api: api_name(info.backend),
             driver: if driver.is_empty() { "unknown".into() } else { driver },
-            pci_address: view.pci_address,
+            pci_address: view.pci_address.map(|address| address.to_string()),
             uuid: view.uuid,
             software: view.software,
             integrated: info.device_type == DeviceType::IntegratedGpu,
@@ -188,30 +186,38 @@ fn is_same(a: &View, b: &View) -> bool {
     if a.software || b.software {
         return false;
     }
-    match (&a.pci_address, &b.pci_address, a.uuid, b.uuid) {
+    match (a.pci_address, b.pci_address, a.uuid, b.uuid) {
         (Some(a), Some(b), _, _) => a == b,
         (_, _, Some(a), Some(b)) => a == b,
         _ => a.api != b.api && (a.vendor, a.device) == (b.vendor, b.device),
     }
 }
 
-/// An id for each: by its address where there is one, else by its model and its place among those of that model.
+/// An id for each: by its address where there is one, else by its UUID, else by its model and its place among those of
+/// that model which have neither.
 fn ids(views: &[View], seed: &[u8]) -> Vec<DeviceId> {
-    let names: Vec<String> = views
-        .iter()
-        .enumerate()
-        .map(|(index, view)| match &view.pci_address {
-            Some(address) => format!("pci {address}"),
-            None => {
-                let model = (view.api, view.vendor, view.device);
-                let same =
-                    |other: &&View| other.pci_address.is_none() && (other.api, other.vendor, other.device) == model;
-                let place = views[..index].iter().filter(same).count();
-                format!("{} {:04x}:{:04x} {place}", api_name(view.api), view.vendor, view.device)
-            }
-        })
-        .collect();
-    names.iter().map(|name| cpu::derive_id("assay v1 wgpu device id", seed, name.as_bytes())).collect()
+    let own: Vec<_> = views.iter().map(|view| own_name(view, views)).collect();
+    let name = |(index, view): (usize, &View)| {
+        let model = format!("{} {:04x}:{:04x}", api_name(view.api), view.vendor, view.device);
+        let same = |earlier: &usize| {
+            let other = &views[*earlier];
+            own[*earlier].is_none() && (other.api, other.vendor, other.device) == (view.api, view.vendor, view.device)
+        };
+        own[index].clone().unwrap_or_else(|| format!("{model} {}", (0..index).filter(same).count()))
+    };
+    let derive = |name: String| cpu::derive_id("assay v1 wgpu device id", seed, name.as_bytes());
+    views.iter().enumerate().map(name).map(derive).collect()
+}
+
+/// What no other hardware is called, whatever else there is; nothing for programs, which lie nowhere, and whose UUID is
+/// their version's.
+fn own_name(view: &View, views: &[View]) -> Option<String> {
+    if let Some(address) = view.pci_address {
+        return Some(format!("pci {address}"));
+    }
+    let uuid = view.uuid.filter(|_| !view.software)?;
+    let is_unique = views.iter().filter(|other| other.uuid == Some(uuid)).count() == 1;
+    is_unique.then(|| format!("uuid {}", hex::encode(uuid)))
 }
 
 const fn api_name(api: Backend) -> &'static str {
@@ -249,7 +255,7 @@ mod tests {
     use super::*;
 
     fn view(api: Backend, pci_address: Option<&str>, uuid: Option<u8>) -> View {
-        let (pci_address, uuid) = (pci_address.map(str::to_owned), uuid.map(|byte| [byte; 16]));
+        let (pci_address, uuid) = (pci_address.map(|address| address.parse().unwrap()), uuid.map(|byte| [byte; 16]));
         View { api, vendor: 0x1002, device: 0x744C, software: false, pci_address, uuid }
     }
 
@@ -291,9 +297,31 @@ mod tests {
         assert_eq!((both[0], both[1]), (turned[1], turned[0]));
         assert_ne!(both[0], both[1]);
         assert_ne!(ids(&[vulkan(a)], b"other")[0], both[0]);
+        let elsewhere = [vulkan(Some("0001:00:00.0")), vulkan(Some("0002:00:00.0"))];
+        assert_eq!(ids(&elsewhere, b"seed")[1], ids(&elsewhere[1..], b"seed")[0]);
         let unplaced = ids(&[vulkan(None), vulkan(None), view(Backend::Dx12, None, None)], b"seed");
         assert!(unplaced[0] != unplaced[1] && unplaced[0] != unplaced[2]);
         assert_eq!(ids(&[vulkan(None)], b"seed")[0], unplaced[0], "an adapter more changes no other's id");
         assert_eq!(ids(&[vulkan(a), vulkan(None)], b"seed")[1], unplaced[0], "nor does one with an address");
+    }
+
+    /// When a card falls off the bus, another one must not have its id.
+    #[test]
+    fn ids_follow_the_uuid_where_there_is_no_address() {
+        let card = |uuid| view(Backend::Vulkan, None, uuid);
+        let (a, b, c) = (card(Some(1)), card(Some(2)), card(None));
+        let all = ids(&[a.clone(), b.clone(), c.clone()], b"seed");
+        assert!(all[0] != all[1] && all[1] != all[2] && all[0] != all[2]);
+        assert_eq!(ids(&[b.clone(), a.clone()], b"seed"), [all[1], all[0]]);
+        assert_eq!(ids(&[b], b"seed"), all[1..2]);
+        assert_eq!(ids(&[c], b"seed"), all[2..], "those that are numbered do not count it");
+        // The address comes first: two drivers of a card have UUIDs of their own.
+        let placed = |uuid| ids(&[view(Backend::Vulkan, Some("0000:03:00.0"), uuid)], b"seed");
+        assert_eq!(placed(Some(1)), placed(Some(2)));
+        // What is not unique is no name, and neither is what stands for a version of a program.
+        let twice = ids(&[a.clone(), a.clone()], b"seed");
+        assert!(twice[0] != twice[1] && twice[0] != all[0]);
+        let program = |uuid| ids(&[View { software: true, ..card(Some(uuid)) }], b"seed");
+        assert_eq!(program(1), program(2));
     }
 }

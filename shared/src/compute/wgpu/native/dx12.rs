@@ -18,5 +18,5 @@ pub(super) fn facts(adapter: &Adapter) -> Option<Facts> {
         free_bytes: Some(budget.Budget.saturating_sub(budget.CurrentUsage)),
     });
     // Which shader model the compiler speaks, and so whether it has the instruction, nothing here tells.
-    Some(Facts { uuid: None, memory, packed_dot: None })
+    Some(Facts { pci_address: None, uuid: None, memory, packed_dot: None })
 }

@@ -14,5 +14,5 @@ pub(super) fn facts(adapter: &Adapter) -> Option<Facts> {
     let free_bytes = Some(total_bytes.saturating_sub(device.currentAllocatedSize() as u64));
     let memory = (total_bytes > 0).then_some(Memory { total_bytes, free_bytes });
     // Metal has no products of packed bytes.
-    Some(Facts { uuid: None, memory, packed_dot: Some(false) })
+    Some(Facts { pci_address: None, uuid: None, memory, packed_dot: Some(false) })
 }

@@ -11,9 +11,13 @@ mod vulkan;
 
 use ::wgpu::Adapter;
 
+use crate::compute::place::PciAddress;
+
 /// What the API below says of an adapter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Facts {
+    /// Its address on the bus.
+    pub(super) pci_address: Option<PciAddress>,
     /// The driver's UUID of the hardware.
     pub(super) uuid: Option<[u8; 16]>,
     /// The memory that buffers lie in.
