@@ -54,6 +54,10 @@ void change_uuid(std::uint8_t (&field)[VK_UUID_SIZE], unsigned number) {
     if (const auto uuid = Settings::get().uuid.of(number)) std::copy(uuid->begin(), uuid->end(), field);
 }
 
+void change_conformance(VkConformanceVersion& field, unsigned number) {
+    if (Settings::get().conformance.of(number)) field = {};
+}
+
 void change_extending(VkBaseOutStructure* at, unsigned number) {
     const auto& settings = Settings::get();
     switch (at->sType) {
@@ -70,6 +74,12 @@ void change_extending(VkBaseOutStructure* at, unsigned number) {
         }
         case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES:
             change_uuid(reinterpret_cast<VkPhysicalDeviceIDProperties*>(at)->deviceUUID, number);
+            break;
+        case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES:
+            change_conformance(reinterpret_cast<VkPhysicalDeviceDriverProperties*>(at)->conformanceVersion, number);
+            break;
+        case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES:
+            change_conformance(reinterpret_cast<VkPhysicalDeviceVulkan12Properties*>(at)->conformanceVersion, number);
             break;
         case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES: {
             auto& properties = *reinterpret_cast<VkPhysicalDeviceVulkan11Properties*>(at);

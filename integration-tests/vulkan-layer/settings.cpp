@@ -84,6 +84,7 @@ Settings read() {
     s.max_invocations = list<std::uint64_t>("MAX_INVOCATIONS", number);
     s.memory_bytes = list<std::uint64_t>("MEMORY_MIB", mib);
     s.budget = list<std::string>("BUDGET", none);
+    s.conformance = list<std::string>("CONFORMANCE", none);
     s.tenant = text("TENANT");
     s.faults = text("FAULT");
     s.once = text("ONCE");

@@ -8,6 +8,7 @@
 //   ASSAY_VULKAN_DEVICE               device's id, likewise
 //   ASSAY_VULKAN_PCI                  PCI address, 0000:03:00.0: VK_EXT_pci_bus_info is there then; "none": it is not
 //   ASSAY_VULKAN_UUID                 deviceUUID, 32 hex digits
+//   ASSAY_VULKAN_CONFORMANCE          "none": the driver does not call itself conformant
 //   ASSAY_VULKAN_MAX_BINDING          maxStorageBufferRange, in bytes
 //   ASSAY_VULKAN_MAX_BUFFER           maxBufferSize and maxMemoryAllocationSize, in bytes
 //   ASSAY_VULKAN_MAX_STORAGE_BUFFERS  maxPerStageDescriptorStorageBuffers
@@ -61,7 +62,7 @@ struct Settings {
     PerDevice<std::array<std::uint8_t, VK_UUID_SIZE>> uuid;
     PerDevice<std::uint64_t> max_binding_bytes, max_buffer_bytes, max_storage_buffers, max_shared_bytes, max_invocations;
     PerDevice<std::uint64_t> memory_bytes;
-    PerDevice<std::string> budget;
+    PerDevice<std::string> budget, conformance;
     std::string tenant;
     std::string faults;
     std::string once;

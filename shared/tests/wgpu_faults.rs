@@ -204,6 +204,7 @@ fn a_host_without_an_adapter_says_why_in_one_sentence() {
     let cases = [
         Scenario::new(test, "driver").without_driver(),
         Scenario::new(test, "loader").without_loader(),
+        Scenario::new(test, "conformance").with("CONFORMANCE", "none"),
         Scenario::new(test, "instance").with("FAULT", "vkCreateInstance:1+:VK_ERROR_INCOMPATIBLE_DRIVER"),
         Scenario::new(test, "devices").with("FAULT", "vkEnumeratePhysicalDevices:1+:VK_ERROR_INITIALIZATION_FAILED"),
     ];
@@ -211,7 +212,8 @@ fn a_host_without_an_adapter_says_why_in_one_sentence() {
         scenario.run(|| {
             let error = detect(SEED).unwrap_err();
             assert!(matches!(error, WgpuError::NoAdapter { .. }), "{error:?}");
-            assert!(error.to_string().contains("install its driver (on Debian mesa-vulkan-drivers"), "{error}");
+            let says = ["install its driver (on Debian mesa-vulkan-drivers", "does not call itself conformant"];
+            assert!(says.iter().all(|says| error.to_string().contains(says)), "{error}");
             assert_eq!(find(&config(), SEED, true).unwrap_err(), error);
             assert_eq!(try_open(0).unwrap_err(), error);
         });
@@ -363,6 +365,12 @@ fn one_card_counts_once() {
     for (name, pci, uuids, count) in cases {
         cards(test, name, pci, uuids).run(|| assert_eq!(detect(SEED).unwrap().len(), count));
     }
+    // As Dozen shows a card of DirectX 12: without an address, and with a UUID of its own.
+    let again = cards(test, "a driver that is not conformant", "0000:03:00.0,none", UUIDS).with("CONFORMANCE", ",none");
+    again.run(|| {
+        let all = detect(SEED).unwrap();
+        assert_eq!((all.len(), all[0].pci_address.as_deref()), (1, Some("0000:03:00.0")));
+    });
 }
 
 /// Programs on the processor are for who asks for them, and not beside a GPU.
@@ -372,6 +380,7 @@ fn software_adapters_are_taken_only_when_asked_for() {
     Scenario::new(test, "alone").devices(2).run(|| {
         let error = find(&config(), SEED, false).unwrap_err();
         assert!(matches!(error, WgpuError::OnlySoftware { .. }), "{error:?}");
+        assert!(error.to_string().contains("does not call itself conformant"), "{error}");
         let ids: Vec<_> = find(&config(), SEED, true).unwrap().iter().map(|found| found.info.id).collect();
         assert!(ids.len() == 2 && ids[0] != ids[1], "{ids:?}");
     });

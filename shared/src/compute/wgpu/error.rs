@@ -14,7 +14,10 @@ pub enum WgpuError {
         remedy: &'static str,
     },
     /// Adapters that are programs, where hardware is wanted.
-    #[error("only software adapters are seen ({names}), which are taken only when wgpu is asked for by name")]
+    #[error(
+        "only software adapters are seen ({names}), which are taken only when wgpu is asked for by name; a driver of a GPU \
+         that does not call itself conformant is not used"
+    )]
     OnlySoftware {
         /// Their names.
         names: String,
