@@ -135,13 +135,22 @@ fn see(adapter: Adapter) -> Seen {
     let (info, limits, facts) = (adapter.get_info(), adapter.limits(), native::facts(&adapter));
     let view = View {
         api: info.backend,
-        vendor: info.vendor,
+        vendor: pci_vendor(info.vendor),
         device: info.device,
         software: info.device_type == DeviceType::Cpu,
         pci_address: facts.pci_address,
         uuid: facts.uuid.filter(|uuid| *uuid != [0; 16]),
     };
     Seen { adapter, info, limits, facts, view }
+}
+
+/// PCI's number of a vendor whom DirectX knows by its name in ACPI, `QCOM`; Vulkan's driver has PCI's. The numbers of
+/// models agree.
+const fn pci_vendor(vendor: u32) -> u32 {
+    match vendor {
+        0x4D4F_4351 => 0x5143,
+        vendor => vendor,
+    }
 }
 
 impl Seen {
@@ -151,8 +160,8 @@ impl Seen {
         let description = AdapterDescription {
             id,
             name: info.name.trim().to_owned(),
-            vendor: info.vendor,
-            device: info.device,
+            vendor: view.vendor,
+            device: view.device,
             api: api_name(info.backend),
             driver: if driver.is_empty() { "unknown".into() } else { driver },
             pci_address: view.pci_address.map(|address| address.to_string()),
@@ -258,6 +267,7 @@ const fn remedy() -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compute::place::vendor_name;
 
     fn view(api: Backend, pci_address: Option<&str>, uuid: Option<u8>) -> View {
         let (pci_address, uuid) = (pci_address.map(|address| address.parse().unwrap()), uuid.map(|byte| [byte; 16]));
@@ -285,6 +295,15 @@ mod tests {
         assert_eq!(keep_physical(&views), [true, true, false, false, true]);
         let another_model = View { device: 1, ..other };
         assert_eq!(keep_physical(&[a, another_model]), [true, true]);
+    }
+
+    #[test]
+    fn a_vendor_has_one_number() {
+        let qualcomm = |api, vendor| View { vendor: pci_vendor(vendor), device: 0x3633_4330, ..view(api, None, None) };
+        let views = [qualcomm(Backend::Vulkan, 0x5143), qualcomm(Backend::Dx12, u32::from_le_bytes(*b"QCOM"))];
+        assert_eq!(keep_physical(&views), [true, false]);
+        assert_eq!(vendor_name(views[1].vendor), "Qualcomm");
+        assert_eq!(pci_vendor(0x10DE), 0x10DE);
     }
 
     #[test]
