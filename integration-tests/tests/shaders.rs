@@ -37,7 +37,7 @@ fn is_packed(shader: &Shader) -> bool {
 fn there_is_every_shader_once() {
     let all = shaders::all();
     let mut names: Vec<&str> = all.iter().map(|shader| shader.name.as_str()).collect();
-    assert_eq!(names.len(), 4 + 2 + 5 * 2 + 3 * 4, "{names:?}");
+    assert_eq!(names.len(), 5 + 2 + 5 * 2 + 3 * 4, "{names:?}");
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), all.len(), "names tell shaders apart");

@@ -116,21 +116,24 @@ const CARDS: [(&str, &str); 5] = [
 
 /// The miner's devices by `--backend=auto`, as JSON, and its log, on a machine with those cards.
 fn devices_by_auto(cuda: &[(&str, &str)]) -> (Vec<serde_json::Value>, String) {
-    devices("auto", cuda, None)
+    let (rows, log) = devices("--json", "auto", cuda, None);
+    (serde_json::from_str(&rows).unwrap(), log)
 }
 
-/// The same by any backends; `visible` is what `CUDA_VISIBLE_DEVICES` says, if it is set.
-fn devices(choice: &str, cuda: &[(&str, &str)], visible: Option<&str>) -> (Vec<serde_json::Value>, String) {
+/// What the miner says of its devices by any backends, in a form, and its log; `visible` is what `CUDA_VISIBLE_DEVICES`
+/// says, if it is set.
+fn devices(form: &str, backends: &str, cuda: &[(&str, &str)], visible: Option<&str>) -> (String, String) {
     let folder = tempfile::tempdir().unwrap();
     let mut environment: Vec<_> = vulkan::environment(&CARDS).into_iter().chain(standin::environment(cuda)).collect();
     environment.extend(visible.map(|devices| ("CUDA_VISIBLE_DEVICES".to_owned(), devices.into())));
     let key = format!("--key-file={}", folder.path().join("key").display());
     let cache = format!("--cuda-cache={}", folder.path().join("cuda").display());
-    let command = ["devices", "--json", "--telemetry=off"].into_iter().map(str::to_owned);
-    let output = daemon::run_in("assay-miner", command.chain([key, cache]).chain(flags(&folder, choice)), &environment);
+    let command = ["devices", form, "--telemetry=off"].into_iter().map(str::to_owned);
+    let flags = command.chain([key, cache]).chain(flags(&folder, backends));
+    let output = daemon::run_in("assay-miner", flags, &environment);
     let log = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{log}");
-    (serde_json::from_slice(&output.stdout).unwrap(), log)
+    (String::from_utf8(output.stdout).unwrap(), log)
 }
 
 /// What a device is called, and through which backend it is used.
@@ -162,26 +165,34 @@ fn a_card_that_cuda_does_not_give_is_used_through_vulkan() {
 #[test]
 fn a_card_that_is_hidden_from_cuda_is_not_taken_through_vulkan() {
     let said = "NVIDIA card at 0000:01:00.0 (wgpu) is hidden by CUDA_VISIBLE_DEVICES";
-    let amd = BTreeSet::from([("AMD card", "wgpu")]);
-    for visible in ["-1", ""] {
-        let (rows, log) = devices("auto", &[("DEVICES", "1")], Some(visible));
-        assert_eq!(backends(&rows), amd, "{visible:?}: {log}");
-        assert!(log.contains(said), "{log}");
+    let one = [("DEVICES", "1"), ("NAME", "NVIDIA card")];
+    // CUDA has two GPUs of which the second may be used, and Vulkan shows the first.
+    let two = [("DEVICES", "2"), ("NAME", "NVIDIA card")];
+    let cases = [
+        ("auto", &one, Some("-1"), "wgpu", true),
+        ("auto", &one, Some(""), "wgpu", true),
+        // Without CUDA's driver the operator's will is the same.
+        ("auto", &[("DEVICES", "0"), one[1]], Some("0"), "wgpu", true),
+        ("auto", &two, Some("1"), "cuda, wgpu", true),
+        ("auto", &one, Some("0"), "cuda, wgpu", false),
+        ("wgpu", &two, Some("1"), "wgpu", false),
+    ];
+    for (asked, cuda, visible, chosen, is_hidden) in cases {
+        let (text, log) = devices("--n=256", asked, cuda, visible);
+        let case = format!("{asked} {visible:?}: {text}{log}");
+        assert!(text.contains(&format!("backend: {chosen} (")), "{case}");
+        assert_eq!(text.contains(said), is_hidden, "{case}");
     }
-    // Without CUDA's driver the operator's will is the same.
-    let (rows, log) = devices("auto", &[("DEVICES", "0")], Some("0"));
-    assert_eq!(backends(&rows), amd, "{log}");
-    // CUDA has two GPUs of which one may be used, and Vulkan shows the other one.
-    let other = [("DEVICES", "2"), ("NAME", "NVIDIA card")];
-    let (rows, log) = devices("auto", &other, Some("1"));
-    assert_eq!(backends(&rows), BTreeSet::from([("NVIDIA card", "cuda"), ("AMD card", "wgpu")]), "{log}");
-    assert!(log.contains(said), "{log}");
-    // One that may be used is known by its address, as ever; and who names wgpu gets all that it has.
-    let (rows, log) = devices("auto", &[("DEVICES", "1"), ("NAME", "NVIDIA card")], Some("0"));
-    assert_eq!(backends(&rows), BTreeSet::from([("NVIDIA card", "cuda"), ("AMD card", "wgpu")]), "{log}");
-    assert!(!log.contains("is hidden"), "{log}");
-    let (rows, log) = devices("wgpu", &other, Some("1"));
-    assert_eq!(backends(&rows), BTreeSet::from([("NVIDIA card", "wgpu"), ("AMD card", "wgpu")]), "{log}");
+    let cards = |backends, cuda, visible| {
+        let rows: Vec<serde_json::Value> =
+            serde_json::from_str(&devices("--json", backends, cuda, Some(visible)).0).unwrap();
+        let told = |row: &serde_json::Value| format!("{} {}", row["name"], row["backend"]);
+        rows.iter().map(told).collect::<BTreeSet<_>>()
+    };
+    let [cuda, amd, nvidia] = [r#""NVIDIA card" "cuda""#, r#""AMD card" "wgpu""#, r#""NVIDIA card" "wgpu""#];
+    assert_eq!(cards("auto", &one, "-1"), BTreeSet::from([amd.into()]));
+    assert_eq!(cards("auto", &two, "1"), BTreeSet::from([cuda.into(), amd.into()]));
+    assert_eq!(cards("wgpu", &two, "1"), BTreeSet::from([nvidia.into(), amd.into()]));
 }
 
 /// Where the loader finds no driver, the programs start, and tell what is missing.
