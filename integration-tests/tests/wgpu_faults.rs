@@ -123,7 +123,7 @@ async fn a_gpu_whose_driver_fails_at_the_start_is_tried_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gpu_with_wrong_bits_is_left_out() {
     let mut troubled = Troubled::start("readback@0:1+:spoil", false, &[("ONCE", "")]).await;
-    troubled.miner.daemon.wait_for("its self-test gives other bits");
+    troubled.miner.daemon.wait_for("give other bits on its driver than they must");
     assert_eq!(troubled.challenge(Mode::Replay).await.expect_pass().verdict.devices.len(), 1);
 }
 

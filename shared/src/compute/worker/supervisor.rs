@@ -278,7 +278,13 @@ fn open(link: &mut Link, order: &Order, shared: &Shared) -> Result<(), Failed> {
         tracing::debug!(device = %info.id, done = preparing.done, total = preparing.total, "{}", preparing.what);
         *shared.preparing.lock().unwrap_or_else(PoisonError::into_inner) = preparing.clone();
     });
-    expect_done(link, opened).map_err(down)?;
+    match expect_done(link, opened) {
+        // What a device cannot do ever, another worker cannot have it do.
+        Err(LinkError::Device(DeviceError::Unsupported(why))) => {
+            return Err(Failed::Condemned(DeviceError::Unsupported(why)));
+        }
+        other => other.map_err(down)?,
+    }
     let tested = link.ask(Request::SelfTest);
     match expect_done(link, tested) {
         Err(LinkError::Device(DeviceError::Sick(why))) => return Err(Failed::Condemned(DeviceError::Sick(why))),
