@@ -14,6 +14,9 @@ use crate::work::challenge::{MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
 use crate::work::probe::round_key;
 use crate::work::{DeviceId, Digest, PassKey, ProbeKey, RoundKey};
 
+/// Bytes of a chunk of BLAKE3, the smallest subtree.
+const CHUNK_BYTES: u64 = 1024;
+
 /// What a device is, and the memory it has now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceInfo {
@@ -194,6 +197,45 @@ impl ProbeRound {
         } else {
             Err(DeviceError::Unsupported(format!("a round of {} walks, {} steps each", self.walks, self.steps)))
         }
+    }
+}
+
+/// Slots that lie on a device: what may be asked of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resident {
+    /// How many.
+    pub count: u32,
+    /// Bytes of each.
+    pub slot_bytes: u64,
+}
+
+impl Resident {
+    /// Refuses bytes that are not those of a slot.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`].
+    pub fn check_range(&self, range: SlotRange) -> Result<(), DeviceError> {
+        let SlotRange { slot, first_byte, bytes } = range;
+        let is_inside = first_byte.checked_add(bytes).is_some_and(|end| end <= self.slot_bytes);
+        if slot < self.count && is_inside {
+            return Ok(());
+        }
+        let text = format!("slot {slot}, bytes {first_byte} + {bytes}: outside the {} resident slots", self.count);
+        Err(DeviceError::Unsupported(text))
+    }
+
+    /// Refuses subtrees that a slot does not consist of.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`].
+    pub fn check_subtrees(&self, slot: u32, subtree_bytes: u64) -> Result<(), DeviceError> {
+        let fits = subtree_bytes.is_power_of_two() && (CHUNK_BYTES..=self.slot_bytes / 2).contains(&subtree_bytes);
+        if slot < self.count && fits {
+            return Ok(());
+        }
+        let Self { count, slot_bytes } = self;
+        let text = format!("subtrees of {subtree_bytes} bytes in slot {slot} of {count}, of {slot_bytes} bytes each");
+        Err(DeviceError::Unsupported(text))
     }
 }
 

@@ -9,6 +9,13 @@ use std::time::Duration;
 
 use super::device::DeviceError;
 
+/// Steps of each walk of the probe that is measured.
+pub const PROBE_STEPS: u32 = 64;
+/// Bytes of a state of a walk.
+const STATE_BYTES: u64 = 64;
+/// States are at most this part of the slots, as a policy asks.
+const SLOTS_PER_STATES: u64 = 8;
+
 /// What to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -98,6 +105,15 @@ pub struct Limits {
     pub source: String,
 }
 
+/// The walks of the probe that is measured over so many bytes of slots on a GPU: as many as a policy would ask for.
+#[must_use]
+pub fn walks_over(slots_bytes: u64) -> u32 {
+    const LEAST: u64 = 64;
+    const MOST: u64 = 1 << 22;
+    let most = (slots_bytes / SLOTS_PER_STATES / STATE_BYTES).clamp(LEAST, MOST);
+    1 << most.ilog2()
+}
+
 /// A device whose stages can be measured one by one.
 pub trait Measured {
     /// The product kernels that this device runs, the one that it would choose first.
@@ -124,4 +140,17 @@ pub trait Measured {
     /// # Errors
     /// Any [`DeviceError`]; [`DeviceError::Unsupported`] for a stage that this device has not.
     fn sample(&mut self, stage: Stage, kernel: &str, repeats: u32) -> Result<Sample, DeviceError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn walks_are_a_power_of_two_that_a_policy_allows() {
+        assert_eq!(walks_over(1 << 30), 1 << 21);
+        assert_eq!(walks_over((1 << 30) - 1), 1 << 20);
+        assert_eq!(walks_over(1), 64);
+        assert_eq!(walks_over(u64::MAX), 1 << 22);
+    }
 }

@@ -1,7 +1,7 @@
 //! One virtual device: a share of the host's memory and threads, and a kernel.
 
 use super::crew::Crew;
-use super::hash::{CHUNK_BYTES, ChainingValue, chaining_value};
+use super::hash::{ChainingValue, chaining_value};
 use super::host;
 use super::kernel::{Kernel, KernelKind};
 use super::memory::{LARGE_PAGE, Mapping, promised_bytes};
@@ -9,21 +9,27 @@ use super::pass::{Run, Stages};
 use super::plan::Plan;
 use super::probe::Round;
 use super::walk::{LINE_BYTES, State};
-use crate::compute::device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, check_size};
+use crate::compute::device::{
+    Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, Resident, SlotRange, check_size,
+};
 use crate::compute::measure::Measured;
 use crate::work::challenge::MAX_TOTAL;
 use crate::work::{DeviceId, Digest};
 
 /// Slots that a pass left, for the probe and for openings.
 #[derive(Debug, Clone, Copy)]
-struct Resident {
+struct Filled {
     n: u32,
     count: u32,
 }
 
-impl Resident {
+impl Filled {
     const fn slot_bytes(self) -> u64 {
         self.n as u64 * self.n as u64
+    }
+
+    const fn resident(self) -> Resident {
+        Resident { count: self.count, slot_bytes: self.slot_bytes() }
     }
 }
 
@@ -40,7 +46,7 @@ pub struct CpuDevice {
     slots: Option<Mapping>,
     /// Packed operands during a pass, states during a probe.
     scratch: Option<Mapping>,
-    resident: Option<Resident>,
+    resident: Option<Filled>,
     /// Walks of the last round of the probe, whose states are in `scratch`.
     walked: Option<u32>,
 }
@@ -98,7 +104,7 @@ impl CpuDevice {
         for map in [&mut self.slots, &mut self.scratch].into_iter().flatten() {
             map.note_touched(map.bytes());
         }
-        self.resident = Some(Resident { n: pass.n, count: pass.count });
+        self.resident = Some(Filled { n: pass.n, count: pass.count });
         Ok(digests)
     }
 
@@ -156,7 +162,7 @@ impl CpuDevice {
         Ok(unsafe { std::slice::from_raw_parts(slots.base(), bytes as usize) })
     }
 
-    fn resident_slots(&self) -> Result<(&Mapping, Resident), DeviceError> {
+    fn resident_slots(&self) -> Result<(&Mapping, Filled), DeviceError> {
         match (&self.slots, self.resident) {
             (Some(slots), Some(resident)) => Ok((slots, resident)),
             _ => Err(DeviceError::Unsupported("no pass is resident on this device".into())),
@@ -166,11 +172,7 @@ impl CpuDevice {
     /// `bytes` bytes of a resident slot from `first` on.
     fn slot_range(&self, slot: u32, first: u64, bytes: u64) -> Result<&[u8], DeviceError> {
         let (slots, resident) = self.resident_slots()?;
-        let inside = first.checked_add(bytes).is_some_and(|end| end <= resident.slot_bytes());
-        if slot >= resident.count || !inside {
-            let text = format!("slot {slot}, bytes {first} + {bytes}: outside the {} resident slots", resident.count);
-            return Err(DeviceError::Unsupported(text));
-        }
+        resident.resident().check_range(SlotRange { slot, first_byte: first, bytes })?;
         let start = u64::from(slot) * resident.slot_bytes() + first;
         // SAFETY: the range lies in slots that are filled, and they stay while the device is borrowed.
         Ok(unsafe { std::slice::from_raw_parts(slots.base().add(start as usize), bytes as usize) })
@@ -257,11 +259,9 @@ impl Device for CpuDevice {
     }
 
     fn chaining_values(&mut self, slot: u32, subtree_bytes: u64) -> Result<Vec<ChainingValue>, DeviceError> {
-        let slot_bytes = self.resident_slots()?.1.slot_bytes();
-        if !subtree_bytes.is_power_of_two() || !(CHUNK_BYTES..=slot_bytes / 2).contains(&subtree_bytes) {
-            let text = format!("subtrees of {subtree_bytes} bytes in a slot of {slot_bytes}");
-            return Err(DeviceError::Unsupported(text));
-        }
+        let resident = self.resident_slots()?.1;
+        resident.resident().check_subtrees(slot, subtree_bytes)?;
+        let slot_bytes = resident.slot_bytes();
         let slot = self.slot_range(slot, 0, slot_bytes)?;
         let mut values = vec![[0; 32]; (slot_bytes / subtree_bytes) as usize];
         fill_chaining_values(slot, subtree_bytes as usize, &mut values, self.threads)?;

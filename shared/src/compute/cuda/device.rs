@@ -18,7 +18,7 @@ use super::plan::{self, BLOCK_CHUNKS, CHUNK_BYTES, DIGEST_BYTES, Layout, STATE_B
 use super::probe::Walking;
 use super::wait;
 use crate::compute::choose::Preparing;
-use crate::compute::device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, check_size};
+use crate::compute::device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, SlotRange, check_size};
 use crate::compute::measure::Measured;
 use crate::work::{ChainingValue, Digest, tree};
 
@@ -235,26 +235,15 @@ impl Device for CudaDevice {
 
     fn read(&mut self, slot: u32, first_byte: u64, out: &mut [u8]) -> Result<(), DeviceError> {
         let layout = self.resident()?;
-        let (slot_bytes, bytes) = (layout.slot_bytes(), out.len() as u64);
-        let inside = first_byte.checked_add(bytes).is_some_and(|end| end <= slot_bytes);
-        if slot >= layout.count || !inside {
-            let text =
-                format!("slot {slot}, bytes {first_byte} + {bytes}: outside the {} resident slots", layout.count);
-            return Err(DeviceError::Unsupported(text));
-        }
+        layout.resident().check_range(SlotRange { slot, first_byte, bytes: out.len() as u64 })?;
         self.bind()?;
         let (slots, _) = self.memory.slots_and_scratch()?;
-        self.copy_out(slots, u64::from(slot) * slot_bytes + first_byte, out)
+        self.copy_out(slots, u64::from(slot) * layout.slot_bytes() + first_byte, out)
     }
 
     fn chaining_values(&mut self, slot: u32, subtree_bytes: u64) -> Result<Vec<[u8; 32]>, DeviceError> {
         let layout = self.resident()?;
-        let fits = subtree_bytes.is_power_of_two() && (CHUNK_BYTES..=layout.slot_bytes() / 2).contains(&subtree_bytes);
-        if slot >= layout.count || !fits {
-            let (count, bytes) = (layout.count, layout.slot_bytes());
-            let text = format!("subtrees of {subtree_bytes} bytes in slot {slot} of {count}, of {bytes} bytes each");
-            return Err(DeviceError::Unsupported(text));
-        }
+        layout.resident().check_subtrees(slot, subtree_bytes)?;
         self.bind()?;
         let chunks = subtree_bytes / CHUNK_BYTES;
         let mut values = self.subtrees(&layout, slot, chunks.min(BLOCK_CHUNKS))?;

@@ -1,6 +1,7 @@
 //! How a pass's memory is laid out, and how many slots fit.
 
 use super::driver::DeviceMemory;
+use crate::compute::device::Resident;
 use crate::work::challenge::MAX_TOTAL;
 
 /// Every piece starts at a multiple of this.
@@ -86,6 +87,11 @@ impl Layout {
     /// Bytes of a slot.
     pub(super) const fn slot_bytes(&self) -> u64 {
         self.n as u64 * self.n as u64
+    }
+
+    /// What may be asked of the slots.
+    pub(super) const fn resident(&self) -> Resident {
+        Resident { count: self.count, slot_bytes: self.slot_bytes() }
     }
 
     /// Bytes of all slots.

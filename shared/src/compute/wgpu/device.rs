@@ -20,7 +20,7 @@ use super::pass::Filling;
 use super::plan::{self, Bounds, CHUNK_BYTES, GROUP_CHUNKS, Layout, Region, STATE_BYTES, VALUE_BYTES};
 use super::probe::Walking;
 use crate::compute::choose::Preparing;
-use crate::compute::device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound};
+use crate::compute::device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, SlotRange};
 use crate::compute::measure::Measured;
 use crate::work::challenge::MAX_N;
 use crate::work::{ChainingValue, Digest, tree};
@@ -279,13 +279,7 @@ impl Device for WgpuDevice {
 
     fn read(&mut self, slot: u32, first_byte: u64, out: &mut [u8]) -> Result<(), DeviceError> {
         let layout = self.resident()?;
-        let (slot_bytes, bytes) = (layout.slot_bytes(), out.len() as u64);
-        let inside = first_byte.checked_add(bytes).is_some_and(|end| end <= slot_bytes);
-        if slot >= layout.count || !inside {
-            let text =
-                format!("slot {slot}, bytes {first_byte} + {bytes}: outside the {} resident slots", layout.count);
-            return Err(DeviceError::Unsupported(text));
-        }
+        layout.resident().check_range(SlotRange { slot, first_byte, bytes: out.len() as u64 })?;
         self.gpu.check()?;
         let (mut at, mut rest) = (first_byte, out);
         while !rest.is_empty() {
@@ -301,12 +295,7 @@ impl Device for WgpuDevice {
 
     fn chaining_values(&mut self, slot: u32, subtree_bytes: u64) -> Result<Vec<[u8; 32]>, DeviceError> {
         let layout = self.resident()?;
-        let fits = subtree_bytes.is_power_of_two() && (CHUNK_BYTES..=layout.slot_bytes() / 2).contains(&subtree_bytes);
-        if slot >= layout.count || !fits {
-            let (count, bytes) = (layout.count, layout.slot_bytes());
-            let text = format!("subtrees of {subtree_bytes} bytes in slot {slot} of {count}, of {bytes} bytes each");
-            return Err(DeviceError::Unsupported(text));
-        }
+        layout.resident().check_subtrees(slot, subtree_bytes)?;
         self.gpu.check()?;
         let chunks = subtree_bytes / CHUNK_BYTES;
         let mut merged = chunks.min(GROUP_CHUNKS);

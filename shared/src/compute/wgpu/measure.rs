@@ -15,7 +15,7 @@ use super::pass::{Filling, keystream, words_of};
 use super::plan::{self, Layout, STATE_BYTES};
 use super::shaders::{self, Dot, PEAK_MACS_PER_ITERATION, PEAK_THREADS, STREAM_THREADS, Tile};
 use crate::compute::device::{Device, DeviceError, Handle, Pass, ProbeRound};
-use crate::compute::measure::{Limits, Measured, Sample, Stage};
+use crate::compute::measure::{Limits, Measured, PROBE_STEPS, Sample, Stage, walks_over};
 use crate::work::{PassKey, RoundKey};
 
 /// The key of the pass that is measured.
@@ -24,12 +24,6 @@ const KEY: PassKey = PassKey([7; 32]);
 const COPY_BYTES: u64 = 4 << 20;
 /// The most bytes of one copy on the device, and of what is read in order: several times any cache.
 const DEVICE_COPY_BYTES: u64 = 1 << 30;
-/// Steps of each walk of the probe.
-const STEPS: u32 = 64;
-/// The most walks: as a policy asks of a GPU, and more.
-const MOST_WALKS: u32 = 1 << 22;
-/// The states are at most this part of the slots, as a policy asks.
-const SLOTS_PER_STATES: u64 = 8;
 /// Workgroups that show the device's limits: more than any device runs at once.
 const LIMIT_GROUPS: u32 = 4096;
 /// How long one run that shows a limit takes at least, and how many are made.
@@ -103,8 +97,8 @@ impl Measured for WgpuDevice {
             Stage::Leaves => (self.leaves(&layout, repeats)?, 0, 2 * slot),
             Stage::Digests => (self.digests(&layout, repeats)?, 0, slots),
             Stage::Probe => {
-                let walks = walks(slots);
-                let lines = u64::from(walks) * u64::from(STEPS);
+                let walks = walks_over(slots);
+                let lines = u64::from(walks) * u64::from(PROBE_STEPS);
                 (self.rounds(walks, repeats)?, 0, lines * STATE_BYTES)
             }
             Stage::HostToDevice => (self.copies_in(&layout, repeats)?, 0, copy_bytes(&layout)),
@@ -178,7 +172,7 @@ impl WgpuDevice {
     fn rounds(&mut self, walks: u32, repeats: u32) -> Result<Duration, DeviceError> {
         let start = Instant::now();
         for turn in 0..repeats {
-            let round = ProbeRound { key: RoundKey([turn as u8; 32]), walks, steps: STEPS };
+            let round = ProbeRound { key: RoundKey([turn as u8; 32]), walks, steps: PROBE_STEPS };
             self.probe_round(&round, &Handle::default())?;
         }
         Ok(start.elapsed())
@@ -370,23 +364,9 @@ fn copy_bytes(layout: &Layout) -> u64 {
     COPY_BYTES.min(layout.piece_bytes)
 }
 
-/// As many walks as a policy would ask for over so many bytes of slots.
-fn walks(slots_bytes: u64) -> u32 {
-    let most = (slots_bytes / SLOTS_PER_STATES / STATE_BYTES).clamp(64, u64::from(MOST_WALKS));
-    1 << most.ilog2()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn walks_are_a_power_of_two_that_a_policy_allows() {
-        assert_eq!(walks(1 << 30), 1 << 21);
-        assert_eq!(walks((1 << 30) - 1), 1 << 20);
-        assert_eq!(walks(1), 64);
-        assert_eq!(walks(u64::MAX), MOST_WALKS);
-    }
 
     #[test]
     fn products_have_names_of_their_own() {

@@ -5,7 +5,7 @@
 
 use ::wgpu::Limits;
 
-use crate::compute::device::check_size;
+use crate::compute::device::{Resident, check_size};
 use crate::work::challenge::{MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
 
 /// Every binding starts at a multiple of this, in bytes: the most that an adapter may ask for.
@@ -177,6 +177,11 @@ impl Layout {
     /// Bytes of a slot.
     pub(super) const fn slot_bytes(&self) -> u64 {
         self.n as u64 * self.n as u64
+    }
+
+    /// What may be asked of the slots.
+    pub(super) const fn resident(&self) -> Resident {
+        Resident { count: self.count, slot_bytes: self.slot_bytes() }
     }
 
     /// Pieces of all slots.

@@ -95,25 +95,3 @@ mod tests {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_is_known_unless_all_of_it_is_zero() {
-        let address = |domain, bus, device, function| {
-            let info = vk::PhysicalDevicePCIBusInfoPropertiesEXT::default();
-            let info = info.pci_domain(domain).pci_bus(bus).pci_device(device).pci_function(function);
-            pci_address(&info).map(|address| address.to_string())
-        };
-        let known = |text: &str| Some(text.to_owned());
-        assert_eq!(address(0, 3, 0, 0), known("0000:03:00.0"));
-        assert_eq!(address(1, 0, 0, 0), known("0001:00:00.0"));
-        assert_eq!(address(0x10002, 0xAF, 31, 7), known("10002:af:1f.7"));
-        assert_eq!(address(0, 0, 0, 1), known("0000:00:00.1"));
-        for (domain, bus, device, function) in [(0, 0, 0, 0), (0, 256, 0, 0), (0, 0, 32, 0), (0, 0, 0, 8)] {
-            assert_eq!(address(domain, bus, device, function), None);
-        }
-    }
-}
