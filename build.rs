@@ -1,9 +1,7 @@
-//! Compiles the protocol, and takes in the GPU kernels, for the crates that say `build = "../build.rs"`.
+//! Compiles the protocol for the crate that says `build = "../../build.rs"`.
 //!
 //! `OUT_DIR` gets one Rust file for each protobuf package, and `assay_descriptor.bin`, the encoded
 //! descriptor set that gRPC reflection serves. No `protoc` is needed: protox is a compiler in Rust.
-//! With the feature `cuda` it gets `ptx.rs` too: what `kernels/ptx/` holds, which is committed, so that no CUDA toolkit
-//! is needed.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -18,12 +16,10 @@ const CODEC: &str = "crate::wire::bounded::BoundedCodec";
 /// Kept out of the message that lists are made of: what a stranger's empty entry stands for in memory stays small.
 const BOXED: &str = ".assay.v1.Device.claimed_hardware";
 const DESCRIPTOR_FILE: &str = "assay_descriptor.bin";
-const PTX_DIR: &str = "kernels/ptx";
-const PTX_FILE: &str = "ptx.rs";
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Cargo runs this in the package's folder; the workspace root is one above it.
-    let workspace = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("..").canonicalize()?;
+    // Cargo runs this in the package's folder; the workspace root is two above it.
+    let workspace = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../..").canonicalize()?;
     let proto_root = workspace.join(PROTO_ROOT);
     println!("cargo::rerun-if-changed={}", workspace.join("build.rs").display());
     println!("cargo::rerun-if-changed={}", proto_root.display());
@@ -32,24 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out_dir = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out_dir.join(DESCRIPTOR_FILE), descriptors.encode_to_vec())?;
     tonic_prost_build::configure().codec_path(CODEC).boxed(BOXED).compile_fds(descriptors)?;
-
-    if env::var_os("CARGO_FEATURE_CUDA").is_some() {
-        let ptx = workspace.join(PTX_DIR);
-        println!("cargo::rerun-if-changed={}", ptx.display());
-        fs::write(out_dir.join(PTX_FILE), ptx_table(&ptx)?)?;
-    }
     Ok(())
-}
-
-/// Rust that holds every file of PTX, by name.
-fn ptx_table(dir: &Path) -> Result<String, Box<dyn Error>> {
-    let mut table = String::from("pub(super) static MODULES: &[Ptx] = &[\n");
-    for path in files(dir, "ptx")? {
-        let name = path.file_stem().ok_or("a file without a name")?.to_string_lossy();
-        table += &format!("    Ptx {{ name: {name:?}, text: include_str!({:?}) }},\n", path.display().to_string());
-    }
-    table += "];\n";
-    Ok(table)
 }
 
 /// The `.proto` files of `dir`.

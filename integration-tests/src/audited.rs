@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use assay_shared::compute::device::{Device, Handle};
-use assay_shared::compute::open::{AuditedPass, SamplePlan};
-use assay_shared::compute::run::ShareTask;
-use assay_shared::message::{OpenItem, OpenWhat, OpeningsChunk, OpeningsPart};
-use assay_shared::verdict::Reason;
-use assay_shared::work::commitment::Evidence;
-use assay_shared::work::keys::parents;
-use assay_shared::work::opening::Sample;
-use assay_shared::work::{
+use assay_device::open::{AuditedPass, SamplePlan};
+use assay_device::run::ShareTask;
+use assay_device::{Device, Handle};
+use assay_protocol::message::{OpenItem, OpenWhat, OpeningsChunk, OpeningsPart};
+use assay_protocol::verdict::Reason;
+use assay_validator::verify::check::{Bound, Collector};
+use assay_work::commitment::Evidence;
+use assay_work::keys::parents;
+use assay_work::opening::Sample;
+use assay_work::{
     Answer, Challenge, ChallengeId, DeviceId, Digest, Nonce, Probe, ProbeSeed, PublicKey, Root, Share,
     UncheckedChallenge, UncheckedProbe, reference,
 };
-use assay_validator::verify::check::{Bound, Collector};
 
 use crate::dishonest::{LyingDevice, SLOT_BYTES, SharedLies, WorkLie};
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 /// How long a test waits for what has to come: far more than it takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 /// What daemons log in tests: which processes drive their devices, too.
-pub const LOG: &str = "info,assay_shared::compute::worker=debug";
+pub const LOG: &str = "info,assay_worker=debug";
 /// How often a process is asked whether it has ended.
 const NAP: Duration = Duration::from_millis(10);
 

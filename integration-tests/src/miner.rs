@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use assay_shared::identity::Identity;
-use assay_shared::work::{DeviceId, PublicKey};
+use assay_protocol::identity::Identity;
+use assay_work::{DeviceId, PublicKey};
 use tempfile::TempDir;
 
 use crate::daemon::{Daemon, LOG, run};

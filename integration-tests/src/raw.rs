@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
-use assay_shared::identity::Identity;
-use assay_shared::message::{Hello, Inventory, MinerMessage, ValidatorMessage};
-use assay_shared::wire::v1::{SessionRequest, SessionResponse};
-use assay_shared::work::Nonce;
+use assay_protocol::identity::Identity;
+use assay_protocol::message::{Hello, Inventory, MinerMessage, ValidatorMessage};
+use assay_protocol::wire::v1::{SessionRequest, SessionResponse};
+use assay_work::Nonce;
 use prost::Message;
 use prost::bytes::{Buf, BufMut};
 use tokio::sync::mpsc;

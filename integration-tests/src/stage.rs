@@ -1,6 +1,6 @@
 //! One validator and one miner that may lie.
 
-use assay_shared::verdict::{Mode, ReasonCode};
+use assay_protocol::verdict::{Mode, ReasonCode};
 
 use crate::dishonest::{Disguise, DishonestMiner, Lies};
 use crate::validator::{Policy, Ruling, TestValidator};

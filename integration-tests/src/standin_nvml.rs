@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use assay_shared::work::DeviceId;
+use assay_work::DeviceId;
 
 /// The name that programs load.
 const LIBRARY: &str = "libnvidia-ml.so.1";

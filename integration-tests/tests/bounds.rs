@@ -2,11 +2,11 @@
 
 use assay_integration_tests::audited::Audited;
 use assay_integration_tests::dishonest::WorkLie;
-use assay_shared::verdict::ReasonCode;
-use assay_shared::work::bounds::pass_probability;
-use assay_shared::work::opening::Sample;
+use assay_protocol::verdict::ReasonCode;
 use assay_validator::entropy::SeededEntropy;
 use assay_validator::verify::draw;
+use assay_work::bounds::pass_probability;
+use assay_work::opening::Sample;
 
 /// Two of forty slots, in mid-chain: 5 %.
 const ZERO_SLOTS: &[u32] = &[13, 27];

@@ -6,9 +6,9 @@ use std::time::Duration;
 use assay_integration_tests::dishonest::{Disguise, DishonestMiner, Lies, WorkLie, rewrite};
 use assay_integration_tests::stage::{REPLAY_AND_AUDIT, Stage};
 use assay_integration_tests::validator::{Policy, TestValidator};
-use assay_shared::message::{MinerMessage, ValidatorMessage};
-use assay_shared::verdict::{Mode, ReasonCode};
-use assay_shared::work::ChallengeId;
+use assay_protocol::message::{MinerMessage, ValidatorMessage};
+use assay_protocol::verdict::{Mode, ReasonCode};
+use assay_work::ChallengeId;
 
 /// What a miner committed to once.
 type Record = Arc<Mutex<Vec<MinerMessage>>>;

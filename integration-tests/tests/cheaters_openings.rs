@@ -3,11 +3,11 @@
 use assay_integration_tests::dishonest::{Lies, rewrite};
 use assay_integration_tests::stage::Stage;
 use assay_integration_tests::validator::Policy;
-use assay_shared::message::{MinerMessage, OpenWhat, OpeningsPart, Stop, StopCode, ValidatorMessage};
-use assay_shared::verdict::{Mode, ReasonCode};
-use assay_shared::work::ChainingValue;
-use assay_shared::work::opening::SampleOpenings;
-use assay_shared::work::segment::SegmentOpenings;
+use assay_protocol::message::{MinerMessage, OpenWhat, OpeningsPart, Stop, StopCode, ValidatorMessage};
+use assay_protocol::verdict::{Mode, ReasonCode};
+use assay_work::ChainingValue;
+use assay_work::opening::SampleOpenings;
+use assay_work::segment::SegmentOpenings;
 
 /// Items of an open of one device: segments first, then samples.
 const SEGMENTS: u32 = 0;
@@ -79,7 +79,8 @@ async fn parts(code: ReasonCode, item: u32, change: fn(OpeningsPart) -> Vec<Open
     let lie = move |lies: &Lies| {
         lies.in_what_goes_out(move |message| match message {
             MinerMessage::OpeningsChunk(chunk) if chunk.item == item => {
-                let again = |part| MinerMessage::OpeningsChunk(assay_shared::message::OpeningsChunk { part, ..chunk });
+                let again =
+                    |part| MinerMessage::OpeningsChunk(assay_protocol::message::OpeningsChunk { part, ..chunk });
                 change(chunk.part.clone()).into_iter().map(again).collect()
             }
             other => vec![other],

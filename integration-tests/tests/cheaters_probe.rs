@@ -6,9 +6,9 @@ use std::time::Duration;
 use assay_integration_tests::dishonest::{ProbeLie, rewrite};
 use assay_integration_tests::stage::{REPLAY_AND_AUDIT, Stage};
 use assay_integration_tests::validator::Policy;
-use assay_shared::message::MinerMessage;
-use assay_shared::verdict::{Mode, ReasonCode};
-use assay_shared::work::ChallengeId;
+use assay_protocol::message::MinerMessage;
+use assay_protocol::verdict::{Mode, ReasonCode};
+use assay_work::ChallengeId;
 
 async fn caught(stage: &Stage, lie: ProbeLie) {
     stage.catches(&REPLAY_AND_AUDIT, ReasonCode::ResidencyState, |lies| lies.in_probe(lie)).await;

@@ -3,7 +3,7 @@
 use assay_integration_tests::dishonest::WorkLie;
 use assay_integration_tests::stage::Stage;
 use assay_integration_tests::validator::Policy;
-use assay_shared::verdict::{Mode, ReasonCode};
+use assay_protocol::verdict::{Mode, ReasonCode};
 
 /// What a lie is caught for by replay and by audit.
 async fn caught(stage: &Stage, lie: WorkLie, audit: ReasonCode) {

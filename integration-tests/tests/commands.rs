@@ -122,7 +122,7 @@ fn evidence_that_does_not_hold() {
 
 /// Evidence for the vector `one-device` with one wrong root and the checksums that go with it.
 fn relabelled(folder: &TempDir) -> String {
-    use assay_shared::work::{Challenge, Evidence, Root, UncheckedChallenge};
+    use assay_work::{Challenge, Evidence, Root, UncheckedChallenge};
     let vectors = vector_json("one-device");
     let unchecked: UncheckedChallenge = serde_json::from_value(vectors["challenge"].clone()).unwrap();
     let honest: Evidence = serde_json::from_value(vectors["evidence"].clone()).unwrap();
@@ -194,7 +194,7 @@ fn a_challenge_file_from_end_to_end() {
     let path = |name: &str| folder.path().join(name).display().to_string();
     let (challenge, evidence) = (path("challenge.json"), path("evidence.json"));
     let (key, validator_key) = (format!("--key-file={}", path("miner.key")), format!("--key-file={}", path("v.key")));
-    let miner = assay_shared::identity::Identity::load_or_create(Path::new(&path("miner.key"))).unwrap();
+    let miner = assay_protocol::identity::Identity::load_or_create(Path::new(&path("miner.key"))).unwrap();
     let miner = miner.public_key().to_string();
     let made = ["challenge", "--devices", "3x5", "--n=256", "--iterations=2", "--miner-key", &miner, "--out"];
     assert_eq!(code(&run(VALIDATOR, made.iter().copied().chain([challenge.as_str(), &validator_key]))), 0);

@@ -8,13 +8,13 @@ use assay_integration_tests::dishonest::{Disguise, DishonestMiner, Lies, WorkLie
 use assay_integration_tests::raw::{RawMiner, encoded, hello};
 use assay_integration_tests::stage::Stage;
 use assay_integration_tests::validator::{Policy, TestValidator};
-use assay_shared::identity::{Identity, SessionTranscript};
-use assay_shared::message::{
+use assay_protocol::identity::{Identity, SessionTranscript};
+use assay_protocol::message::{
     DeviceClaim, Hello, MinerMessage, Offer, RefusedCode, Stop, StopCode, ValidatorMessage, Welcome,
 };
-use assay_shared::verdict::{Mode, ReasonCode};
-use assay_shared::wire::v1::{SessionRequest, session_request};
-use assay_shared::work::DeviceId;
+use assay_protocol::verdict::{Mode, ReasonCode};
+use assay_protocol::wire::v1::{SessionRequest, session_request};
+use assay_work::DeviceId;
 use prost::Message;
 
 fn identity() -> Identity {

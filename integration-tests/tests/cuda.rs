@@ -8,8 +8,8 @@ use assay_integration_tests::daemon::PATIENCE;
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::standin;
 use assay_integration_tests::validator::{Policy, Ruling, TestValidator};
-use assay_shared::verdict::{Mode, ReasonCode};
-use assay_shared::wire::v1;
+use assay_protocol::verdict::{Mode, ReasonCode};
+use assay_protocol::wire::v1;
 
 const MODES: [Mode; 3] = [Mode::Replay, Mode::ReplaySample, Mode::Audit];
 /// Nothing is kept outside the test's own folders.
@@ -50,7 +50,7 @@ async fn uneven_gpus_pass_in_every_mode() {
     let settings = [("DEVICES", "2"), ("MEMORY_MIB", "24,40"), ("CAPABILITY", "8.0,7.5"), ("NAME", "GPU zero,GPU one")];
     let (validator, _miner, _cache) = pair(&Policy::default(), &FLAGS, &settings).await;
     let miner = validator.miners().await.remove(0);
-    let key = assay_shared::work::PublicKey(miner.miner_key.clone().try_into().unwrap());
+    let key = assay_work::PublicKey(miner.miner_key.clone().try_into().unwrap());
     for mode in MODES {
         let ruling = validator.challenge(key, Some(mode)).await.unwrap();
         let devices = &ruling.expect_pass().verdict.devices;

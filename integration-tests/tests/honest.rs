@@ -3,8 +3,8 @@
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::stage::Stage;
 use assay_integration_tests::validator::{Policy, Ruling, TestValidator};
-use assay_shared::verdict::Mode;
-use assay_shared::wire::v1::RunChallengeRequest;
+use assay_protocol::verdict::Mode;
+use assay_protocol::wire::v1::RunChallengeRequest;
 
 const MODES: [Mode; 3] = [Mode::Replay, Mode::ReplaySample, Mode::Audit];
 

@@ -3,8 +3,8 @@
 use assay_integration_tests::daemon;
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
-use assay_shared::verdict::{Mode, ReasonCode};
-use assay_shared::work::PublicKey;
+use assay_protocol::verdict::{Mode, ReasonCode};
+use assay_work::PublicKey;
 
 /// Work of some seconds, of which an audit looks at one iteration.
 fn long_work() -> Policy {

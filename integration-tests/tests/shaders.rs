@@ -2,7 +2,7 @@
 //!
 //! What no machine here can run is at least compiled as far as naga goes; the rest is each driver's own compiler.
 
-use assay_shared::compute::wgpu::shaders::{self, Shader};
+use assay_wgpu::shaders::{self, Shader};
 use naga::back::{hlsl, msl, spv};
 use naga::valid::{Capabilities, ModuleInfo, ValidationFlags, Validator};
 use naga::{AddressSpace, Module, Scalar, ScalarKind, StorageAccess, TypeInner};

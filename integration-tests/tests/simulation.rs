@@ -4,18 +4,18 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use assay_device::host::Host;
+use assay_device::reference::ReferenceDevice;
+use assay_device::{Device, Handle};
 use assay_miner::engine::Engine;
 use assay_miner::session as miner;
-use assay_shared::compute::device::{Device, Handle};
-use assay_shared::compute::host::Host;
-use assay_shared::compute::reference::ReferenceDevice;
-use assay_shared::identity::Identity;
-use assay_shared::message::{MinerMessage, OpeningsPart};
-use assay_shared::verdict::{Mode, Outcome, ReasonCode, Verdict};
-use assay_shared::work::{DeviceId, Nonce};
+use assay_protocol::identity::Identity;
+use assay_protocol::message::{MinerMessage, OpeningsPart};
+use assay_protocol::verdict::{Mode, Outcome, ReasonCode, Verdict};
 use assay_validator::entropy::SeededEntropy;
 use assay_validator::policy::{Policy, ProbePolicy};
 use assay_validator::session::{self as validator, Context, Door, Session};
+use assay_work::{DeviceId, Nonce};
 
 /// A link between a miner and a validator that takes no time, unless the test lets some pass.
 struct World {

@@ -8,8 +8,8 @@ use assay_integration_tests::daemon;
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, Ruling, TestValidator};
 use assay_integration_tests::{standin, vulkan};
-use assay_shared::verdict::Mode;
-use assay_shared::work::{DeviceId, PublicKey};
+use assay_protocol::verdict::Mode;
+use assay_work::{DeviceId, PublicKey};
 use tempfile::TempDir;
 
 const MODES: [Mode; 3] = [Mode::Replay, Mode::ReplaySample, Mode::Audit];

@@ -10,8 +10,8 @@ use assay_integration_tests::daemon::PATIENCE;
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, Ruling, TestValidator};
 use assay_integration_tests::vulkan;
-use assay_shared::verdict::{Mode, ReasonCode};
-use assay_shared::wire::v1;
+use assay_protocol::verdict::{Mode, ReasonCode};
+use assay_protocol::wire::v1;
 use tempfile::TempDir;
 
 /// Two cards as they could be, of uneven memory.

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use assay_integration_tests::daemon::{self, PATIENCE, program};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, RunningChallenge, TestValidator};
-use assay_shared::verdict::{Mode, ReasonCode};
-use assay_shared::wire::mode_code;
-use assay_shared::wire::v1::RunChallengeRequest;
+use assay_protocol::verdict::{Mode, ReasonCode};
+use assay_protocol::wire::mode_code;
+use assay_protocol::wire::v1::RunChallengeRequest;
 use tempfile::TempDir;
 
 const NAP: Duration = Duration::from_millis(10);

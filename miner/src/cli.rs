@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use assay_shared::program::devices::LONG_VERSION;
-use assay_shared::program::exit;
-use assay_shared::program::settings::Flags;
-use assay_shared::program::worker::WorkerArgs;
+use assay_devices::settings::LONG_VERSION;
+use assay_devices::worker_command::WorkerArgs;
+use assay_program::exit;
+use assay_program::settings::Flags;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::{LocalFlags, RawConfig};

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use assay_shared::program::address::Address;
-use assay_shared::program::devices::{DeviceConfig, RawDevices};
-use assay_shared::program::logging::{LogConfig, RawLogging};
-use assay_shared::program::paths;
-use assay_shared::program::settings::{Settings, SettingsError};
-use assay_shared::work::PublicKey;
+use assay_devices::settings::{DeviceConfig, RawDevices};
+use assay_program::address::Address;
+use assay_program::logging::{LogConfig, RawLogging};
+use assay_program::paths;
+use assay_program::settings::{Settings, SettingsError};
+use assay_work::PublicKey;
 use clap::{Args, ValueEnum};
 
 /// What the miner's environment variables start with.

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use assay_shared::compute::device::DeviceError;
-use assay_shared::identity::{Identity, random_bytes};
-use assay_shared::message::{MinerMessage, ValidatorMessage};
-use assay_shared::program::address::Address;
-use assay_shared::program::shutdown::Shutdown;
-use assay_shared::wire::codec::session_client;
-use assay_shared::wire::v1::SessionRequest;
-use assay_shared::work::{Nonce, PublicKey};
+use assay_device::DeviceError;
+use assay_program::address::Address;
+use assay_program::shutdown::Shutdown;
+use assay_protocol::identity::{Identity, random_bytes};
+use assay_protocol::message::{MinerMessage, ValidatorMessage};
+use assay_protocol::wire::codec::session_client;
+use assay_protocol::wire::v1::SessionRequest;
+use assay_work::{Nonce, PublicKey};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};

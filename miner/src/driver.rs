@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use assay_shared::compute::device::Handle;
-use assay_shared::identity::Identity;
-use assay_shared::message::{Inventory, MinerMessage, OpenItem, StopCode, ValidatorMessage};
-use assay_shared::program::shutdown::Shutdown;
-use assay_shared::verdict::Verdict;
-use assay_shared::work::probe::Probe;
-use assay_shared::work::{Challenge, ChallengeId, Nonce, PublicKey};
+use assay_device::Handle;
+use assay_program::shutdown::Shutdown;
+use assay_protocol::identity::Identity;
+use assay_protocol::message::{Inventory, MinerMessage, OpenItem, StopCode, ValidatorMessage};
+use assay_protocol::verdict::Verdict;
+use assay_work::probe::Probe;
+use assay_work::{Challenge, ChallengeId, Nonce, PublicKey};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_stream::{Stream, StreamExt};

@@ -6,22 +6,22 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-use assay_shared::compute::device::{Device, DeviceError, Handle};
-use assay_shared::compute::host::{DeviceReport, Host, Pending};
-use assay_shared::compute::open::{AuditedPass, ProbedDevice, SamplePlan, SegmentPlan};
-use assay_shared::compute::run::{ShareResult, ShareTask};
-use assay_shared::identity::Identity;
-use assay_shared::message::{
+use assay_device::host::{DeviceReport, Host, Pending};
+use assay_device::open::{AuditedPass, ProbedDevice, SamplePlan, SegmentPlan};
+use assay_device::run::{ShareResult, ShareTask};
+use assay_device::{Device, DeviceError, Handle};
+use assay_protocol::identity::Identity;
+use assay_protocol::message::{
     Commitment, DeviceClaim, DeviceDigests, DeviceRoots, Inventory, MATRIX_SIZES, OpenItem, OpenWhat, OpeningsChunk,
     OpeningsPart,
 };
-use assay_shared::telemetry::{Unwatched, Watch};
-use assay_shared::work::commitment::{Evidence, commitment_message};
-use assay_shared::work::keys::work_key;
-use assay_shared::work::opening::Sample;
-use assay_shared::work::probe::{Answer, Probe, probe_key, probe_message};
-use assay_shared::work::segment::Segment;
-use assay_shared::work::{Challenge, ChallengeId, DeviceId, Digest, Root, Signature};
+use assay_telemetry::{Unwatched, Watch};
+use assay_work::commitment::{Evidence, commitment_message};
+use assay_work::keys::work_key;
+use assay_work::opening::Sample;
+use assay_work::probe::{Answer, Probe, probe_key, probe_message};
+use assay_work::segment::Segment;
+use assay_work::{Challenge, ChallengeId, DeviceId, Digest, Root, Signature};
 
 use crate::session::{Probed, Worked};
 use crate::telemetry;
@@ -92,7 +92,7 @@ impl Engine {
             DeviceClaim {
                 id: info.id,
                 name: info.name,
-                backend: info.backend.into(),
+                backend: info.backend.to_string(),
                 detail: info.detail,
                 total_bytes: info.total_bytes,
                 free_bytes: info.free_bytes,

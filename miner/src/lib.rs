@@ -5,6 +5,8 @@ pub mod commands;
 pub mod config;
 pub mod connection;
 pub mod driver;
+pub mod drivers;
 pub mod engine;
+pub mod render;
 pub mod session;
 pub mod telemetry;

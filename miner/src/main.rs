@@ -1,7 +1,7 @@
 //! The miner.
 
 use assay_miner::{cli, commands};
-use assay_shared::program::exit::{self, Exit};
+use assay_program::exit::{self, Exit};
 
 fn main() -> Exit {
     match cli::Cli::from_process() {

@@ -6,15 +6,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use assay_shared::compute::device::DeviceError;
-use assay_shared::identity::{self, Identity, SessionTranscript};
-use assay_shared::message::{
+use assay_device::DeviceError;
+use assay_protocol::identity::{self, Identity, SessionTranscript};
+use assay_protocol::message::{
     Commitment, DeviceDigests, DeviceRoots, Hello, Inventory, MinerMessage, Offer, OpenItem, PROTOCOL_VERSIONS,
     RefusedCode, Stop, StopCode, ValidatorMessage, Welcome,
 };
-use assay_shared::verdict::Verdict;
-use assay_shared::work::probe::Probe;
-use assay_shared::work::{Challenge, ChallengeId, Nonce, PublicKey};
+use assay_protocol::verdict::Verdict;
+use assay_work::probe::Probe;
+use assay_work::{Challenge, ChallengeId, Nonce, PublicKey};
 
 /// How long the handshake may take: three small messages.
 pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(20);

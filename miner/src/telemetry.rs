@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use assay_shared::telemetry::nvml::NvmlSource;
-use assay_shared::telemetry::{NoFacts, Sampler, Telemetry};
-use assay_shared::work::{ChallengeId, DeviceId};
+use assay_protocol::claims::Telemetry;
+use assay_telemetry::nvml::NvmlSource;
+use assay_telemetry::{NoFacts, Sampler};
+use assay_work::{ChallengeId, DeviceId};
 
 use crate::config::TelemetryChoice;
 

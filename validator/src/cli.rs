@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use assay_shared::program::devices::LONG_VERSION;
-use assay_shared::program::exit;
-use assay_shared::program::settings::Flags;
-use assay_shared::program::worker::WorkerArgs;
-use assay_shared::verdict::Mode;
-use assay_shared::work::PublicKey;
+use assay_devices::settings::LONG_VERSION;
+use assay_devices::worker_command::WorkerArgs;
+use assay_program::exit;
+use assay_program::settings::Flags;
+use assay_protocol::verdict::Mode;
+use assay_work::PublicKey;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 

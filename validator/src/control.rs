@@ -3,15 +3,15 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use assay_shared::message::MATRIX_SIZES;
-use assay_shared::verdict::Mode;
-use assay_shared::wire::v1::control_service_server::ControlService;
-use assay_shared::wire::v1::run_challenge_response::Message;
-use assay_shared::wire::v1::{
+use assay_protocol::message::MATRIX_SIZES;
+use assay_protocol::verdict::Mode;
+use assay_protocol::wire::v1::control_service_server::ControlService;
+use assay_protocol::wire::v1::run_challenge_response::Message;
+use assay_protocol::wire::v1::{
     self, ConnectedMiner, ListMinersRequest, ListMinersResponse, RunChallengeRequest, RunChallengeResponse,
 };
-use assay_shared::work::PublicKey;
-use assay_shared::work::challenge::MAX_ITERATIONS;
+use assay_work::PublicKey;
+use assay_work::challenge::MAX_ITERATIONS;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use assay_shared::work::challenge::{MAX_TOTAL, MIN_COUNT};
-use assay_shared::work::{DeviceId, Share};
+use assay_work::challenge::{MAX_TOTAL, MIN_COUNT};
+use assay_work::{DeviceId, Share};
 
 /// The most devices of a challenge made by hand: what an inventory carries.
 pub const MAX_DEVICES: u32 = 64;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use assay_shared::compute::device::Handle;
-use assay_shared::message::{MinerMessage, ValidatorMessage};
-use assay_shared::verdict::{Reason, ReasonCode, Verdict};
-use assay_shared::work::{ChallengeId, PublicKey};
+use assay_device::Handle;
+use assay_protocol::message::{MinerMessage, ValidatorMessage};
+use assay_protocol::verdict::{Reason, ReasonCode, Verdict};
+use assay_work::{ChallengeId, PublicKey};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use crate::entropy::{Entropy, OsEntropy};
@@ -225,7 +225,7 @@ impl Driver {
         closed
     }
 
-    fn established(&mut self, hello: assay_shared::message::Hello) {
+    fn established(&mut self, hello: assay_protocol::message::Hello) {
         tracing::info!(
             session = self.number, miner = %hello.miner_key, agent = %hello.agent,
             devices = hello.inventory.devices.len(), "miner connected"

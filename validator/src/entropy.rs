@@ -1,6 +1,6 @@
 //! Where draws come from: the operating system, or a seed where a simulation must replay.
 
-use assay_shared::identity::random_bytes;
+use assay_protocol::identity::random_bytes;
 
 /// A source of random bytes. Nothing is drawn from anything else.
 pub trait Entropy: Send {

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use assay_shared::message::{Inventory, MATRIX_SIZES, Offer, PlanError};
-use assay_shared::verdict::Mode;
-use assay_shared::wire::limits::{MAX_OPEN_DRAWS, MAX_OPEN_ITEMS};
-use assay_shared::work::challenge::{MAX_TOTAL, MIN_COUNT, MIN_N, WORK_VERSION};
-use assay_shared::work::keys::work_key;
-use assay_shared::work::probe::{LINE_BYTES, MAX_ROUNDS, MIN_WALKS, Probe, ProbeError, UncheckedProbe};
-use assay_shared::work::{Challenge, ChallengeId, Nonce, Precision, ProbeSeed, PublicKey, WorkKey};
+use assay_protocol::message::{Inventory, MATRIX_SIZES, Offer, PlanError};
+use assay_protocol::verdict::Mode;
+use assay_protocol::wire::limits::{MAX_OPEN_DRAWS, MAX_OPEN_ITEMS};
+use assay_work::challenge::{MAX_TOTAL, MIN_COUNT, MIN_N, WORK_VERSION};
+use assay_work::keys::work_key;
+use assay_work::probe::{LINE_BYTES, MAX_ROUNDS, MIN_WALKS, Probe, ProbeError, UncheckedProbe};
+use assay_work::{Challenge, ChallengeId, Nonce, Precision, ProbeSeed, PublicKey, WorkKey};
 
 use crate::entropy::{Entropy, EntropyError};
 use crate::policy::Policy;
@@ -118,7 +118,7 @@ pub fn check_draws(policy: &Policy, mode: Mode, challenge: &Challenge) -> Result
 }
 
 fn is_too_small(error: &PlanError) -> bool {
-    use assay_shared::work::ChallengeError::{NoShares, ShareCount};
+    use assay_work::ChallengeError::{NoShares, ShareCount};
     matches!(error, PlanError::Split(_) | PlanError::Challenge(NoShares | ShareCount { .. }))
 }
 
@@ -166,8 +166,8 @@ mod tests {
     use super::*;
     use crate::entropy::SeededEntropy;
     use crate::policy::ProbePolicy;
-    use assay_shared::message::DeviceClaim;
-    use assay_shared::work::DeviceId;
+    use assay_protocol::message::DeviceClaim;
+    use assay_work::DeviceId;
 
     /// Devices that hold so many slots of n = 2048, and what that is at other sizes.
     fn inventory(slots_of_2048: &[u32]) -> Inventory {

@@ -13,6 +13,7 @@ pub mod entropy;
 pub mod issue;
 pub mod policy;
 pub mod registry;
+pub mod render;
 pub mod run;
 pub mod server;
 pub mod service;

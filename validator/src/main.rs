@@ -1,6 +1,6 @@
 //! The validator.
 
-use assay_shared::program::exit::{self, Exit};
+use assay_program::exit::{self, Exit};
 use assay_validator::{cli, commands};
 
 fn main() -> Exit {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use assay_shared::program::settings::{Settings, SettingsError};
-use assay_shared::verdict::Mode;
-use assay_shared::work::challenge::{MAX_ITERATIONS, MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
+use assay_program::settings::{Settings, SettingsError};
+use assay_protocol::verdict::Mode;
+use assay_work::challenge::{MAX_ITERATIONS, MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
 use clap::{Args, ValueEnum};
 
 /// The most samples of a device and iteration: each opens up to seven rows.

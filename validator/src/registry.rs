@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use assay_shared::message::Inventory;
-use assay_shared::verdict::Verdict;
-use assay_shared::work::PublicKey;
+use assay_protocol::message::Inventory;
+use assay_protocol::verdict::Verdict;
+use assay_work::PublicKey;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::policy::Policy;

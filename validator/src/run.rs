@@ -6,15 +6,15 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use assay_shared::identity::verify;
-use assay_shared::message::{
+use assay_protocol::identity::verify;
+use assay_protocol::message::{
     Commitment, DeviceDigests, DeviceRoots, Inventory, MinerMessage, OpenItem, OpenWhat, OpeningsChunk, Stop, StopCode,
     ValidatorMessage,
 };
-use assay_shared::verdict::{Mode, Reason, ReasonCode, Verdict};
-use assay_shared::work::ChallengeId;
-use assay_shared::work::commitment::{CommitmentError, DeviceEvidence, Evidence, commitment_message};
-use assay_shared::work::probe::{Answer, AnswerError, DeviceAnswer, Probe, probe_message};
+use assay_protocol::verdict::{Mode, Reason, ReasonCode, Verdict};
+use assay_work::ChallengeId;
+use assay_work::commitment::{CommitmentError, DeviceEvidence, Evidence, commitment_message};
+use assay_work::probe::{Answer, AnswerError, DeviceAnswer, Probe, probe_message};
 
 use crate::entropy::{Entropy, EntropyError};
 use crate::issue::{Issued, issue_probe};

@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use assay_shared::wire::codec::{control_server, session_server};
-use assay_shared::wire::limits::MAX_MESSAGE_BYTES;
-use assay_shared::wire::v1::FILE_DESCRIPTOR_SET;
-use assay_shared::wire::v1::session_service_server::SessionServiceServer;
+use assay_protocol::wire::codec::{control_server, session_server};
+use assay_protocol::wire::limits::MAX_MESSAGE_BYTES;
+use assay_protocol::wire::v1::FILE_DESCRIPTOR_SET;
+use assay_protocol::wire::v1::session_service_server::SessionServiceServer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};

@@ -4,9 +4,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-use assay_shared::message::{MinerMessage, RefusedCode, ValidatorMessage};
-use assay_shared::wire::v1::session_service_server::SessionService;
-use assay_shared::wire::v1::{SessionRequest, SessionResponse};
+use assay_protocol::message::{MinerMessage, RefusedCode, ValidatorMessage};
+use assay_protocol::wire::v1::session_service_server::SessionService;
+use assay_protocol::wire::v1::{SessionRequest, SessionResponse};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};

@@ -6,12 +6,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use assay_shared::identity::{self, Identity, SessionTranscript};
-use assay_shared::message::{
+use assay_protocol::identity::{self, Identity, SessionTranscript};
+use assay_protocol::message::{
     Hello, Inventory, MinerMessage, OpeningsChunk, PROTOCOL_VERSIONS, RefusedCode, StopCode, ValidatorMessage, Welcome,
 };
-use assay_shared::verdict::{Mode, Reason, ReasonCode, Verdict};
-use assay_shared::work::{ChallengeId, Nonce, PublicKey, Signature};
+use assay_protocol::verdict::{Mode, Reason, ReasonCode, Verdict};
+use assay_work::{ChallengeId, Nonce, PublicKey, Signature};
 
 use crate::entropy::Entropy;
 use crate::issue::{IssueError, check_draws, issue};

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use assay_shared::program::shutdown::Shutdown;
-use assay_shared::verdict::{Outcome, Verdict};
+use assay_program::shutdown::Shutdown;
+use assay_protocol::verdict::{Outcome, Verdict};
 use tokio::sync::Semaphore;
 
 use crate::policy::Policy;

@@ -4,12 +4,12 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use assay_shared::compute::device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound};
-use assay_shared::work::digest::slot_digest;
-use assay_shared::work::keys::parents;
-use assay_shared::work::leaf::leaf;
-use assay_shared::work::probe::{LINE_BYTES, position, start_state, step};
-use assay_shared::work::{DeviceId, Digest, RoundKey, reference, tree};
+use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound};
+use assay_work::digest::slot_digest;
+use assay_work::keys::parents;
+use assay_work::leaf::leaf;
+use assay_work::probe::{LINE_BYTES, position, start_state, step};
+use assay_work::{DeviceId, Digest, RoundKey, reference, tree};
 
 use super::lie::{ProbeLie, SharedLies, WorkLie, lock};
 
@@ -122,7 +122,7 @@ impl Device for LyingDevice {
         DeviceInfo {
             id: self.id,
             name: "a device that may lie".into(),
-            backend: "test",
+            backend: assay_device::backend::BackendKind::Cpu,
             detail: "one thread".into(),
             total_bytes: self.memory_bytes,
             free_bytes: self.memory_bytes,

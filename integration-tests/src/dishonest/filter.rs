@@ -2,11 +2,11 @@
 
 use std::sync::Mutex;
 
-use assay_shared::message::{MinerMessage, OpenItem, OpeningsPart, ValidatorMessage};
-use assay_shared::work::probe::LINE_BYTES;
-use assay_shared::work::reference;
-use assay_shared::work::segment::{SegmentOpenings, chunk_of};
-use assay_shared::work::tree::CHUNK_BYTES;
+use assay_protocol::message::{MinerMessage, OpenItem, OpeningsPart, ValidatorMessage};
+use assay_work::probe::LINE_BYTES;
+use assay_work::reference;
+use assay_work::segment::{SegmentOpenings, chunk_of};
+use assay_work::tree::CHUNK_BYTES;
 
 use super::lie::{SharedLies, lock};
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use assay_shared::compute::device::Pass;
-use assay_shared::message::{MinerMessage, ValidatorMessage};
-use assay_shared::work::{DeviceId, RoundKey};
+use assay_device::Pass;
+use assay_protocol::message::{MinerMessage, ValidatorMessage};
+use assay_work::{DeviceId, RoundKey};
 
 /// How long a device waits for what another one is to show it.
 const BOARD_LIMIT: Duration = Duration::from_secs(30);

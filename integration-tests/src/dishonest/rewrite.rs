@@ -1,9 +1,9 @@
 //! Rewrites of single messages, for [`super::Lies::in_what_goes_out`].
 
-use assay_shared::message::{MinerMessage, OpeningsChunk, OpeningsPart};
-use assay_shared::work::Digest;
-use assay_shared::work::opening::SampleOpenings;
-use assay_shared::work::segment::SegmentOpenings;
+use assay_protocol::message::{MinerMessage, OpeningsChunk, OpeningsPart};
+use assay_work::Digest;
+use assay_work::opening::SampleOpenings;
+use assay_work::segment::SegmentOpenings;
 
 /// Bends every message, and sends each.
 pub fn each(mut bend: impl FnMut(&mut MinerMessage) + Send) -> impl FnMut(MinerMessage) -> Vec<MinerMessage> + Send {

@@ -1,18 +1,20 @@
 //! `assay-miner devices`.
 
-use assay_shared::compute::choose::{BACKENDS, Backend};
-use assay_shared::compute::device::DeviceInfo;
-use assay_shared::compute::host::DeviceReport;
-use assay_shared::identity::Identity;
-use assay_shared::message::MATRIX_SIZES;
-use assay_shared::program::drivers::{Disagreement, cuda_version, disagreements};
-use assay_shared::program::exit::{Exit, Failure, print};
-use assay_shared::program::render::devices::{DeviceRow, SlotsThatFit, table};
-use assay_shared::program::render::{Screen, hardware, units};
-use assay_shared::telemetry::{Facts, NoFacts};
+use assay_device::DeviceInfo;
+use assay_device::backend::BackendKind;
+use assay_device::host::DeviceReport;
+use assay_devices::registry::{cuda_version, is_built};
+use assay_program::exit::{Exit, Failure, print};
+use assay_program::render::{Screen, units};
+use assay_protocol::claims::Facts;
+use assay_protocol::message::MATRIX_SIZES;
+use assay_telemetry::NoFacts;
 
 use crate::cli::DevicesArgs;
 use crate::config::MinerConfig;
+use crate::drivers::{Disagreement, disagreements};
+use crate::render::devices::{DeviceRow, SlotsThatFit, table};
+use crate::render::hardware;
 use crate::telemetry;
 
 /// Lists the devices that `run` would use.
@@ -27,7 +29,7 @@ pub fn execute(config: &MinerConfig, args: &DevicesArgs) -> anyhow::Result<Exit>
     // The driver may take seconds to answer: it is asked while the devices are looked for.
     let sampler = telemetry::start(config.telemetry);
     // Device ids are derived from the key: the one that `run` uses.
-    let key = Identity::load_or_create(&config.key_file)?.public_key();
+    let key = super::identity(&config.key_file)?.public_key();
     let chosen = config.devices.open(&key).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
     let reports = chosen.host.report(&MATRIX_SIZES)?;
     let off = || Err(NoFacts::NoSource("telemetry is off".into()));
@@ -55,7 +57,7 @@ pub fn execute(config: &MinerConfig, args: &DevicesArgs) -> anyhow::Result<Exit>
     }
     found.iter().try_for_each(|disagreement| print(&shown(disagreement)))?;
     print(&format!("backend: {} ({})", chosen.backend, chosen.why))?;
-    let built: Vec<_> = BACKENDS.iter().map(Backend::name).collect();
+    let built: Vec<_> = BackendKind::ALL.into_iter().filter(|kind| is_built(*kind)).map(BackendKind::name).collect();
     print(&format!("this build's backends: {}", built.join(", ")))?;
     print(&format!("hardware: {}", summary(&facts)))?;
     print(&format!("miner key: {key}"))?;
@@ -77,7 +79,7 @@ fn row(mut report: DeviceReport, facts: &Facts, found: &[Disagreement]) -> Devic
 /// Where CUDA and NVML disagree, where there is a device of CUDA's at all: another backend may be chosen on purpose.
 fn differences(reports: &[DeviceReport], facts: &Facts) -> Vec<Disagreement> {
     let devices: Vec<DeviceInfo> = reports.iter().map(|report| report.info.clone()).collect();
-    if devices.iter().all(|device| device.backend != "cuda") {
+    if devices.iter().all(|device| device.backend != BackendKind::Cuda) {
         Vec::new()
     } else {
         disagreements(&devices, cuda_version(), facts)

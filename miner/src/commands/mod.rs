@@ -6,9 +6,13 @@ pub mod devices;
 pub mod run;
 pub mod work;
 
-use assay_shared::program::exit::Exit;
-use assay_shared::program::settings::{Environment, Flags, Settings};
-use assay_shared::program::worker;
+use std::path::Path;
+
+use assay_devices::settings::absent_key;
+use assay_devices::worker_command;
+use assay_program::exit::{Exit, Failure};
+use assay_program::settings::{Environment, Flags, Settings};
+use assay_protocol::identity::{Identity, IdentityError};
 use clap::Args;
 
 use crate::cli::{Cli, Command, ConfigCommand};
@@ -17,7 +21,7 @@ use crate::config::{ENV_PREFIX, MinerConfig, RawConfig};
 /// Does what the command line says.
 ///
 /// # Errors
-/// Whatever kept the command from doing it; [`assay_shared::program::exit::report`] prints it.
+/// Whatever kept the command from doing it; [`assay_program::exit::report`] prints it.
 pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
         Command::Run(args) => run::execute(&configure(&args.settings)?),
@@ -25,12 +29,24 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Command::Work(args) => work::execute(&configure(&args.settings)?, &args),
         Command::Bench(args) => bench::execute(&configure(&args.settings)?, &args),
         Command::Config(ConfigCommand::Show(args)) => config::show(&resolve(&args.settings)?, &args),
-        Command::Worker(args) => Ok(worker::execute(&args)?),
+        Command::Worker(args) => Ok(worker_command::execute(&args)?),
     }
 }
 
 fn resolve<F: Args>(flags: &Flags<F>) -> anyhow::Result<Settings<RawConfig>> {
-    Ok(Settings::resolve(flags, &Environment::of_process(ENV_PREFIX)?)?)
+    Ok(Settings::resolve(flags, &Environment::of_process(ENV_PREFIX)?.with_absence(absent_key))?)
+}
+
+/// The identity in the key file, which is made if it is missing.
+fn identity(key_file: &Path) -> Result<Identity, Failure> {
+    Identity::load_or_create(key_file).map_err(|error| {
+        let exit = match error {
+            IdentityError::File { .. } => Exit::Io,
+            IdentityError::Malformed(_) | IdentityError::Exposed { .. } => Exit::Config,
+            IdentityError::Random(_) => Exit::Internal,
+        };
+        Failure::new(exit, error.to_string())
+    })
 }
 
 /// The configuration; logging is on from here.

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use assay_shared::identity::Identity;
-use assay_shared::message::StopCode;
-use assay_shared::program::exit::{Exit, Failure};
-use assay_shared::program::shutdown::Shutdown;
-use assay_shared::verdict::{Outcome, Verdict};
-use assay_shared::work::{Challenge, PublicKey};
+use assay_program::exit::{Exit, Failure};
+use assay_program::shutdown::Shutdown;
+use assay_protocol::message::StopCode;
+use assay_protocol::verdict::{Outcome, Verdict};
+use assay_work::{Challenge, PublicKey};
 
 use crate::config::MinerConfig;
 use crate::connection::{ConnectionError, Dial, serve};
@@ -21,7 +20,7 @@ use crate::telemetry;
 /// # Errors
 /// What keeps the miner from starting: its key, its devices.
 pub fn execute(config: &MinerConfig) -> anyhow::Result<Exit> {
-    let identity = Identity::load_or_create(&config.key_file)?;
+    let identity = super::identity(&config.key_file)?;
     let key = identity.public_key();
     let chosen = config.devices.open(&key).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
     tracing::info!(%key, backend = chosen.backend, devices = chosen.host.len(), "{}", chosen.why);

@@ -5,16 +5,16 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context;
-use assay_shared::compute::device::{Device, DeviceError, Handle};
-use assay_shared::compute::host::{FitTask, Host};
-use assay_shared::compute::run::ShareTask;
-use assay_shared::identity::Identity;
-use assay_shared::program::exit::{Exit, Failure, print};
-use assay_shared::program::{file, progress};
-use assay_shared::work::commitment::{Evidence, commitment_message};
-use assay_shared::work::keys::work_key;
-use assay_shared::work::probe::{Answer, Probe, UncheckedProbe, probe_message};
-use assay_shared::work::{Challenge, Digest, Root, UncheckedChallenge};
+use assay_device::host::{FitTask, Host};
+use assay_device::run::ShareTask;
+use assay_device::{Device, DeviceError, Handle};
+use assay_program::exit::{Exit, Failure, print};
+use assay_program::{file, progress};
+use assay_protocol::identity::Identity;
+use assay_work::commitment::{Evidence, commitment_message};
+use assay_work::keys::work_key;
+use assay_work::probe::{Answer, Probe, UncheckedProbe, probe_message};
+use assay_work::{Challenge, Digest, Root, UncheckedChallenge};
 use serde::Serialize;
 
 use crate::cli::WorkArgs;
@@ -36,7 +36,7 @@ struct Product {
 pub fn execute(config: &MinerConfig, args: &WorkArgs) -> anyhow::Result<Exit> {
     let challenge = read_challenge(&args.challenge)?;
     let probe = args.probe.as_deref().map(read_probe).transpose()?;
-    let identity = Identity::load_or_create(&config.key_file)?;
+    let identity = super::identity(&config.key_file)?;
     let chosen =
         config.devices.open(&identity.public_key()).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
     let start = Instant::now();
@@ -56,14 +56,14 @@ pub fn execute(config: &MinerConfig, args: &WorkArgs) -> anyhow::Result<Exit> {
 }
 
 fn read_challenge(path: &Path) -> Result<Challenge, Failure> {
-    let unchecked: UncheckedChallenge = file::read(path, "challenge")?;
+    let unchecked: UncheckedChallenge = file::read(path, "challenge", assay_work::from_json)?;
     Challenge::try_from(unchecked).map_err(|error| {
         Failure::new(Exit::Data, format!("{}: the challenge breaks rule {}: {error}", path.display(), error.code()))
     })
 }
 
 fn read_probe(path: &Path) -> Result<Probe, Failure> {
-    let unchecked: UncheckedProbe = file::read(path, "probe")?;
+    let unchecked: UncheckedProbe = file::read(path, "probe", assay_work::from_json)?;
     Probe::try_from(unchecked).map_err(|error| {
         Failure::new(Exit::Data, format!("{}: the probe breaks rule {}: {error}", path.display(), error.code()))
     })
@@ -84,7 +84,8 @@ fn compute(host: &Host, challenge: &Challenge, probe: Option<Probe>) -> anyhow::
         let handle = handle.clone();
         move |device: &mut dyn Device, task: ShareTask| compute_share(device, &task, probe, &handle)
     };
-    progress::watch("work", steps, &handle, || host.run_anywhere(tasks, run)).context("the work could not be done")
+    progress::watch("work", steps, || handle.done_steps(), || host.run_anywhere(tasks, run))
+        .context("the work could not be done")
 }
 
 fn compute_share(

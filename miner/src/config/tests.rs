@@ -1,10 +1,10 @@
 use clap::{FromArgMatches, Parser};
 
-use assay_shared::compute::choose::BackendChoice;
-use assay_shared::program::devices::CpuKernel;
-use assay_shared::program::logging::LogFormat;
-use assay_shared::program::settings::{Environment, Flags};
-use assay_shared::program::size::Size;
+use assay_devices::choice::BackendChoice;
+use assay_devices::settings::CpuKernel;
+use assay_program::logging::LogFormat;
+use assay_program::settings::{Environment, Flags};
+use assay_program::size::Size;
 
 use super::*;
 

@@ -4,22 +4,23 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
-use assay_shared::identity::{Identity, random_bytes};
-use assay_shared::program::exit::{Exit, Failure, print};
-use assay_shared::program::progress;
-use assay_shared::program::render::{Screen, verdict};
-use assay_shared::verdict::{Mode, Verdict};
-use assay_shared::wire::mode_code;
-use assay_shared::wire::v1::RunChallengeRequest;
-use assay_shared::wire::v1::run_challenge_response::Message;
-use assay_shared::work::challenge::WORK_VERSION;
-use assay_shared::work::{Challenge, ChallengeId, Nonce, Precision, PublicKey, UncheckedChallenge};
+use assay_program::exit::{Exit, Failure, print};
+use assay_program::progress;
+use assay_program::render::Screen;
+use assay_protocol::identity::random_bytes;
+use assay_protocol::verdict::{Mode, Verdict};
+use assay_protocol::wire::mode_code;
+use assay_protocol::wire::v1::RunChallengeRequest;
+use assay_protocol::wire::v1::run_challenge_response::Message;
+use assay_work::challenge::WORK_VERSION;
+use assay_work::{Challenge, ChallengeId, Nonce, Precision, PublicKey, UncheckedChallenge};
 
 use super::control;
 use crate::cli::{ChallengeArgs, MinerChoice};
 use crate::config::ValidatorConfig;
 use crate::device_spec;
 use crate::policy::{MAX_FILL_PERCENT, MAX_SAMPLES};
+use crate::render;
 
 /// One challenge to ask a running validator for. What is `None` is its policy's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,9 +90,9 @@ fn show(verdict: &Verdict, json: bool) -> anyhow::Result<Exit> {
     if json {
         print(&serde_json::to_string_pretty(verdict)?)?;
     } else {
-        print(&verdict::text(verdict, &Screen::stdout()))?;
+        print(&render::text(verdict, &Screen::stdout()))?;
     }
-    Ok(verdict.outcome.into())
+    Ok(super::exit_of(verdict.outcome))
 }
 
 fn live_request(miner: MinerChoice, args: &ChallengeArgs) -> Result<LiveRequest, Failure> {
@@ -139,7 +140,7 @@ fn challenge(config: &ValidatorConfig, args: &ChallengeArgs) -> anyhow::Result<C
     let random = |error| Failure::new(Exit::Internal, format!("the operating system gave no random bytes: {error}"));
     let validator_key = match args.file.validator_key {
         Some(key) => key,
-        None => Identity::load_or_create(&config.key_file)?.public_key(),
+        None => super::identity(&config.key_file)?.public_key(),
     };
     let unchecked = UncheckedChallenge {
         version: WORK_VERSION,
@@ -160,7 +161,8 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
     use crate::config::RawConfig;
-    use assay_shared::program::settings::{Environment, Settings};
+    use assay_program::settings::{Environment, Settings};
+    use assay_protocol::identity::Identity;
     use clap::Parser;
 
     fn parsed(line: &[&str]) -> (ValidatorConfig, ChallengeArgs) {
@@ -194,7 +196,7 @@ mod tests {
         for flag in ["--n=300", "--iterations=0"] {
             let (config, args) = parsed(&["--devices", "64", flag, "--miner-key", &key, "--validator-key", &key]);
             let error = execute(&config, &args).unwrap_err();
-            assert_eq!(assay_shared::program::exit::of_error(error.as_ref()), Exit::Usage, "{error}");
+            assert_eq!(assay_program::exit::of_error(error.as_ref()), Exit::Usage, "{error}");
         }
     }
 

@@ -1,9 +1,9 @@
 //! `assay-validator check-openings`.
 
-use assay_shared::program::exit::{Exit, Failure, print};
-use assay_shared::program::file;
-use assay_shared::work::PassOpenings;
-use assay_shared::work::standalone::{StandaloneError, check_standalone};
+use assay_program::exit::{Exit, Failure, print};
+use assay_program::file;
+use assay_work::PassOpenings;
+use assay_work::standalone::{StandaloneError, check_standalone};
 
 use crate::cli::CheckOpeningsArgs;
 
@@ -13,7 +13,7 @@ use crate::cli::CheckOpeningsArgs;
 /// # Errors
 /// A file that cannot be read or is not what it should be.
 pub fn execute(args: &CheckOpeningsArgs) -> anyhow::Result<Exit> {
-    let openings: PassOpenings = file::read(&args.file, "openings")?;
+    let openings: PassOpenings = file::read(&args.file, "openings", assay_work::from_json)?;
     let result = check_standalone(&openings, None);
     if args.json {
         print(&serde_json::to_string_pretty(&json(&openings, &result))?)?;

@@ -1,8 +1,8 @@
 //! `assay-validator config show`.
 
-use assay_shared::program::exit::{Exit, print};
-use assay_shared::program::render::Screen;
-use assay_shared::program::settings::Settings;
+use assay_program::exit::{Exit, print};
+use assay_program::render::Screen;
+use assay_program::settings::Settings;
 
 use crate::cli::ShowArgs;
 use crate::config::{RawConfig, ValidatorConfig};

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use assay_shared::program::exit::{Exit, Failure};
-use assay_shared::wire::codec::control_client;
-use assay_shared::wire::v1::control_service_client::ControlServiceClient;
+use assay_program::exit::{Exit, Failure};
+use assay_protocol::wire::codec::control_client;
+use assay_protocol::wire::v1::control_service_client::ControlServiceClient;
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint, Uri};

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Context;
-use assay_shared::message::{DeviceClaim, Inventory};
-use assay_shared::program::exit::{Exit, print};
-use assay_shared::program::render::{Screen, table, units};
-use assay_shared::telemetry::Hardware;
-use assay_shared::wire::v1::{self, ListMinersRequest};
-use assay_shared::work::{DeviceId, PublicKey};
+use assay_program::exit::{Exit, print};
+use assay_program::render::{Screen, table, units};
+use assay_protocol::claims::Hardware;
+use assay_protocol::message::{DeviceClaim, Inventory};
+use assay_protocol::wire::v1::{self, ListMinersRequest};
+use assay_work::{DeviceId, PublicKey};
 use serde::Serialize;
 
 use super::control;

@@ -8,9 +8,14 @@ pub mod miners;
 pub mod serve;
 pub mod verify;
 
-use assay_shared::program::exit::Exit;
-use assay_shared::program::settings::{Environment, Flags, Settings};
-use assay_shared::program::worker;
+use std::path::Path;
+
+use assay_devices::settings::absent_key;
+use assay_devices::worker_command;
+use assay_program::exit::{Exit, Failure};
+use assay_program::settings::{Environment, Flags, Settings};
+use assay_protocol::identity::{Identity, IdentityError};
+use assay_protocol::verdict::Outcome;
 use clap::Args;
 
 use crate::cli::{Cli, Command, ConfigCommand};
@@ -19,7 +24,7 @@ use crate::config::{ENV_PREFIX, RawConfig, ValidatorConfig};
 /// Does what the command line says.
 ///
 /// # Errors
-/// Whatever kept the command from doing it; [`assay_shared::program::exit::report`] prints it.
+/// Whatever kept the command from doing it; [`assay_program::exit::report`] prints it.
 pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
         Command::Serve(args) => serve::execute(&configure(&args.settings)?),
@@ -28,12 +33,33 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Command::Verify(args) => verify::execute(&configure(&args.settings)?, &args),
         Command::CheckOpenings(args) => check_openings::execute(&args),
         Command::Config(ConfigCommand::Show(args)) => config::show(&resolve(&args.settings)?, &args),
-        Command::Worker(args) => Ok(worker::execute(&args)?),
+        Command::Worker(args) => Ok(worker_command::execute(&args)?),
     }
 }
 
 fn resolve<F: Args>(flags: &Flags<F>) -> anyhow::Result<Settings<RawConfig>> {
-    Ok(Settings::resolve(flags, &Environment::of_process(ENV_PREFIX)?)?)
+    Ok(Settings::resolve(flags, &Environment::of_process(ENV_PREFIX)?.with_absence(absent_key))?)
+}
+
+/// What a command that shows a verdict ends with.
+const fn exit_of(outcome: Outcome) -> Exit {
+    match outcome {
+        Outcome::Pass => Exit::Done,
+        Outcome::Fail => Exit::Fail,
+        Outcome::Inconclusive => Exit::Inconclusive,
+    }
+}
+
+/// The identity in the key file, which is made if it is missing.
+fn identity(key_file: &Path) -> Result<Identity, Failure> {
+    Identity::load_or_create(key_file).map_err(|error| {
+        let exit = match error {
+            IdentityError::File { .. } => Exit::Io,
+            IdentityError::Malformed(_) | IdentityError::Exposed { .. } => Exit::Config,
+            IdentityError::Random(_) => Exit::Internal,
+        };
+        Failure::new(exit, error.to_string())
+    })
 }
 
 /// The configuration; logging is on from here.
@@ -41,4 +67,15 @@ fn configure<F: Args>(flags: &Flags<F>) -> anyhow::Result<ValidatorConfig> {
     let config = ValidatorConfig::check(&resolve(flags)?)?;
     config.log.start();
     Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_has_the_code_of_its_outcome() {
+        let codes = [Outcome::Pass, Outcome::Fail, Outcome::Inconclusive].map(|outcome| exit_of(outcome) as u8);
+        assert_eq!(codes, [0, 1, 2]);
+    }
 }

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Duration;
 
 use anyhow::Context;
-use assay_shared::identity::Identity;
-use assay_shared::program::exit::{Exit, Failure};
-use assay_shared::program::shutdown::Shutdown;
-use assay_shared::verdict::Mode;
-use assay_shared::work::PublicKey;
+use assay_program::exit::{Exit, Failure};
+use assay_program::shutdown::Shutdown;
+use assay_protocol::identity::Identity;
+use assay_protocol::verdict::Mode;
+use assay_work::PublicKey;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
@@ -29,7 +29,7 @@ const STOP_LIMIT: Duration = Duration::from_millis(500);
 /// # Errors
 /// What keeps the validator from starting: its key, its address, its socket, its devices where the mode needs them.
 pub fn execute(config: &ValidatorConfig) -> anyhow::Result<Exit> {
-    let identity = Identity::load_or_create(&config.key_file)?;
+    let identity = super::identity(&config.key_file)?;
     let key = identity.public_key();
     let replayer = replayer(config, &key)?.map(Arc::new);
     let verdicts = match &config.verdict_log {

@@ -1,17 +1,18 @@
 //! `assay-validator verify`.
 
+use crate::render;
 use crate::validator::unix_seconds;
 
-use assay_shared::compute::device::Handle;
-use assay_shared::identity;
-use assay_shared::message::Inventory;
-use assay_shared::program::exit::{Exit, Failure, print};
-use assay_shared::program::render::{Screen, verdict};
-use assay_shared::program::{file, progress};
-use assay_shared::verdict::{Mode, Reason, ReasonCode, Verdict};
-use assay_shared::work::commitment::{Evidence, commitment_message};
-use assay_shared::work::keys::work_key;
-use assay_shared::work::{Challenge, UncheckedChallenge};
+use assay_device::Handle;
+use assay_program::exit::{Exit, Failure, print};
+use assay_program::render::Screen;
+use assay_program::{file, progress};
+use assay_protocol::identity;
+use assay_protocol::message::Inventory;
+use assay_protocol::verdict::{Mode, Reason, ReasonCode, Verdict};
+use assay_work::commitment::{Evidence, commitment_message};
+use assay_work::keys::work_key;
+use assay_work::{Challenge, UncheckedChallenge};
 
 use crate::cli::{VerifyArgs, VerifyMode};
 use crate::config::ValidatorConfig;
@@ -27,12 +28,12 @@ use crate::verify::replay::{Extent, Replayer};
 /// A file that cannot be read or is not what it should be. Devices that are missing or fail give an
 /// inconclusive verdict instead.
 pub fn execute(config: &ValidatorConfig, args: &VerifyArgs) -> anyhow::Result<Exit> {
-    let unchecked: UncheckedChallenge = file::read(&args.challenge, "challenge")?;
+    let unchecked: UncheckedChallenge = file::read(&args.challenge, "challenge", assay_work::from_json)?;
     let challenge = Challenge::try_from(unchecked).map_err(|error| {
         let path = args.challenge.display();
         Failure::new(Exit::Data, format!("{path}: the challenge breaks rule {}: {error}", error.code()))
     })?;
-    let evidence: Evidence = file::read(&args.evidence, "evidence")?;
+    let evidence: Evidence = file::read(&args.evidence, "evidence", assay_work::from_json)?;
     let drawn = args.sampled_iterations.unwrap_or(config.policy.sampled_iterations);
     if drawn == 0 {
         return Err(Failure::new(Exit::Usage, "--sampled-iterations 0: none checks nothing").into());
@@ -43,12 +44,12 @@ pub fn execute(config: &ValidatorConfig, args: &VerifyArgs) -> anyhow::Result<Ex
     if args.json {
         print(&serde_json::to_string_pretty(&verdict)?)?;
     } else {
-        print(&verdict::text(&verdict, &Screen::stdout()))?;
+        print(&render::text(&verdict, &Screen::stdout()))?;
         if evidence.signature.is_none() {
             print("The evidence is not signed: the verdict says that the work is right, not whose it is.")?;
         }
     }
-    Ok(verdict.outcome.into())
+    Ok(super::exit_of(verdict.outcome))
 }
 
 fn extent(mode: VerifyMode, challenge: &Challenge, drawn: u32) -> Result<Extent, EntropyError> {
@@ -81,7 +82,7 @@ fn judge(config: &ValidatorConfig, challenge: &Challenge, evidence: &Evidence, e
         Extent::Sampled(drawn) => drawn[index].len() as u64,
     };
     let slots = challenge.shares().iter().enumerate().map(|(index, s)| u64::from(s.count) * passes(index)).sum();
-    progress::watch("replay", slots, &handle, || replayer.replay(challenge, evidence, extent, &handle))
+    progress::watch("replay", slots, || handle.done_steps(), || replayer.replay(challenge, evidence, extent, &handle))
 }
 
 fn sum_up(challenge: &Challenge, mode: Mode, extent: &Extent, reason: Option<Reason>) -> Verdict {

@@ -1,7 +1,7 @@
 use clap::FromArgMatches;
 
-use assay_shared::program::settings::{Environment, Flags};
-use assay_shared::verdict::Mode;
+use assay_program::settings::{Environment, Flags};
+use assay_protocol::verdict::Mode;
 
 use super::*;
 

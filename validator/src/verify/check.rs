@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use assay_shared::message::{OpenItem, OpenWhat, OpeningsChunk, OpeningsPart};
-use assay_shared::verdict::{Reason, ReasonCode};
-use assay_shared::work::audit::{Audit, check_pass_openings};
-use assay_shared::work::commitment::Evidence;
-use assay_shared::work::fault::{FaultKind, OpeningFault};
-use assay_shared::work::opening::{PassOpenings, SampleOpenings};
-use assay_shared::work::probe::{Answer, Probe};
-use assay_shared::work::segment::{ProbeOpenings, SegmentAudit, SegmentOpenings, check_segments};
-use assay_shared::work::{Challenge, Digest, Root};
+use assay_protocol::message::{OpenItem, OpenWhat, OpeningsChunk, OpeningsPart};
+use assay_protocol::verdict::{Reason, ReasonCode};
+use assay_work::audit::{Audit, check_pass_openings};
+use assay_work::commitment::Evidence;
+use assay_work::fault::{FaultKind, OpeningFault};
+use assay_work::opening::{PassOpenings, SampleOpenings};
+use assay_work::probe::{Answer, Probe};
+use assay_work::segment::{ProbeOpenings, SegmentAudit, SegmentOpenings, check_segments};
+use assay_work::{Challenge, Digest, Root};
 
 /// Everything that the miner is bound by when it opens.
 #[derive(Debug, Clone)]

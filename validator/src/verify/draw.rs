@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use assay_shared::work::opening::Sample;
-use assay_shared::work::probe::Probe;
-use assay_shared::work::segment::Segment;
+use assay_work::opening::Sample;
+use assay_work::probe::Probe;
+use assay_work::segment::Segment;
 
 use crate::entropy::{Entropy, EntropyError};
 
@@ -58,8 +58,8 @@ pub fn segments(probe: &Probe, drawn: u32, entropy: &mut dyn Entropy) -> Result<
 mod tests {
     use super::*;
     use crate::entropy::SeededEntropy;
-    use assay_shared::work::ProbeSeed;
-    use assay_shared::work::probe::UncheckedProbe;
+    use assay_work::ProbeSeed;
+    use assay_work::probe::UncheckedProbe;
 
     #[test]
     fn iterations_are_distinct_and_each_as_likely() {

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use assay_shared::message::Inventory;
-use assay_shared::telemetry::Telemetry;
-use assay_shared::verdict::{Bound, DeviceWork, Mode, Reason, Verdict, Work, outcome_of};
-use assay_shared::work::bounds::{pass_log2, undrawn_probability};
-use assay_shared::work::probe::Probe;
-use assay_shared::work::{Challenge, DeviceId, Share};
+use assay_protocol::claims::Telemetry;
+use assay_protocol::message::Inventory;
+use assay_protocol::verdict::{Bound, DeviceWork, Mode, Reason, Verdict, Work, outcome_of};
+use assay_work::bounds::{pass_log2, undrawn_probability};
+use assay_work::probe::Probe;
+use assay_work::{Challenge, DeviceId, Share};
 
 /// The fractions that bounds are given for (WORK.md, Audit).
 pub const FRACTIONS: [f64; 3] = [0.01, 0.05, 0.10];

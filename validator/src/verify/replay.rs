@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use assay_shared::compute::device::{Device, DeviceError, Handle};
-use assay_shared::compute::host::{FitTask, Host};
-use assay_shared::compute::run::ShareTask;
-use assay_shared::message::MATRIX_SIZES;
-use assay_shared::verdict::{Reason, ReasonCode};
-use assay_shared::work::commitment::Evidence;
-use assay_shared::work::{Challenge, DeviceId, PassKey, Root};
+use assay_device::host::{FitTask, Host};
+use assay_device::run::ShareTask;
+use assay_device::{Device, DeviceError, Handle};
+use assay_protocol::message::MATRIX_SIZES;
+use assay_protocol::verdict::{Reason, ReasonCode};
+use assay_work::commitment::Evidence;
+use assay_work::{Challenge, DeviceId, PassKey, Root};
 
 /// A matrix size and a slot count whose pass takes milliseconds: enough to tell how fast a device is.
 const CALIBRATION: (u32, u32) = (1024, 10);
@@ -158,7 +158,7 @@ fn calibrate_device(device: &mut dyn Device) -> Result<f64, DeviceError> {
     if device.slots_that_fit(n) < count {
         return Ok(0.0);
     }
-    let pass = assay_shared::compute::device::Pass { key: PassKey([0; 32]), n, offset: 0, count };
+    let pass = assay_device::Pass { key: PassKey([0; 32]), n, offset: 0, count };
     // The first pass touches the memory; the second one is timed.
     device.fill(&pass, &Handle::default())?;
     let start = Instant::now();

@@ -1,7 +1,7 @@
 //! Products and passes over the matrix size, as an SVG chart: one panel for each device.
 
 use anyhow::anyhow;
-use assay_shared::compute::measure::Stage;
+use assay_device::measure::Stage;
 use plotters::prelude::*;
 
 use super::report::{DeviceReport, Report, name};

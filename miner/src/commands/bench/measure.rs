@@ -7,9 +7,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use assay_shared::compute::choose::Preparing;
-use assay_shared::compute::device::DeviceError;
-use assay_shared::compute::measure::{Limits, Measured, Stage};
+use assay_device::DeviceError;
+use assay_device::backend::{BackendKind, Preparing};
+use assay_device::measure::{Limits, Measured, Stage};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
@@ -119,7 +119,7 @@ impl std::fmt::Display for Cell {
 /// The device's, but for stages that it has not.
 pub fn measure(
     device: &mut dyn Measured,
-    backend: &str,
+    backend: BackendKind,
     fits: &[u32],
     plan: &Plan,
     progress: &Progress,
@@ -151,7 +151,7 @@ pub fn measure(
 }
 
 /// The kernels to measure, the one that the device would choose first unless others were named.
-fn kernels(device: &dyn Measured, backend: &str, plan: &Plan) -> Result<Vec<String>, DeviceError> {
+fn kernels(device: &dyn Measured, backend: BackendKind, plan: &Plan) -> Result<Vec<String>, DeviceError> {
     let all = device.kernels();
     if let Some(unknown) = plan.kernels.iter().find(|kernel| !all.contains(kernel)) {
         let text = format!("--kernels {unknown}: this device runs {}", all.join(", "));
@@ -159,7 +159,7 @@ fn kernels(device: &dyn Measured, backend: &str, plan: &Plan) -> Result<Vec<Stri
     }
     Ok(match plan.kernels.is_empty() {
         false => plan.kernels.clone(),
-        true if backend == "cpu" => all.into_iter().take(1).collect(),
+        true if backend == BackendKind::Cpu => all.into_iter().take(1).collect(),
         true => all,
     })
 }
@@ -258,7 +258,7 @@ fn median(values: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use assay_shared::compute::measure::Sample;
+    use assay_device::measure::Sample;
 
     use super::*;
 
@@ -312,7 +312,7 @@ mod tests {
         Plan { sizes: sizes.to_vec(), patient, kernels: Vec::new(), rounds: 3 }
     }
 
-    fn run(device: &mut Told, backend: &str, fits: &[u32], plan: &Plan) -> Measurements {
+    fn run(device: &mut Told, backend: BackendKind, fits: &[u32], plan: &Plan) -> Measurements {
         let progress = Progress(ProgressBar::hidden());
         measure(device, backend, fits, plan, &progress).unwrap()
     }
@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn figures_stand_beside_the_limit_and_the_peer() {
         let mut device = Told { rates: vec![("fast", 2e12), ("slow", 5e11)], peer: Some(1e12), n: 0, asked: vec![] };
-        let measured = run(&mut device, "cuda", &[1000, 1000], &plan(&[1024, 2048], false));
+        let measured = run(&mut device, BackendKind::Cuda, &[1000, 1000], &plan(&[1024, 2048], false));
         let products: Vec<_> = measured.figures.iter().filter(|f| f.stage == Stage::Product).collect();
         assert_eq!(products.len(), 4, "two kernels at two sizes");
         let close = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-6;
@@ -343,7 +343,7 @@ mod tests {
     fn what_takes_too_long_or_does_not_fit_is_left_out_with_its_reason() {
         let slow = || Told { rates: vec![("only", 1e9)], peer: None, n: 0, asked: vec![] };
         let mut device = slow();
-        let measured = run(&mut device, "cuda", &[256, 256, 7], &plan(&[256, 2048, 16384], false));
+        let measured = run(&mut device, BackendKind::Cuda, &[256, 256, 7], &plan(&[256, 2048, 16384], false));
         assert!(
             measured.left_out.iter().any(|why| why.contains("n = 2048") && why.contains("--n 2048")),
             "{measured:?}"
@@ -351,7 +351,7 @@ mod tests {
         assert!(measured.left_out.iter().any(|why| why.contains("n = 16384") && why.contains("fit")), "{measured:?}");
         assert!(!device.asked.contains(&(Stage::Product, 2048)), "it was measured all the same");
         let mut device = slow();
-        assert!(run(&mut device, "cuda", &[256, 256], &plan(&[256, 2048], true)).left_out.is_empty());
+        assert!(run(&mut device, BackendKind::Cuda, &[256, 256], &plan(&[256, 2048], true)).left_out.is_empty());
         assert!(device.asked.contains(&(Stage::Product, 2048)));
     }
 
@@ -359,12 +359,14 @@ mod tests {
     fn kernels_are_those_named_else_a_processors_best_or_all_of_a_gpu() {
         let device = Told { rates: vec![("a", 1.0), ("b", 1.0)], peer: None, n: 0, asked: vec![] };
         let mut plan = plan(&[256], false);
-        assert_eq!(kernels(&device, "cpu", &plan).unwrap(), ["a"]);
-        assert_eq!(kernels(&device, "cuda", &plan).unwrap(), ["a", "b"]);
+        assert_eq!(kernels(&device, BackendKind::Cpu, &plan).unwrap(), ["a"]);
+        assert_eq!(kernels(&device, BackendKind::Cuda, &plan).unwrap(), ["a", "b"]);
         plan.kernels = vec!["b".into()];
-        assert_eq!(kernels(&device, "cpu", &plan).unwrap(), ["b"]);
+        assert_eq!(kernels(&device, BackendKind::Cpu, &plan).unwrap(), ["b"]);
         plan.kernels = vec!["c".into()];
-        assert!(matches!(kernels(&device, "cuda", &plan), Err(DeviceError::Unsupported(why)) if why.contains("a, b")));
+        assert!(
+            matches!(kernels(&device, BackendKind::Cuda, &plan), Err(DeviceError::Unsupported(why)) if why.contains("a, b"))
+        );
     }
 
     impl std::fmt::Debug for Measurements {

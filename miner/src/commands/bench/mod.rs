@@ -5,14 +5,15 @@ mod measure;
 mod report;
 
 use anyhow::Context;
-use assay_shared::compute::choose::{BACKENDS, ChooseError, Found, HostConfig, Opened, Prepare, Preparing, look};
-use assay_shared::compute::device::{Device, DeviceError};
-use assay_shared::compute::merge::merge;
-use assay_shared::identity::Identity;
-use assay_shared::message::MATRIX_SIZES;
-use assay_shared::program::exit::{Exit, Failure, print};
-use assay_shared::program::render::Screen;
-use assay_shared::work::DeviceId;
+use assay_device::backend::{Backend, Found, Preparing};
+use assay_device::{Device, DeviceError};
+use assay_devices::HostConfig;
+use assay_devices::choice::{ChooseError, detect_all};
+use assay_devices::merge::merge;
+use assay_program::exit::{Exit, Failure, print};
+use assay_program::render::Screen;
+use assay_protocol::message::MATRIX_SIZES;
+use assay_work::DeviceId;
 
 use self::measure::{Plan, Progress, measure};
 use self::report::{DeviceReport, Report};
@@ -30,8 +31,9 @@ const MAX_ROUNDS: u32 = 1000;
 /// No device can be had, a device fails, or standard output.
 pub fn execute(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<Exit> {
     let plan = plan(args)?;
-    let key = Identity::load_or_create(&config.key_file)?.public_key();
-    let found = find(&config.devices.host(&key)).map_err(|error| Failure::because(Exit::Config, "devices", error))?;
+    let key = super::identity(&config.key_file)?.public_key();
+    let (backends, found) =
+        find(&config.devices.host(&key)).map_err(|error| Failure::because(Exit::Config, "devices", error))?;
     let wanted: Vec<&Found> = found.iter().filter(|found| is_wanted(args, found.info.id)).collect();
     if wanted.is_empty() {
         let all: Vec<String> = found.iter().map(|found| found.info.id.to_string()).collect();
@@ -42,7 +44,9 @@ pub fn execute(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<Exit> {
     for found in wanted {
         let progress = Progress::new();
         let prepare = |preparing: Preparing| progress.preparing(&preparing);
-        let mut device = open(found, &prepare)?;
+        let absent = || DeviceError::Unsupported(format!("this build has no backend {}", found.info.backend));
+        let backend = backends.iter().find(|backend| backend.kind() == found.info.backend).ok_or_else(absent)?;
+        let mut device = backend.open(&found.spec, &prepare)?;
         devices.push(one(device.as_mut(), &plan, &progress)?);
     }
     let report = Report::new(devices);
@@ -81,10 +85,11 @@ fn plan(args: &BenchArgs) -> Result<Plan, Failure> {
 
 /// The devices that `run` would use. They are looked for in this process, without a worker: what crashes here takes
 /// nothing along.
-fn find(config: &HostConfig) -> Result<Vec<Found>, ChooseError> {
+fn find(config: &HostConfig) -> Result<(Vec<Box<dyn Backend>>, Vec<Found>), ChooseError> {
     let mut passed_over = Vec::new();
-    for stage in config.choice.stages(BACKENDS)? {
-        let lists = look(config, &stage, |backend| (backend.detect)(config), &mut passed_over)?;
+    for stage in config.choice.stages(config.backends())? {
+        let detect = |backend: &dyn Backend| backend.detect();
+        let lists = detect_all(&config.choice, config.gpus_are_hidden, &stage, detect, &mut passed_over)?;
         let merged = merge(&lists);
         for left_out in &merged.left_out {
             tracing::info!("{left_out}");
@@ -93,17 +98,10 @@ fn find(config: &HostConfig) -> Result<Vec<Found>, ChooseError> {
             tracing::info!("{why}");
         }
         if !merged.devices.is_empty() {
-            return Ok(merged.devices);
+            return Ok((stage, merged.devices));
         }
     }
     Err(ChooseError::None(passed_over.join("; ")))
-}
-
-/// Opens a device with the backend that found it.
-fn open(found: &Found, prepare: Prepare<'_>) -> Opened {
-    let backend = BACKENDS.iter().find(|backend| backend.name() == found.info.backend);
-    let absent = || DeviceError::Unsupported(format!("this build has no backend {}", found.info.backend));
-    (backend.ok_or_else(absent)?.open)(&found.opening, prepare)
 }
 
 fn is_wanted(args: &BenchArgs, id: DeviceId) -> bool {

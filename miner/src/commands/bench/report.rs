@@ -1,9 +1,9 @@
 //! What was measured, as tables and as JSON.
 
-use assay_shared::compute::device::DeviceInfo;
-use assay_shared::compute::measure::{Limits, Stage};
-use assay_shared::program::render::{Screen, table, units};
-use assay_shared::work::DeviceId;
+use assay_device::DeviceInfo;
+use assay_device::measure::{Limits, Stage};
+use assay_program::render::{Screen, table, units};
+use assay_work::DeviceId;
 use serde::Serialize;
 
 use super::measure::{Figure, Measurements};
@@ -46,7 +46,7 @@ impl DeviceReport {
             Ok(peer) => (Some(peer), None),
             Err(why) => (None, Some(why)),
         };
-        let (name, backend) = (info.name.clone(), info.backend.to_owned());
+        let (name, backend) = (info.name.clone(), info.backend.to_string());
         Self { device_id: info.id, name, backend, limits, peer, no_peer, figures, left_out }
     }
 }

@@ -1,0 +1,222 @@
+//! The CUDA backend over the stand-in driver: every family of kernels gives the bits that all backends give.
+
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::fs;
+
+use assay_cuda::{CudaConfig, KernelChoice, detect, find};
+use assay_device::backend::Backend;
+use assay_device::backend::Preparing;
+use assay_device::{Device, Handle};
+use common::standin::{Scenario, all, config, first, id, try_open};
+use common::suite::{check_fill, check_openings, check_round, check_values_and_reads, expected, pass};
+use common::vectors::{LARGE, check_vector, vectors};
+
+/// Each family, and a compute capability for which it is the fastest.
+const FAMILIES: [(KernelChoice, &str); 4] = [
+    (KernelChoice::Dp4a, "7.5"),
+    (KernelChoice::MmaSm75, "7.5"),
+    (KernelChoice::MmaSm80, "8.6"),
+    (KernelChoice::WgmmaSm90a, "9.0"),
+];
+#[test]
+fn every_family_gives_every_vector() {
+    for (kernel, capability) in FAMILIES {
+        let scenario = Scenario::new("every_family_gives_every_vector", kernel.name());
+        scenario.with("CAPABILITY", capability).with("DEVICES", "1").run(|| {
+            let mut device = try_open(0, config(kernel)).unwrap();
+            let all = kernel == KernelChoice::MmaSm80;
+            let vectors = vectors().into_iter().filter(|(name, _)| all || !LARGE.contains(&name.as_str()));
+            let checked = vectors.map(|(name, vector)| check_vector(&name, &vector, &mut device)).count();
+            assert_eq!(checked, if all { 10 } else { 7 });
+        });
+    }
+}
+
+/// Two streams, ahead of and behind one another as the seed has it, over memory that changes its use from pass to pass.
+#[test]
+fn random_passes_and_rounds_give_the_references_bits() {
+    for (kernel, capability) in FAMILIES {
+        for seed in 1..=3_u8 {
+            let scenario =
+                Scenario::new("random_passes_and_rounds_give_the_references_bits", format!("{kernel} {seed}"));
+            scenario.with("CAPABILITY", capability).with("SEED", seed.to_string()).run(|| {
+                let mut device = try_open(1, config(kernel)).unwrap();
+                let mut draw = u32::from(seed);
+                for case in 0..5_u8 {
+                    draw = draw.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    let n = if draw >> 30 == 0 { 512 } else { 256 };
+                    let pass = pass(n, 3 + (draw >> 8) % 7, seed * 16 + case);
+                    check_fill(&mut device, &pass);
+                    check_round(&mut device, &pass, 64 << ((draw >> 16) % 4), 1 + (draw >> 20) % 40);
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn openings_are_those_of_the_reference() {
+    Scenario::new("openings_are_those_of_the_reference", "one").run(|| check_openings(&mut first()));
+}
+
+#[test]
+fn chaining_values_of_every_size_are_the_references() {
+    let scenario = Scenario::new("chaining_values_of_every_size_are_the_references", "one");
+    scenario.run(|| check_values_and_reads(&mut first(), &[256, 1024]));
+}
+
+#[test]
+fn each_device_gets_the_fastest_family_that_it_runs() {
+    let test = "each_device_gets_the_fastest_family_that_it_runs";
+    let log = tempfile::NamedTempFile::new().unwrap();
+    Scenario::new(test, "six").with("DEVICES", "6").with("CAPABILITY", "7.5,8.0,8.9,10.0,12.0,9.0").run(|| {
+        let kernels: Vec<_> = all().iter().map(|device| device.info().detail).collect();
+        let starts = ["mma-sm75", "mma-sm80", "mma-sm80", "mma-sm80", "mma-sm80", "wgmma-sm90a"];
+        for (detail, family) in kernels.iter().zip(starts) {
+            assert!(detail.starts_with(&format!("kernel {family},")), "{detail}");
+        }
+    });
+    let scenario = Scenario::new(test, "launched").with("CAPABILITY", "8.0").with("LOG", log.path());
+    scenario.run(|| check_fill(&mut try_open(0, config(KernelChoice::Dp4a)).unwrap(), &pass(256, 4, 1)));
+    if std::env::var_os("ASSAY_TEST_SCENARIO").is_none() {
+        let launches = fs::read_to_string(log.path()).unwrap();
+        let products = launches.matches("launch assay_product_dp4a device 0").count();
+        assert!(products >= 2 && !launches.contains("mma"), "{launches}");
+        assert_eq!(launches.matches("launch assay_digest").count(), 4, "{launches}");
+        assert_eq!(launches.matches("launch assay_keystream").count(), 2, "{launches}");
+    }
+}
+
+#[test]
+fn a_family_asked_for_that_cannot_run_is_refused_with_what_it_needs() {
+    let test = "a_family_asked_for_that_cannot_run_is_refused_with_what_it_needs";
+    Scenario::new(test, "one").with("CAPABILITY", "7.5").run(|| {
+        let error = try_open(0, config(KernelChoice::MmaSm80)).unwrap_err().to_string();
+        assert!(error.contains("mma-sm80: needs compute capability 8.0 or higher"), "{error}");
+        assert!(error.contains("this device has 7.5"), "{error}");
+    });
+}
+
+#[test]
+fn a_family_that_does_not_load_is_passed_over_and_that_is_said() {
+    let test = "a_family_that_does_not_load_is_passed_over_and_that_is_said";
+    for (fault, name) in [("cuModuleLoadDataEx:4:218", "INVALID_PTX"), ("cuFuncSetAttribute:1:1", "INVALID_VALUE")] {
+        // The k-th module is the family's: three common ones come first.
+        Scenario::new(test, name).with("CAPABILITY", "8.0").with("FAULT", fault).run(|| {
+            let mut device = first();
+            let detail = device.info().detail;
+            assert!(detail.starts_with("kernel mma-sm75,"), "{detail}");
+            assert!(detail.contains("not mma-sm80: CUDA_ERROR_") && detail.contains(name), "{detail}");
+            check_fill(&mut device, &pass(256, 3, 1));
+        });
+    }
+}
+
+#[test]
+fn a_hopper_whose_operands_cannot_be_described_is_sick() {
+    let scenario = Scenario::new("a_hopper_whose_operands_cannot_be_described_is_sick", "one");
+    scenario.with("CAPABILITY", "9.0").with("FAULT", "cuTensorMapEncodeTiled:2:1").run(|| {
+        let error = first().fill(&pass(256, 3, 1), &Handle::default()).unwrap_err();
+        assert!(error.to_string().contains("describing the slots to the tensor memory accelerator"), "{error}");
+    });
+}
+
+#[test]
+fn all_devices_of_a_host_work_at_once() {
+    for (devices, memory) in [(2, "256"), (8, "64,48,33,128,64,40,64,64")] {
+        let scenario = Scenario::new("all_devices_of_a_host_work_at_once", devices.to_string());
+        scenario.with("DEVICES", devices.to_string()).with("MEMORY_MIB", memory).run(|| {
+            let mut devices = all();
+            std::thread::scope(|scope| {
+                for (number, device) in (0..).zip(&mut devices) {
+                    scope.spawn(move || {
+                        assert_eq!(device.info().id, id(number));
+                        check_fill(device, &pass(256, 3 + u32::from(number), number));
+                        check_round(device, &pass(256, 3 + u32::from(number), number), 64, 5);
+                    });
+                }
+            });
+        });
+    }
+}
+
+/// What the driver says of a device is what we say of it.
+#[test]
+fn devices_are_described_without_taking_their_memory() {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let scenario = Scenario::new("devices_are_described_without_taking_their_memory", "three").with("DEVICES", "3");
+    let scenario = scenario.with("MEMORY_MIB", "100,200,300").with("CAPABILITY", "7.0,9.0,8.6").with("MODE", "0,0,2");
+    scenario.with("NAME", "Tesla V100,H100 MIG 1g.10gb,RTX A6000").with("LOG", log.path()).run(|| {
+        let found = detect().unwrap();
+        let names: Vec<_> = found.iter().map(|d| (d.name.as_str(), d.mig, d.ecc, d.memory_bytes >> 20)).collect();
+        let told = [
+            ("Tesla V100", false, false, 100),
+            ("H100 MIG 1g.10gb", true, true, 200),
+            ("RTX A6000", false, false, 300),
+        ];
+        assert_eq!(names, told);
+        assert_eq!(found.iter().map(|d| d.id).collect::<Vec<_>>(), [id(0), id(1), id(2)]);
+        assert!(found[0].refusal.as_ref().unwrap().contains("7.0"), "{found:?}");
+        assert_eq!(found[1].refusal, None);
+        assert!(found[2].refusal.as_ref().unwrap().contains("Prohibited"), "{found:?}");
+        assert_eq!(found[1].pci_address, "0000:02:00.0");
+        let offered = find().unwrap();
+        assert_eq!(offered.iter().map(|found| found.info.id).collect::<Vec<_>>(), [id(1)]);
+        for refused in [0, 2] {
+            let error = try_open(refused, CudaConfig::default()).unwrap_err().to_string();
+            assert!(error.contains(found[usize::from(refused)].refusal.as_ref().unwrap()), "{error}");
+        }
+    });
+}
+
+/// The first start says that it compiles; the next one, with the same driver and device, that it loads.
+#[test]
+fn compiling_is_said_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let test = "compiling_is_said_once";
+    for (name, driver, says) in [
+        ("first", "12000", "compiling kernels, once"),
+        ("next", "12000", "loading kernels"),
+        ("driver", "13000", "compiling kernels, once"),
+    ] {
+        let scenario = Scenario::new(test, name).with("DRIVER", driver);
+        scenario.with_variable("CUDA_CACHE_PATH", folder.path()).run(|| {
+            let told = std::sync::Mutex::new(Vec::new());
+            let found = find().unwrap();
+            let prepare = |preparing: Preparing| told.lock().unwrap().push(preparing);
+            let device = CudaConfig::default().open(&found[0].spec, &prepare).unwrap();
+            assert_eq!(device.info().id, found[0].info.id);
+            let told = told.into_inner().unwrap();
+            assert!(told.iter().all(|p| p.what == says), "{told:?}");
+            assert_eq!(
+                told.iter().map(|p| (p.done, p.total)).collect::<Vec<_>>(),
+                [0, 1, 2, 3, 4].map(|done| (done, 4))
+            );
+        });
+    }
+}
+
+/// Memory that is never read before it is written gives the same bits whatever it held. That the debug mode would show
+/// it: without it, a leaf that is not computed again still lies there from the pass before.
+#[test]
+fn poison_shows_what_is_read_unwritten() {
+    let pass = pass(256, 4, 3);
+    for (poison, fault, right) in
+        [(true, "", true), (false, "assay_keystream:3:skip", true), (true, "assay_keystream:3:skip", false)]
+    {
+        let scenario = Scenario::new("poison_shows_what_is_read_unwritten", format!("{poison} {right}"));
+        scenario.with("FAULT", fault).run(|| {
+            let config = CudaConfig { poison, ..config(KernelChoice::Auto) };
+            let mut device = try_open(0, config).unwrap();
+            check_fill(&mut device, &pass);
+            let again = device.fill(&pass, &Handle::default()).unwrap();
+            assert_eq!(again == expected(&pass).0, right);
+            if right {
+                check_round(&mut device, &pass, 64, 3);
+            }
+        });
+    }
+}

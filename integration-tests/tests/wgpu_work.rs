@@ -1,0 +1,256 @@
+//! The wgpu backend over a software Vulkan driver: whatever the limits and the shaders, the bits that all backends give.
+
+mod common;
+
+use std::fs;
+use std::sync::Mutex;
+use std::thread;
+use std::time::Duration;
+
+use assay_device::backend::Preparing;
+use assay_device::{Device, DeviceError, Handle, ProbeRound};
+use assay_wgpu::{AdapterDescription, DotChoice, WgpuConfig, WgpuDevice, detect, find, open};
+use assay_work::RoundKey;
+use common::suite::{check_fill, check_openings, check_random, check_round, check_values_and_reads, pass};
+use common::vectors::{LARGE, check_vector, vectors};
+
+/// Enough for every vector, and little of a machine.
+const MEMORY_BYTES: u64 = 256 << 20;
+/// What ids are derived from.
+const SEED: &[u8] = b"tests";
+/// A round for slots of any size.
+const ROUND: ProbeRound = ProbeRound { key: RoundKey([4; 32]), walks: 64, steps: 3 };
+
+fn config() -> WgpuConfig {
+    WgpuConfig { memory_bytes: Some(MEMORY_BYTES), seed: SEED.into(), ..WgpuConfig::default() }
+}
+
+/// Buffers of this size, so that slots lie in several, and a slot too.
+fn cut(buffer_bytes: u64) -> WgpuConfig {
+    WgpuConfig { buffer_bytes: Some(buffer_bytes), ..config() }
+}
+
+fn adapter() -> AdapterDescription {
+    let found = detect(SEED).unwrap_or_else(|error| panic!("{error}"));
+    let software = found.into_iter().find(|adapter| adapter.software);
+    software.expect("a software Vulkan driver: install mesa-vulkan-drivers")
+}
+
+fn device(config: WgpuConfig) -> WgpuDevice {
+    open(adapter().id, config, &mut |_| ()).unwrap()
+}
+
+#[test]
+fn every_vector() {
+    let mut device = device(config());
+    let checked = vectors().iter().map(|(name, vector)| check_vector(name, vector, &mut device)).count();
+    assert_eq!(checked, 10);
+}
+
+#[test]
+fn small_vectors_with_every_shader_and_cut_into_small_buffers() {
+    let dot = |dot| WgpuConfig { dot, ..config() };
+    // Slots of 64 KiB to 1 MiB: one to a buffer, several to a buffer, several buffers to a slot.
+    for config in [
+        dot(DotChoice::Packed),
+        dot(DotChoice::Plain),
+        dot(DotChoice::Fastest),
+        cut(1 << 16),
+        cut(5 << 16),
+        cut(1 << 20),
+    ] {
+        let mut device = device(config);
+        let small = vectors().into_iter().filter(|(name, _)| !LARGE.contains(&name.as_str()));
+        assert_eq!(small.map(|(name, vector)| check_vector(&name, &vector, &mut device)).count(), 7);
+    }
+}
+
+#[test]
+fn random_passes_and_rounds_give_the_references_bits() {
+    for (seed, config) in (1..).zip([config(), cut(1 << 16), cut(3 << 16), cut(7 << 16)]) {
+        check_random(&mut device(config), seed, &[256, 256, 256, 512]);
+    }
+}
+
+/// Walks go from group to group where more buffers are needed than a shader binds.
+#[test]
+fn walks_over_more_buffers_than_can_be_bound() {
+    let mut device = device(cut(1 << 16));
+    for count in [30, 31, 40, 64] {
+        let pass = pass(256, count, count as u8);
+        check_fill(&mut device, &pass);
+        // An even and an odd number of steps: the states end in the one set and in the other.
+        check_round(&mut device, &pass, 4096, 6);
+        check_round(&mut device, &pass, 64, 7);
+    }
+}
+
+#[test]
+fn openings_are_those_of_the_reference() {
+    for config in [config(), cut(1 << 18)] {
+        check_openings(&mut device(config));
+    }
+}
+
+#[test]
+fn chaining_values_of_every_size_are_the_references() {
+    for config in [config(), cut(1 << 16)] {
+        check_values_and_reads(&mut device(config), &[256, 1024]);
+    }
+}
+
+#[test]
+fn sizes_whose_pieces_are_smaller_than_a_tile_are_not_offered_and_refused_with_the_reason() {
+    let mut device = device(cut(1 << 16));
+    assert!(device.slots_that_fit(1024) > 0);
+    assert_eq!(device.slots_that_fit(2048), 0);
+    assert!(device.info().detail.contains("n up to 1024"), "{}", device.info().detail);
+    let error = device.fill(&pass(2048, 3, 1), &Handle::default()).unwrap_err();
+    assert!(matches!(&error, DeviceError::Unsupported(why) if why.contains("1024 is the largest")), "{error}");
+    check_fill(&mut device, &pass(256, 3, 1));
+}
+
+#[test]
+fn memory_that_is_not_there_is_busy_and_what_is_there_goes_on() {
+    let mut device = device(WgpuConfig { memory_bytes: Some(8 << 20), ..config() });
+    let fit = device.slots_that_fit(256);
+    assert!((8..128).contains(&fit), "{fit}");
+    let error = device.fill(&pass(256, fit + 1, 1), &Handle::default()).unwrap_err();
+    let DeviceError::Busy { needed_bytes, free_bytes } = error else { panic!("{error:?}") };
+    assert!(needed_bytes > free_bytes / 100 * 95, "{needed_bytes} of {free_bytes}");
+    check_fill(&mut device, &pass(256, fit, 1));
+    assert_eq!(device.slots_that_fit(256), fit, "what it holds counts as free");
+    device.release();
+    assert_eq!(device.slots_that_fit(256), fit);
+    assert!(matches!(device.read(0, 0, &mut [0]), Err(DeviceError::Unsupported(_))));
+    check_fill(&mut device, &pass(256, 3, 2));
+}
+
+/// A probe whose states need more memory than there is takes the slots with it, and says so.
+#[test]
+fn what_is_not_resident_is_refused() {
+    let mut device = device(config());
+    let refused = |error: Result<_, DeviceError>| assert!(matches!(error, Err(DeviceError::Unsupported(_))));
+    refused(device.probe_round(&ROUND, &Handle::default()).map(drop));
+    refused(device.probe_states().map(drop));
+    refused(device.read(0, 0, &mut [0]));
+    refused(device.chaining_values(0, 1024).map(drop));
+    check_fill(&mut device, &pass(256, 3, 1));
+    refused(device.read(3, 0, &mut [0]));
+    refused(device.read(2, 65_536, &mut [0]));
+    refused(device.read(2, u64::MAX, &mut [0]));
+    refused(device.chaining_values(3, 1024).map(drop));
+    refused(device.chaining_values(2, 1536).map(drop));
+    refused(device.probe_states().map(drop));
+    refused(device.fill(&pass(256, 2, 1), &Handle::default()).map(drop));
+    refused(device.probe_round(&ROUND, &Handle::default()).map(drop));
+}
+
+#[test]
+fn a_cancelled_call_leaves_a_usable_device() {
+    let mut device = device(config());
+    let handle = Handle::default();
+    handle.cancel();
+    assert_eq!(device.fill(&pass(256, 3, 1), &handle).unwrap_err(), DeviceError::Cancelled);
+    let handle = Handle::default();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // Somewhere inside: after its first steps, long before its last.
+            while handle.done_steps() < 4 {
+                thread::sleep(Duration::from_millis(1));
+            }
+            handle.cancel();
+        });
+        assert_eq!(device.fill(&pass(512, 700, 1), &handle).unwrap_err(), DeviceError::Cancelled);
+    });
+    assert!(handle.done_steps() < 700);
+    assert!(matches!(device.read(0, 0, &mut [0]), Err(DeviceError::Unsupported(_))), "nothing is resident");
+    let pass = pass(256, 4, 2);
+    check_fill(&mut device, &pass);
+    let handle = Handle::default();
+    handle.cancel();
+    assert_eq!(device.probe_round(&ROUND, &handle).unwrap_err(), DeviceError::Cancelled);
+    check_round(&mut device, &pass, 64, 5);
+}
+
+/// A product of seconds is given up where it is; the leaves before it are done.
+#[test]
+fn a_large_product_can_be_cancelled_inside() {
+    let mut device = device(config());
+    let handle = Handle::default();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while handle.done_steps() < 2 {
+                thread::sleep(Duration::from_millis(1));
+            }
+            handle.cancel();
+        });
+        assert_eq!(device.fill(&pass(4096, 3, 1), &handle).unwrap_err(), DeviceError::Cancelled);
+    });
+    assert_eq!(handle.done_steps(), 2);
+    check_fill(&mut device, &pass(256, 3, 1));
+}
+
+/// Memory that is never read before it is written gives the same bits whatever it held.
+#[test]
+fn poison_does_not_show() {
+    let mut device = device(WgpuConfig { poison: true, ..cut(3 << 16) });
+    for seed in 1..4 {
+        let pass = pass(256, 5 + u32::from(seed), seed);
+        check_fill(&mut device, &pass);
+        check_round(&mut device, &pass, 64, 3);
+    }
+}
+
+#[test]
+fn two_devices_of_one_process_work_at_once() {
+    thread::scope(|scope| {
+        for seed in [1, 2] {
+            scope.spawn(move || check_random(&mut device(cut(u64::from(seed) << 18)), seed, &[256]));
+        }
+    });
+}
+
+#[test]
+fn an_adapter_is_described_and_its_id_stays() {
+    let first = adapter();
+    assert_eq!((first.api, first.software, first.refusal.clone()), ("Vulkan", true, None));
+    assert!(first.name.contains("llvmpipe") && first.driver.contains("Mesa"), "{first:?}");
+    assert_eq!(adapter(), first);
+    let other = detect(b"another daemon").unwrap().into_iter().find(|adapter| adapter.software).unwrap();
+    assert_ne!(other.id, first.id);
+    // As a device for mining it is only there when asked for.
+    let found = find(&WgpuConfig { software: true, ..config() }).unwrap();
+    if found.iter().any(|found| found.info.id == first.id) {
+        assert!(found[0].info.detail.contains("a software adapter"), "{:?}", found[0]);
+        let error = find(&WgpuConfig { software: false, ..config() }).unwrap_err().to_string();
+        assert!(error.contains("only software adapters") && error.contains("llvmpipe"), "{error}");
+    }
+}
+
+/// The first start says that it compiles; the next one that it loads; a file that was altered is compiled again.
+#[test]
+fn compiled_pipelines_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let says = || {
+        let told = Mutex::new(Vec::new());
+        let config = WgpuConfig { cache_folder: Some(folder.path().join("cache")), ..config() };
+        let mut take = |preparing: Preparing| told.lock().unwrap().push(preparing);
+        let mut device = open(adapter().id, config, &mut take).unwrap();
+        check_fill(&mut device, &pass(256, 3, 1));
+        let told = told.into_inner().unwrap();
+        assert_eq!(
+            told.iter().map(|p| (p.done, p.total)).collect::<Vec<_>>(),
+            (0..=7).map(|d| (d, 7)).collect::<Vec<_>>()
+        );
+        told[0].what.clone()
+    };
+    assert_eq!([says(), says()], ["compiling shaders, once for each driver", "loading shaders"]);
+    for file in fs::read_dir(folder.path().join("cache")).unwrap() {
+        let file = file.unwrap().path();
+        let mut bytes = fs::read(&file).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        fs::write(&file, bytes).unwrap();
+    }
+    assert_eq!([says(), says()], ["compiling shaders, once for each driver", "loading shaders"]);
+}

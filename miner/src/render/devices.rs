@@ -1,0 +1,163 @@
+//! The devices of a host, as a table and as JSON.
+
+use serde::Serialize;
+
+use assay_device::DeviceInfo;
+use assay_device::place::{Place, vendor_name};
+use assay_program::render::{Screen, table, units};
+use assay_protocol::claims::Hardware;
+use assay_work::DeviceId;
+use assay_work::challenge::MIN_COUNT;
+
+/// One device to show.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DeviceRow {
+    /// The device.
+    pub device_id: DeviceId,
+    /// The model.
+    pub name: String,
+    /// The backend's name.
+    pub backend: String,
+    /// Who made it, where the backend knows.
+    pub vendor: Option<String>,
+    /// Its address on the PCI bus, where the backend knows.
+    pub pci_address: Option<String>,
+    /// What the backend chose for it.
+    pub detail: String,
+    /// All its memory.
+    pub total_bytes: u64,
+    /// What a challenge could take now.
+    pub free_bytes: u64,
+    /// How many slots fit now, for each matrix size of interest, smallest first.
+    pub slots: Vec<SlotsThatFit>,
+    /// What the management library says of it.
+    pub hardware: Option<Hardware>,
+    /// Where that library and the device's driver disagree about it, in sentences.
+    pub disagreements: Vec<String>,
+}
+
+/// How many slots of one size fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct SlotsThatFit {
+    /// The matrix size.
+    pub n: u32,
+    /// How many slots.
+    pub slots: u32,
+}
+
+impl DeviceRow {
+    /// The row of a device; `slots_that_fit` gives its slots for each of `sizes`.
+    #[must_use]
+    pub fn new(info: &DeviceInfo, sizes: &[u32], slots_that_fit: impl Fn(u32) -> u32) -> Self {
+        Self {
+            device_id: info.id,
+            name: info.name.clone(),
+            backend: info.backend.to_string(),
+            vendor: None,
+            pci_address: None,
+            detail: info.detail.clone(),
+            total_bytes: info.total_bytes,
+            free_bytes: info.free_bytes,
+            slots: sizes.iter().map(|&n| SlotsThatFit { n, slots: slots_that_fit(n) }).collect(),
+            hardware: None,
+            disagreements: Vec::new(),
+        }
+    }
+}
+
+impl DeviceRow {
+    /// The same with where the device is.
+    #[must_use]
+    pub fn at(self, place: &Place) -> Self {
+        let (vendor, pci_address) =
+            (place.vendor.map(vendor_name), place.pci_address.map(|address| address.to_string()));
+        Self { vendor, pci_address, ..self }
+    }
+
+    /// The largest matrix size of which the smallest share fits.
+    fn largest_n(&self) -> Option<u32> {
+        self.slots.iter().rev().find(|fits| fits.slots >= MIN_COUNT).map(|fits| fits.n)
+    }
+
+    /// The model, with who made it where the model does not say so itself.
+    fn title(&self) -> String {
+        match &self.vendor {
+            Some(vendor) if !self.name.to_lowercase().contains(&vendor.to_lowercase()) => {
+                format!("{} ({vendor})", self.name)
+            }
+            _ => self.name.clone(),
+        }
+    }
+}
+
+/// The devices as a table, with the slots of one matrix size.
+#[must_use]
+pub fn table(rows: &[DeviceRow], n: u32, screen: &Screen) -> String {
+    let slots = format!("slots at n = {n}");
+    let header = ["device", "backend", "name", "chosen", "memory GiB", "free GiB", &slots, "largest n"];
+    let mut table = table::new(screen, &header);
+    for row in rows {
+        let slots = row.slots.iter().find(|s| s.n == n).map_or_else(|| "–".to_owned(), |s| s.slots.to_string());
+        table.add_row([
+            row.device_id.to_string().into(),
+            row.backend.as_str().into(),
+            row.title().into(),
+            row.detail.as_str().into(),
+            table::figure(units::gib(row.total_bytes)),
+            table::figure(units::gib(row.free_bytes)),
+            table::figure(slots),
+            table::figure(row.largest_n().map_or_else(|| "–".to_owned(), |n| n.to_string())),
+        ]);
+    }
+    table::text(&table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info() -> DeviceInfo {
+        DeviceInfo {
+            id: DeviceId([0xab; 16]),
+            name: "A processor".to_owned(),
+            backend: assay_device::backend::BackendKind::Cpu,
+            detail: "avx2, 8 threads".to_owned(),
+            total_bytes: 16 << 30,
+            free_bytes: 3 << 30,
+        }
+    }
+
+    #[test]
+    fn devices_are_shown_with_their_slots() {
+        let row = DeviceRow::new(&info(), &[1024, 2048], |n| (3 << 30) / (n * n));
+        let shown = table(std::slice::from_ref(&row), 2048, &Screen::FILE);
+        for part in ["abababab", "A processor", "avx2, 8 threads", "16.0", "3.00", "slots at n = 2048", "768"] {
+            assert!(shown.contains(part), "{part} in\n{shown}");
+        }
+        let json = serde_json::to_value(&row).unwrap();
+        assert_eq!(json["slots"][1], serde_json::json!({ "n": 2048, "slots": 768 }));
+        assert_eq!(json["device_id"], "ab".repeat(16));
+    }
+
+    #[test]
+    fn the_largest_n_is_the_last_of_which_a_share_fits() {
+        let largest = |slots: [u32; 3]| {
+            let fits = [256, 512, 1024].into_iter().zip(slots).map(|(n, slots)| SlotsThatFit { n, slots }).collect();
+            DeviceRow { slots: fits, ..DeviceRow::new(&info(), &[], |_| 0) }.largest_n()
+        };
+        assert_eq!(largest([48, 12, 3]), Some(1024));
+        assert_eq!(largest([32, 8, 2]), Some(512));
+        assert_eq!(largest([2, 0, 0]), None);
+    }
+
+    #[test]
+    fn a_vendor_is_shown_where_the_model_does_not_name_it() {
+        let place = Place { pci_address: "0:3:0.0".parse().ok(), vendor: Some(0x1002), uuid: None };
+        let named = |name: &str| DeviceRow { name: name.into(), ..DeviceRow::new(&info(), &[], |_| 0) }.at(&place);
+        assert_eq!(named("Radeon RX 7900 XTX").title(), "Radeon RX 7900 XTX (AMD)");
+        assert_eq!(named("AMD Instinct MI300X").title(), "AMD Instinct MI300X");
+        let json = serde_json::to_value(named("Radeon")).unwrap();
+        assert_eq!((&json["vendor"], &json["pci_address"]), (&"AMD".into(), &"0000:03:00.0".into()));
+        assert_eq!(DeviceRow::new(&info(), &[], |_| 0).at(&Place::default()).title(), "A processor");
+    }
+}

@@ -1,0 +1,4 @@
+//! Tables of the devices of this host.
+
+pub mod devices;
+pub mod hardware;

@@ -1,0 +1,211 @@
+//! Which CPU devices a daemon has: from what was asked for to devices.
+
+use serde::{Deserialize, Serialize};
+
+use super::device::CpuDevice;
+use super::kernel::KernelKind;
+use assay_device::machine;
+use assay_work::DeviceId;
+
+/// The most CPU devices of one process.
+const MAX_DEVICES: usize = 64;
+/// The most threads of one device: more could not keep the promise of bounded memory for every n.
+pub(super) const MAX_THREADS: usize = 256;
+/// The share of the memory available at the start that devices take when nothing is said: 3/4.
+const DEFAULT_SHARE: (u64, u64) = (3, 4);
+
+/// Which CPU devices to make. The default is none.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CpuConfig {
+    /// How many devices.
+    pub devices: usize,
+    /// Bytes of memory of each device; one value for all, one for each, or none: three quarters of what the
+    /// host has available, in equal parts.
+    pub memory_bytes: Vec<u64>,
+    /// Threads of each device; one value for all, one for each, or none: those of the host in equal parts,
+    /// at least one.
+    pub threads: Vec<usize>,
+    /// Which kernel multiplies.
+    pub kernel: KernelKind,
+    /// What device ids are derived from, beside the host and the index: the daemon's public key, say.
+    #[serde(with = "hex::serde")]
+    pub seed: Vec<u8>,
+}
+
+/// Why a configuration gives no devices.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CpuConfigError {
+    /// More devices than a process may have.
+    #[error("{0} CPU devices are too many: at most {MAX_DEVICES}")]
+    Devices(usize),
+    /// Neither one value, nor one for each device.
+    #[error("{found} values for {setting} of {devices} CPU devices: give one for all, or one for each")]
+    Values {
+        /// Which setting.
+        setting: &'static str,
+        /// How many values it has.
+        found: usize,
+        /// How many devices there are.
+        devices: usize,
+    },
+    /// No thread, or too many.
+    #[error("{0} threads for a CPU device: from 1 to {MAX_THREADS}")]
+    Threads(usize),
+    /// No memory.
+    #[error("no memory for a CPU device: give it some bytes, or leave the setting out")]
+    Memory,
+    /// The processor lacks the kernel's instructions.
+    #[error("this processor does not run the kernel {0}: use auto")]
+    Kernel(KernelKind),
+}
+
+/// One device with every setting decided: what was left open is a part of what the whole host has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CpuSpec {
+    /// The device.
+    id: DeviceId,
+    /// How it is called.
+    name: String,
+    /// The most bytes that it takes.
+    memory_bytes: u64,
+    /// Its threads, from 1 to 256.
+    threads: usize,
+    /// Which kernel multiplies.
+    kernel: KernelKind,
+}
+
+impl CpuSpec {
+    /// The device. It takes no memory yet.
+    ///
+    /// # Errors
+    /// [`CpuConfigError::Kernel`] when this processor does not run the kernel, [`CpuConfigError::Threads`].
+    pub fn open(&self) -> Result<CpuDevice, CpuConfigError> {
+        if self.threads == 0 || self.threads > MAX_THREADS {
+            return Err(CpuConfigError::Threads(self.threads));
+        }
+        CpuDevice::new(self.id, self.name.clone(), self.memory_bytes, self.threads, self.kernel)
+            .ok_or(CpuConfigError::Kernel(self.kernel))
+    }
+}
+
+/// The CPU devices of a host, in this process. No memory is taken yet.
+///
+/// # Errors
+/// [`CpuConfigError`], naming what to change.
+pub fn devices(config: &CpuConfig) -> Result<Vec<CpuDevice>, CpuConfigError> {
+    specs(config)?.iter().map(CpuSpec::open).collect()
+}
+
+/// What each CPU device of a host is. Ids are the same after a restart, and derived from the host's machine id, the
+/// seed and the index.
+///
+/// # Errors
+/// [`CpuConfigError`], naming what to change.
+pub fn specs(config: &CpuConfig) -> Result<Vec<CpuSpec>, CpuConfigError> {
+    let devices = config.devices;
+    if devices > MAX_DEVICES {
+        return Err(CpuConfigError::Devices(devices));
+    }
+    let memory = for_each("memory", &config.memory_bytes, devices, || {
+        machine::available_bytes() / DEFAULT_SHARE.1 * DEFAULT_SHARE.0 / devices as u64
+    })?;
+    let threads = for_each("threads", &config.threads, devices, || (machine::parallelism() / devices).max(1))?;
+    if let Some(&wrong) = threads.iter().find(|&&threads| threads == 0 || threads > MAX_THREADS) {
+        return Err(CpuConfigError::Threads(wrong));
+    }
+    if memory.contains(&0) {
+        return Err(CpuConfigError::Memory);
+    }
+    let processor = machine::processor_name();
+    let make = |(index, (memory_bytes, threads))| {
+        let id = device_id(&config.seed, index as u32);
+        CpuSpec { id, name: format!("{processor}, CPU device {index}"), memory_bytes, threads, kernel: config.kernel }
+    };
+    Ok(memory.into_iter().zip(threads).enumerate().map(make).collect())
+}
+
+/// The id of CPU device `index`: the same after a restart, distinct on this host, and between hosts and daemons that
+/// have another machine id or `seed`.
+fn device_id(seed: &[u8], index: u32) -> DeviceId {
+    machine::derive_id("assay v1 cpu device id", seed, &index.to_le_bytes())
+}
+
+/// A setting's value for each device.
+fn for_each<T: Copy>(
+    setting: &'static str,
+    values: &[T],
+    devices: usize,
+    default: impl FnOnce() -> T,
+) -> Result<Vec<T>, CpuConfigError> {
+    match values {
+        _ if devices == 0 => Ok(Vec::new()),
+        [] => Ok(vec![default(); devices]),
+        [all] => Ok(vec![*all; devices]),
+        each if each.len() == devices => Ok(each.to_vec()),
+        other => Err(CpuConfigError::Values { setting, found: other.len(), devices }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use assay_device::Device;
+
+    #[test]
+    fn devices_share_the_host_and_have_ids_that_stay() {
+        let config = CpuConfig { devices: 2, ..CpuConfig::default() };
+        let ids = |seed: &[u8]| {
+            devices(&CpuConfig { seed: seed.into(), ..config.clone() })
+                .unwrap()
+                .iter()
+                .map(|d| d.info().id)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(ids(b"a"), ids(b"a"));
+        assert_ne!(ids(b"a"), ids(b"b"));
+        assert_ne!(ids(b"a")[0], ids(b"a")[1]);
+    }
+
+    #[test]
+    fn settings_are_one_for_all_or_one_for_each() {
+        let config = CpuConfig { devices: 2, memory_bytes: vec![1 << 30], threads: vec![1, 3], ..CpuConfig::default() };
+        let devices = devices(&config).unwrap();
+        assert!(devices.iter().all(|d| d.info().total_bytes == 1 << 30));
+        assert!(devices[1].info().detail.ends_with("threads 3"));
+    }
+
+    #[test]
+    fn each_wrong_setting_is_named() {
+        let good = CpuConfig { devices: 2, ..CpuConfig::default() };
+        let refused = |config: CpuConfig| devices(&config).unwrap_err();
+        assert_eq!(refused(CpuConfig { devices: 65, ..good.clone() }), CpuConfigError::Devices(65));
+        assert_eq!(refused(CpuConfig { threads: vec![0], ..good.clone() }), CpuConfigError::Threads(0));
+        assert_eq!(refused(CpuConfig { memory_bytes: vec![0], ..good.clone() }), CpuConfigError::Memory);
+        let three = CpuConfigError::Values { setting: "threads", found: 3, devices: 2 };
+        assert_eq!(refused(CpuConfig { threads: vec![1, 1, 1], ..good.clone() }), three);
+        let missing = KernelKind::ALL.into_iter().find(|kind| !kind.is_available());
+        if let Some(kernel) = missing {
+            assert_eq!(refused(CpuConfig { kernel, ..good }), CpuConfigError::Kernel(kernel));
+        }
+    }
+
+    #[test]
+    fn no_devices_are_no_error() {
+        assert!(devices(&CpuConfig::default()).unwrap().is_empty());
+    }
+
+    /// What the whole host has is shared out once; opening a device looks at nothing.
+    #[test]
+    fn a_device_is_opened_with_what_was_decided_for_it() {
+        let config = CpuConfig { devices: 2, ..CpuConfig::default() };
+        for spec in specs(&config).unwrap() {
+            let info = spec.open().unwrap().info();
+            assert_eq!((info.id, info.total_bytes), (spec.id, spec.memory_bytes));
+            assert!(info.detail.ends_with(&format!("threads {}", spec.threads)));
+            let none = CpuSpec { threads: 0, ..spec };
+            assert_eq!(none.open().err(), Some(CpuConfigError::Threads(0)));
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The threads of a device while it works: one queue of numbered items, meetings between phases, one stop.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use assay_device::{DeviceError, Handle};
+
+/// How often a waiting thread looks before it lets others run.
+const SPINS: u32 = 4096;
+
+/// Why a thread left its work early: someone cancelled, or another thread failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stopped;
+
+/// What the threads of one call share.
+pub(super) struct Crew<'a> {
+    handle: &'a Handle,
+    threads: usize,
+    next: AtomicUsize,
+    arrived: AtomicUsize,
+    meetings: AtomicUsize,
+    stop: AtomicBool,
+}
+
+impl Crew<'_> {
+    /// Runs `body(crew, index)` on `threads` threads at once, the calling one as index 0, and waits for all.
+    ///
+    /// # Errors
+    /// [`DeviceError::Cancelled`] when the handle was cancelled before the work was done,
+    /// [`DeviceError::Sick`] when a thread could not start or panicked.
+    pub(super) fn run<F>(threads: usize, handle: &Handle, body: F) -> Result<(), DeviceError>
+    where
+        F: Fn(&Crew<'_>, usize) -> Result<(), Stopped> + Sync,
+    {
+        let zero = || AtomicUsize::new(0);
+        let crew =
+            Crew { handle, threads, next: zero(), arrived: zero(), meetings: zero(), stop: AtomicBool::new(false) };
+        let guarded = |index| {
+            let _bell = StopOnPanic(&crew);
+            body(&crew, index)
+        };
+        let guarded = &guarded;
+        thread::scope(|scope| {
+            let mut others = Vec::with_capacity(threads - 1);
+            for index in 1..threads {
+                match thread::Builder::new()
+                    .name(format!("assay-cpu-{index}"))
+                    .spawn_scoped(scope, move || guarded(index))
+                {
+                    Ok(other) => others.push(other),
+                    Err(error) => {
+                        crew.stop.store(true, Ordering::Release);
+                        return Err(DeviceError::Sick(format!("a thread could not start: {error}")));
+                    }
+                }
+            }
+            let mut done = guarded(0);
+            for other in others {
+                match other.join() {
+                    Ok(result) => done = done.and(result),
+                    Err(_) => return Err(DeviceError::Sick("a worker thread panicked".into())),
+                }
+            }
+            done.map_err(|Stopped| DeviceError::Cancelled)
+        })
+    }
+
+    /// The next item of this phase, of `items` in all; nothing when all are taken.
+    ///
+    /// # Errors
+    /// [`Stopped`] when the work is to end early.
+    pub(super) fn take(&self, items: usize) -> Result<Option<usize>, Stopped> {
+        self.check()?;
+        let item = self.next.fetch_add(1, Ordering::Relaxed);
+        Ok((item < items).then_some(item))
+    }
+
+    /// Goes on, unless the work is to end early. Cheap: for the loops inside an item.
+    ///
+    /// # Errors
+    /// [`Stopped`] when it is.
+    pub(super) fn check(&self) -> Result<(), Stopped> {
+        if self.handle.is_cancelled() {
+            self.stop.store(true, Ordering::Release);
+        }
+        if self.stop.load(Ordering::Acquire) { Err(Stopped) } else { Ok(()) }
+    }
+
+    /// Waits until every thread is here. What any did before is seen by all after; the queue starts anew.
+    ///
+    /// # Errors
+    /// [`Stopped`] when the work is to end early.
+    pub(super) fn meet(&self) -> Result<(), Stopped> {
+        let meeting = self.meetings.load(Ordering::Acquire);
+        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
+            self.arrived.store(0, Ordering::Relaxed);
+            self.next.store(0, Ordering::Relaxed);
+            self.meetings.store(meeting + 1, Ordering::Release);
+            return self.check();
+        }
+        let mut spins = 0;
+        while self.meetings.load(Ordering::Acquire) == meeting {
+            self.check()?;
+            spins += 1;
+            if spins < SPINS { std::hint::spin_loop() } else { thread::yield_now() }
+        }
+        Ok(())
+    }
+}
+
+/// Stops the others when its thread unwinds, so that nobody waits for it.
+struct StopOnPanic<'a, 'b>(&'a Crew<'b>);
+
+impl Drop for StopOnPanic<'_, '_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.stop.store(true, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_item_is_done_once_in_every_phase() {
+        for threads in 1..=4 {
+            let done: Vec<AtomicUsize> = (0..100).map(|_| AtomicUsize::new(0)).collect();
+            Crew::run(threads, &Handle::default(), |crew, _| {
+                for phase in 0..50 {
+                    while let Some(item) = crew.take(done.len())? {
+                        assert_eq!(done[item].fetch_add(1, Ordering::Relaxed), phase);
+                    }
+                    crew.meet()?;
+                }
+                Ok(())
+            })
+            .unwrap();
+            assert!(done.iter().all(|d| d.load(Ordering::Relaxed) == 50));
+        }
+    }
+
+    #[test]
+    fn a_cancelled_handle_frees_those_who_wait() {
+        let handle = Handle::default();
+        let result = Crew::run(3, &handle, |crew, index| {
+            if index == 0 {
+                handle.cancel();
+            }
+            crew.meet()?;
+            crew.meet()
+        });
+        assert_eq!(result, Err(DeviceError::Cancelled));
+    }
+
+    #[test]
+    fn a_panic_in_a_thread_frees_those_who_wait() {
+        let result = Crew::run(2, &Handle::default(), |crew, index| {
+            assert_ne!(index, 1, "planted");
+            crew.meet()
+        });
+        assert!(matches!(result, Err(DeviceError::Sick(_))));
+    }
+}

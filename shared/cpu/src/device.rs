@@ -1,0 +1,303 @@
+//! One virtual device: a share of the host's memory and threads, and a kernel.
+
+use super::crew::Crew;
+use super::hash::{ChainingValue, chaining_value};
+use super::kernel::{Kernel, KernelKind};
+use super::memory::{LARGE_PAGE, Mapping, promised_bytes};
+use super::pass::{Run, Stages};
+use super::plan::Plan;
+use super::probe::Round;
+use super::walk::{LINE_BYTES, State};
+use assay_device::backend::BackendKind;
+use assay_device::machine;
+use assay_device::measure::Measured;
+use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, Resident, SlotRange, check_size};
+use assay_work::challenge::MAX_TOTAL;
+use assay_work::{DeviceId, Digest};
+
+/// Slots that a pass left, for the probe and for openings.
+#[derive(Debug, Clone, Copy)]
+struct Filled {
+    n: u32,
+    count: u32,
+}
+
+impl Filled {
+    const fn slot_bytes(self) -> u64 {
+        self.n as u64 * self.n as u64
+    }
+
+    const fn resident(self) -> Resident {
+        Resident { count: self.count, slot_bytes: self.slot_bytes() }
+    }
+}
+
+/// A CPU device. It takes memory with the first pass and keeps it until [`Device::release`] or its end.
+#[derive(Debug)]
+pub struct CpuDevice {
+    id: DeviceId,
+    /// How the device is called: its processor and its index.
+    name: String,
+    /// The most bytes for slots and scratch together.
+    memory_bytes: u64,
+    threads: usize,
+    kernel: &'static Kernel,
+    slots: Option<Mapping>,
+    /// Packed operands during a pass, states during a probe.
+    scratch: Option<Mapping>,
+    resident: Option<Filled>,
+    /// Walks of the last round of the probe, whose states are in `scratch`.
+    walked: Option<u32>,
+}
+
+impl CpuDevice {
+    /// A device that holds no memory yet. `None` when this processor does not run the kernel.
+    ///
+    /// # Panics
+    /// When `threads` is 0.
+    pub(super) fn new(id: DeviceId, name: String, memory_bytes: u64, threads: usize, kind: KernelKind) -> Option<Self> {
+        assert!(threads > 0, "a device works on one thread at least");
+        let kernel = kind.kernel()?;
+        let (slots, scratch, resident, walked) = (None, None, None, None);
+        Some(Self { id, name, memory_bytes, threads, kernel, slots, scratch, resident, walked })
+    }
+
+    /// What this device could hold if it gave back all that it holds: what the host has, less what others
+    /// were promised, within what was configured.
+    fn free_bytes(&self) -> u64 {
+        let own = [&self.slots, &self.scratch].into_iter().flatten();
+        let (held, touched) = own.fold((0, 0), |(h, t), map| (h + map.bytes(), t + map.touched_bytes()));
+        let promised_to_others = promised_bytes().saturating_sub(held - touched);
+        (machine::available_bytes() + touched).saturating_sub(promised_to_others).min(self.memory_bytes)
+    }
+
+    fn plan(&self, n: u32) -> Plan {
+        Plan::new(self.kernel, n as usize, self.threads)
+    }
+
+    /// Makes room for a pass; its memory is not touched yet.
+    fn make_room(&mut self, pass: &Pass, plan: &Plan) -> Result<(*mut u8, *mut u8), DeviceError> {
+        let needed_bytes = pass.bytes() + plan.scratch_bytes();
+        let free_bytes = self.free_bytes();
+        if needed_bytes > free_bytes {
+            return Err(DeviceError::Busy { needed_bytes, free_bytes });
+        }
+        let refused = |error| match error {
+            DeviceError::Busy { .. } => DeviceError::Busy { needed_bytes, free_bytes: 0 },
+            other => other,
+        };
+        let slots = Mapping::fit(&mut self.slots, pass.bytes()).map_err(refused)?.base();
+        let scratch = Mapping::fit(&mut self.scratch, plan.scratch_bytes()).map_err(refused)?.base();
+        Ok((slots, scratch))
+    }
+
+    fn fill_stages(&mut self, pass: &Pass, handle: &Handle, stages: Stages) -> Result<Vec<Digest>, DeviceError> {
+        pass.check()?;
+        (self.resident, self.walked) = (None, None);
+        let plan = self.plan(pass.n);
+        let (slots, scratch) = self.make_room(pass, &plan)?;
+        let run = Run { pass, plan: &plan, kernel: self.kernel, slots, scratch, stages };
+        // SAFETY: both mappings were fitted to this pass and this plan, and the exclusive reference to the device
+        // keeps everyone else out.
+        let digests = unsafe { run.run(handle) }?;
+        for map in [&mut self.slots, &mut self.scratch].into_iter().flatten() {
+            map.note_touched(map.bytes());
+        }
+        self.resident = Some(Filled { n: pass.n, count: pass.count });
+        Ok(digests)
+    }
+
+    /// For measurements only: stages of a pass that [`Device::fill`] filled before, and the digests if they are among
+    /// them. What is resident stays so.
+    ///
+    /// # Errors
+    /// As [`Device::fill`]; [`DeviceError::Unsupported`] when that pass is not resident.
+    pub(super) fn refill(&mut self, pass: &Pass, stages: Stages) -> Result<Vec<Digest>, DeviceError> {
+        match self.resident {
+            Some(r) if (r.n, r.count) == (pass.n, pass.count) => self.fill_stages(pass, &Handle::default(), stages),
+            _ => Err(DeviceError::Unsupported("a stage alone needs the slots of a pass like it".into())),
+        }
+    }
+
+    /// For measurements only: another kernel from now on.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] when this processor does not run it.
+    pub(super) fn set_kernel(&mut self, kind: KernelKind) -> Result<(), DeviceError> {
+        let missing = || DeviceError::Unsupported(format!("this processor does not run the kernel {kind}"));
+        self.kernel = kind.kernel().ok_or_else(missing)?;
+        Ok(())
+    }
+
+    /// The name of the kernel that multiplies.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn kernel_name(&self) -> &'static str {
+        self.kernel.kind.name()
+    }
+
+    /// The matrix size and the number of the resident slots.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] when no pass is resident.
+    pub(super) fn resident_size(&self) -> Result<(u32, u32), DeviceError> {
+        self.resident_slots().map(|(_, resident)| (resident.n, resident.count))
+    }
+
+    /// How many threads work.
+    pub(super) const fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// For measurements only: the resident slots.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] when no pass is resident.
+    #[doc(hidden)]
+    pub fn resident_bytes(&self) -> Result<&[u8], DeviceError> {
+        let (slots, resident) = self.resident_slots()?;
+        let bytes = u64::from(resident.count) * resident.slot_bytes();
+        // SAFETY: the slots are filled, and stay while the device is borrowed.
+        Ok(unsafe { std::slice::from_raw_parts(slots.base(), bytes as usize) })
+    }
+
+    fn resident_slots(&self) -> Result<(&Mapping, Filled), DeviceError> {
+        match (&self.slots, self.resident) {
+            (Some(slots), Some(resident)) => Ok((slots, resident)),
+            _ => Err(DeviceError::Unsupported("no pass is resident on this device".into())),
+        }
+    }
+
+    /// `bytes` bytes of a resident slot from `first` on.
+    fn slot_range(&self, slot: u32, first: u64, bytes: u64) -> Result<&[u8], DeviceError> {
+        let (slots, resident) = self.resident_slots()?;
+        resident.resident().check_range(SlotRange { slot, first_byte: first, bytes })?;
+        let start = u64::from(slot) * resident.slot_bytes() + first;
+        // SAFETY: the range lies in slots that are filled, and they stay while the device is borrowed.
+        Ok(unsafe { std::slice::from_raw_parts(slots.base().add(start as usize), bytes as usize) })
+    }
+}
+
+impl Device for CpuDevice {
+    fn info(&self) -> DeviceInfo {
+        DeviceInfo {
+            id: self.id,
+            name: self.name.clone(),
+            backend: BackendKind::Cpu,
+            detail: format!("kernel {}, threads {}", self.kernel.kind, self.threads),
+            total_bytes: self.memory_bytes,
+            free_bytes: self.free_bytes(),
+        }
+    }
+
+    fn slots_that_fit(&self, n: u32) -> u32 {
+        if check_size(n).is_err() {
+            return 0;
+        }
+        // Slots and scratch are mapped in whole large pages each.
+        let besides = self.plan(n).scratch_bytes() + 2 * LARGE_PAGE as u64;
+        let slots = self.free_bytes().saturating_sub(besides) / (u64::from(n) * u64::from(n));
+        slots.min(MAX_TOTAL) as u32
+    }
+
+    fn fill(&mut self, pass: &Pass, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
+        self.fill_stages(pass, handle, Stages::All)
+    }
+
+    /// The states take `64 · walks` bytes of what the host has, in place of what a pass needs besides its slots.
+    fn probe_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
+        round.check()?;
+        self.walked = None;
+        let (_, resident) = self.resident_slots()?;
+        let needed_bytes = u64::from(round.walks) * LINE_BYTES as u64;
+        if self.scratch.as_ref().is_none_or(|map| map.bytes() < needed_bytes) {
+            self.scratch = None;
+            let free_bytes = machine::available_bytes().saturating_sub(promised_bytes());
+            if needed_bytes > free_bytes {
+                return Err(DeviceError::Busy { needed_bytes, free_bytes });
+            }
+            self.scratch = Some(Mapping::new(needed_bytes)?);
+        }
+        let (Some(slots), Some(scratch)) = (&self.slots, &mut self.scratch) else {
+            return Err(DeviceError::Sick("a device lost its memory".into()));
+        };
+        let run = Round {
+            round,
+            kernel: self.kernel,
+            threads: self.threads,
+            slots: slots.base(),
+            count: resident.count,
+            slot_bytes: resident.slot_bytes(),
+            states: scratch.base().cast::<State>(),
+        };
+        // SAFETY: the slots are filled, the scratch memory holds the states, and the exclusive reference to the
+        // device keeps everyone else out.
+        let digest = unsafe { run.run(handle) }?;
+        scratch.note_touched(needed_bytes);
+        self.walked = Some(round.walks);
+        handle.advance(1);
+        Ok(digest)
+    }
+
+    fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {
+        let (Some(walks), Some(scratch)) = (self.walked, &self.scratch) else {
+            return Err(DeviceError::Unsupported("no round of the probe was walked".into()));
+        };
+        let bytes = walks as usize * LINE_BYTES;
+        let mut states = Vec::new();
+        let busy = |_| DeviceError::Busy { needed_bytes: bytes as u64, free_bytes: machine::available_bytes() };
+        states.try_reserve_exact(bytes).map_err(busy)?;
+        // SAFETY: the last round wrote these bytes, and nothing did since.
+        states.extend_from_slice(unsafe { std::slice::from_raw_parts(scratch.base(), bytes) });
+        Ok(states)
+    }
+
+    fn read(&mut self, slot: u32, first_byte: u64, out: &mut [u8]) -> Result<(), DeviceError> {
+        out.copy_from_slice(self.slot_range(slot, first_byte, out.len() as u64)?);
+        Ok(())
+    }
+
+    fn chaining_values(&mut self, slot: u32, subtree_bytes: u64) -> Result<Vec<ChainingValue>, DeviceError> {
+        let resident = self.resident_slots()?.1;
+        resident.resident().check_subtrees(slot, subtree_bytes)?;
+        let slot_bytes = resident.slot_bytes();
+        let slot = self.slot_range(slot, 0, slot_bytes)?;
+        let mut values = vec![[0; 32]; (slot_bytes / subtree_bytes) as usize];
+        fill_chaining_values(slot, subtree_bytes as usize, &mut values, self.threads)?;
+        Ok(values)
+    }
+
+    fn release(&mut self) {
+        (self.resident, self.walked) = (None, None);
+        (self.slots, self.scratch) = (None, None);
+    }
+
+    fn measured(&mut self) -> Option<&mut dyn Measured> {
+        Some(self)
+    }
+}
+
+/// Chaining values of the subtrees of a string, each thread those of a stretch of it.
+fn fill_chaining_values(
+    text: &[u8],
+    subtree: usize,
+    values: &mut [ChainingValue],
+    threads: usize,
+) -> Result<(), DeviceError> {
+    /// Bytes of a stretch, where subtrees are not larger.
+    const STRETCH: usize = 1 << 20;
+    let stretch = subtree.max(STRETCH.min(text.len()));
+    let stretches = text.chunks(stretch).zip(values.chunks_mut(stretch / subtree)).enumerate();
+    let stretches: Vec<_> = stretches.map(|(i, both)| std::sync::Mutex::new((i * stretch, both))).collect();
+    // A tenth of a second for the largest slot: nobody needs to cancel it.
+    Crew::run(threads.min(stretches.len()), &Handle::default(), |crew, _| {
+        while let Some(item) = crew.take(stretches.len())? {
+            let mut stretch = stretches[item].lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let (start, (text, values)) = &mut *stretch;
+            for (i, (part, value)) in text.chunks(subtree).zip(values.iter_mut()).enumerate() {
+                *value = chaining_value(part, (*start + i * subtree) as u64);
+            }
+        }
+        Ok(())
+    })
+}

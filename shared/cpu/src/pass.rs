@@ -1,0 +1,314 @@
+//! A pass: leaves, fused products, digests, on all threads of a device (WORK.md, A pass).
+//!
+//! Threads take items from one queue and meet between phases: leaves; packing of Y where the product
+//! before did not do it; the tiles of a product, followed in the same queue by the hashing of the slot
+//! before it, which fills the time in which other threads finish their last tiles.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use super::crew::{Crew, Stopped};
+use super::hash::{Pieces, chaining_value};
+use super::kernel::{Kernel, PackX, PackY, ROW_GROUP, Tile};
+use super::mix::SLOT_FACTOR;
+use super::plan::{MAX_ROWS, Plan};
+use assay_device::{DeviceError, Handle, Pass};
+use assay_work::{Digest, keys};
+
+/// Which parts of a pass to run; all of them, but for measurements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stages {
+    /// The whole pass.
+    All,
+    /// The products alone, over leaves that an earlier pass left.
+    Products,
+    /// The leaves alone.
+    Leaves,
+    /// The digests alone, of slots that an earlier pass left.
+    Digests,
+}
+
+/// What the threads of a pass share.
+pub(super) struct Run<'a> {
+    /// What to compute.
+    pub(super) pass: &'a Pass,
+    /// How it is cut.
+    pub(super) plan: &'a Plan,
+    /// What multiplies.
+    pub(super) kernel: &'static Kernel,
+    /// The first byte of slot 0; `count · n²` bytes.
+    pub(super) slots: *mut u8,
+    /// The first byte of the scratch memory; `plan.scratch_bytes()`, aligned to 64.
+    pub(super) scratch: *mut u8,
+    /// Which parts to run.
+    pub(super) stages: Stages,
+}
+
+// SAFETY: the pointers are to memory that one call of `run` owns; which thread writes which bytes in which
+// phase is decided by the queue, and phases are parted by meetings.
+unsafe impl Sync for Run<'_> {}
+
+/// What threads hand each other besides slots.
+struct Shared {
+    /// For each row block, how many of its parts are done, counted on from product to product.
+    parts_done: Vec<AtomicUsize>,
+    /// The slots being hashed, by the parity of their index.
+    hashing: [Mutex<Pieces>; 2],
+    digests: Mutex<Vec<Digest>>,
+}
+
+impl Run<'_> {
+    /// Fills all slots and gives their digests (none where the stages leave them out).
+    ///
+    /// # Safety
+    /// The memory behind `slots` and `scratch` is as large as the fields say and used by nobody else; the
+    /// plan is for this kernel and this `n`; the slots that the stages read were written before.
+    ///
+    /// # Errors
+    /// [`DeviceError::Cancelled`] and [`DeviceError::Sick`], as [`Crew::run`].
+    pub(super) unsafe fn run(&self, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
+        let pieces = self.plan.slot_bytes() / self.plan.hash_piece;
+        let hashes = matches!(self.stages, Stages::All | Stages::Digests);
+        let hashed = if hashes { self.pass.count as usize } else { 0 };
+        let shared = Shared {
+            parts_done: self.plan.row_blocks.iter().map(|_| AtomicUsize::new(0)).collect(),
+            hashing: [0, 1].map(|_| Mutex::new(Pieces::new(pieces))),
+            digests: Mutex::new(vec![Digest([0; 32]); hashed]),
+        };
+        Crew::run(self.plan.threads, handle, |crew, thread| match self.stages {
+            Stages::All | Stages::Products => self.work(&shared, crew, thread, handle),
+            Stages::Leaves => self.leaves(crew),
+            Stages::Digests => self.digests(&shared, crew),
+        })?;
+        Ok(shared.digests.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// One thread's part of the pass.
+    fn work(&self, shared: &Shared, crew: &Crew<'_>, thread: usize, handle: &Handle) -> Result<(), Stopped> {
+        let report = |slots| {
+            if thread == 0 {
+                handle.advance(slots)
+            }
+        };
+        if self.stages == Stages::All {
+            self.leaves(crew)?;
+            crew.meet()?;
+        }
+        report(2);
+        for u in 2..self.pass.count {
+            self.product(shared, crew, thread, u)?;
+            report(1);
+        }
+        let last = self.pass.count - 1;
+        self.items(crew, 0, |_| Ok(()), shared, last..last + 1)?;
+        crew.meet()
+    }
+
+    fn leaves(&self, crew: &Crew<'_>) -> Result<(), Stopped> {
+        let (slot, piece) = (self.plan.slot_bytes(), self.plan.leaf_piece);
+        while let Some(item) = crew.take(2 * slot / piece)? {
+            let start = item * piece;
+            let mut stream = ChaCha8Rng::from_seed(*self.pass.key.as_bytes());
+            stream.set_stream(u64::from(self.pass.offset) + (start / slot) as u64);
+            // A word is 4 bytes.
+            stream.set_word_pos((start % slot / 4) as u128);
+            // SAFETY: the item's bytes, which lie in slots 0 and 1; each item is taken once.
+            stream.fill_bytes(unsafe { std::slice::from_raw_parts_mut(self.slots.add(start), piece) });
+        }
+        Ok(())
+    }
+
+    /// Hashes all slots, one after the other.
+    fn digests(&self, shared: &Shared, crew: &Crew<'_>) -> Result<(), Stopped> {
+        for slot in 0..self.pass.count {
+            self.items(crew, 0, |_| Ok(()), shared, slot..slot + 1)?;
+            crew.meet()?;
+        }
+        Ok(())
+    }
+
+    /// Fills slot `u`, and hashes the slots that are done and not hashed yet. Ends with a meeting.
+    fn product(&self, shared: &Shared, crew: &Crew<'_>, thread: usize, u: u32) -> Result<(), Stopped> {
+        let plan = self.plan;
+        let (earlier, previous) = keys::parents(&self.pass.key, u);
+        for first in (0..plan.n).step_by(plan.block_columns) {
+            if u == 2 || !plan.fused {
+                self.pack_block(crew, previous, first)?;
+                crew.meet()?;
+            }
+            let product = Product { u, earlier, first, copy: if plan.fused { u as usize % 2 } else { 0 } };
+            let is_last_block = first + plan.block_columns == plan.n;
+            let to_hash = if !is_last_block {
+                0..0
+            } else if u == 2 {
+                0..2
+            } else {
+                u - 1..u
+            };
+            let tiles = plan.row_blocks.len() * plan.splits;
+            self.items(crew, tiles, |item| self.tiles(shared, crew, thread, &product, item), shared, to_hash)?;
+            crew.meet()?;
+        }
+        Ok(())
+    }
+
+    /// Packs `block_columns` rows of slot `previous` from row `first` on, as columns of the product.
+    fn pack_block(&self, crew: &Crew<'_>, previous: u32, first: usize) -> Result<(), Stopped> {
+        while let Some(item) = crew.take(self.plan.block_columns / ROW_GROUP)? {
+            let row = item * ROW_GROUP;
+            self.pack_rows(previous, first + row..first + row + ROW_GROUP, first, 0);
+        }
+        Ok(())
+    }
+
+    /// Packs rows of a slot into a copy of Y whose column 0 is row `first` of the slot.
+    fn pack_rows(&self, slot: u32, rows: Range<usize>, first: usize, copy: usize) {
+        let n = self.plan.n;
+        for row in rows.step_by(self.kernel.columns) {
+            let panel = self.plan.y_offset(copy) + (row - first) * n;
+            // SAFETY: the rows lie in a slot that is filled, the panel in the copy; the processor has the kernel's
+            // features, and only this thread has these rows.
+            unsafe {
+                let source = self.row(slot, row).cast_const();
+                (self.kernel.pack_y)(&PackY { source, stride: n, length: n, panel: self.scratch.add(panel) });
+            }
+        }
+    }
+
+    /// Takes `tiles` items of a product, then those that hash the slots `to_hash`.
+    fn items(
+        &self,
+        crew: &Crew<'_>,
+        tiles: usize,
+        mut tile: impl FnMut(usize) -> Result<(), Stopped>,
+        shared: &Shared,
+        to_hash: Range<u32>,
+    ) -> Result<(), Stopped> {
+        let pieces = self.plan.slot_bytes() / self.plan.hash_piece;
+        let hashes = if self.stages == Stages::Products { 0 } else { to_hash.len() * pieces };
+        while let Some(item) = crew.take(tiles + hashes)? {
+            match item.checked_sub(tiles) {
+                None => tile(item)?,
+                Some(item) => self.hash_piece(shared, to_hash.start + (item / pieces) as u32, item % pieces),
+            }
+        }
+        Ok(())
+    }
+
+    fn hash_piece(&self, shared: &Shared, slot: u32, piece: usize) {
+        let (bytes, start) = (self.plan.hash_piece, piece * self.plan.hash_piece);
+        // SAFETY: the slot was filled in an earlier phase, and nobody writes it in this one.
+        let part = unsafe { std::slice::from_raw_parts(self.row(slot, 0).add(start), bytes) };
+        let value = chaining_value(part, start as u64);
+        let mut pieces = shared.hashing[slot as usize % 2].lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(digest) = pieces.put(piece, value) {
+            shared.digests.lock().unwrap_or_else(PoisonError::into_inner)[slot as usize] = digest;
+        }
+    }
+
+    /// One item of a product: the tiles of a row block and a part of the columns.
+    fn tiles(
+        &self,
+        shared: &Shared,
+        crew: &Crew<'_>,
+        thread: usize,
+        product: &Product,
+        item: usize,
+    ) -> Result<(), Stopped> {
+        let plan = self.plan;
+        let (block, split) = (item / plan.splits, item % plan.splits);
+        let rows = &plan.row_blocks[block];
+        for first in rows.clone().step_by(plan.x_rows) {
+            let rows = first..rows.end.min(first + plan.x_rows);
+            let mut bias = [0; MAX_ROWS];
+            self.pack_x_rows(thread, product, &rows, &mut bias);
+            for column in plan.columns(product.first, split).step_by(self.kernel.columns) {
+                crew.check()?;
+                self.column_of_tiles(thread, product, &rows, &bias, column);
+            }
+        }
+        let is_last_part = (shared.parts_done[block].fetch_add(1, Ordering::AcqRel) + 1).is_multiple_of(plan.splits);
+        if plan.fused && is_last_part && product.u + 1 < self.pass.count {
+            self.pack_rows(product.u, rows.clone(), 0, 1 - product.copy);
+        }
+        Ok(())
+    }
+
+    /// Packs rows of the product's X for this thread, and says what each row's sums start from.
+    fn pack_x_rows(&self, thread: usize, product: &Product, rows: &Range<usize>, bias: &mut [u32]) {
+        let (n, kernel) = (self.plan.n, self.kernel);
+        for row in rows.clone().step_by(kernel.rows) {
+            let within = row - rows.start;
+            // SAFETY: the rows lie in a slot that is filled, the panel in this thread's scratch memory, and there
+            // is a bias for each of them; the processor has the kernel's features.
+            unsafe {
+                (kernel.pack_x)(&PackX {
+                    source: self.row(product.earlier, row),
+                    stride: n,
+                    rows: kernel.rows.min(rows.end - row),
+                    length: n,
+                    panel: self.x_panel(thread, within),
+                    corrections: bias.as_mut_ptr().add(within),
+                });
+            }
+        }
+        for (row, bias) in rows.clone().zip(bias) {
+            *bias = bias.wrapping_add((row * n) as u32).wrapping_add(product.u.wrapping_mul(SLOT_FACTOR));
+        }
+    }
+
+    /// The tiles of a row block over one panel of Y.
+    fn column_of_tiles(&self, thread: usize, product: &Product, rows: &Range<usize>, bias: &[u32], column: usize) {
+        let (n, kernel) = (self.plan.n, self.kernel);
+        let y = self.plan.y_offset(product.copy) + (column - product.first) * n;
+        for row in rows.clone().step_by(kernel.rows) {
+            let within = row - rows.start;
+            // SAFETY: both panels are packed, and the tile lies in slot u, of which no other thread has this part;
+            // the processor has the kernel's features.
+            unsafe {
+                (kernel.tile)(&Tile {
+                    rows: kernel.rows.min(rows.end - row),
+                    length: n,
+                    x: self.x_panel(thread, within),
+                    y: self.scratch.add(y),
+                    next_y: self.scratch.wrapping_add(y + kernel.columns * n + within * n * kernel.columns / MAX_ROWS),
+                    row_bias: bias.as_ptr().add(within),
+                    first_column: column as u32,
+                    out: self.row(product.u, row).add(column),
+                    stride: n,
+                });
+            }
+        }
+    }
+
+    /// # Safety
+    /// `slot < count` and `row < n`.
+    unsafe fn row(&self, slot: u32, row: usize) -> *mut u8 {
+        // SAFETY: the caller's promise keeps it inside the slots.
+        unsafe { self.slots.add(slot as usize * self.plan.slot_bytes() + row * self.plan.n) }
+    }
+
+    /// # Safety
+    /// `thread < threads`, and row `within` is inside a row block.
+    unsafe fn x_panel(&self, thread: usize, within: usize) -> *mut u8 {
+        let offset = self.plan.x_offset(thread) + within * self.plan.n * self.kernel.x_bytes;
+        // SAFETY: the caller's promise keeps it inside the thread's scratch memory.
+        unsafe { self.scratch.add(offset) }
+    }
+}
+
+/// One product, or one block of columns of it.
+struct Product {
+    /// The slot that it fills.
+    u: u32,
+    /// The slot that is X.
+    earlier: u32,
+    /// The first column of the block.
+    first: usize,
+    /// Which packed copy is Y.
+    copy: usize,
+}

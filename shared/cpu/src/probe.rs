@@ -1,0 +1,105 @@
+//! A round of the residency probe on all threads of a device (WORK.md, Residency probe).
+
+use std::sync::{Mutex, PoisonError};
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use super::crew::{Crew, Stopped};
+use super::hash::{CHUNK_BYTES, Pieces, chaining_value};
+use super::kernel::Kernel;
+use super::walk::{BATCH, Batch, LINE_BYTES, State};
+use assay_device::{DeviceError, Handle, ProbeRound};
+use assay_work::Digest;
+
+/// Bytes of states that one item starts, or hashes.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// A round over resident slots.
+pub(super) struct Round<'a> {
+    /// What to walk.
+    pub(super) round: &'a ProbeRound,
+    /// What walks.
+    pub(super) kernel: &'static Kernel,
+    /// How many threads.
+    pub(super) threads: usize,
+    /// The first byte of slot 0.
+    pub(super) slots: *const u8,
+    /// How many slots.
+    pub(super) count: u32,
+    /// Bytes of a slot.
+    pub(super) slot_bytes: u64,
+    /// The first state, aligned to 64; `walks` of them.
+    pub(super) states: *mut State,
+}
+
+// SAFETY: the slots are only read, and which thread has which states in which phase is decided by the queue.
+unsafe impl Sync for Round<'_> {}
+
+impl Round<'_> {
+    /// Walks the round; the states after it stay in `states`.
+    ///
+    /// # Safety
+    /// The memory behind the pointers is as large as the fields say, the slots are filled, nobody else uses the states.
+    ///
+    /// # Errors
+    /// [`DeviceError::Cancelled`] and [`DeviceError::Sick`], as [`Crew::run`].
+    pub(super) unsafe fn run(&self, handle: &Handle) -> Result<Digest, DeviceError> {
+        let bytes = self.round.walks as usize * LINE_BYTES;
+        let piece = PIECE_BYTES.min(bytes / 4).max(CHUNK_BYTES as usize);
+        let pieces = Mutex::new(Pieces::new(bytes / piece));
+        let digest = Mutex::new(None);
+        Crew::run(self.threads, handle, |crew, _| {
+            self.start(crew, bytes, piece)?;
+            crew.meet()?;
+            self.walk(crew)?;
+            crew.meet()?;
+            while let Some(item) = crew.take(bytes / piece)? {
+                // SAFETY: the item's states, which nobody writes in this phase.
+                let part = unsafe { std::slice::from_raw_parts(self.states.cast::<u8>().add(item * piece), piece) };
+                let value = chaining_value(part, (item * piece) as u64);
+                if let Some(whole) = pieces.lock().unwrap_or_else(PoisonError::into_inner).put(item, value) {
+                    *digest.lock().unwrap_or_else(PoisonError::into_inner) = Some(whole);
+                }
+            }
+            Ok(())
+        })?;
+        let digest = digest.into_inner().unwrap_or_else(PoisonError::into_inner);
+        digest.ok_or_else(|| DeviceError::Sick("a round of the probe ended without its digest".into()))
+    }
+
+    /// Starts the states: the keystream of the round's key.
+    fn start(&self, crew: &Crew<'_>, bytes: usize, piece: usize) -> Result<(), Stopped> {
+        while let Some(item) = crew.take(bytes / piece)? {
+            let start = item * piece;
+            let mut stream = ChaCha8Rng::from_seed(*self.round.key.as_bytes());
+            // A word is 4 bytes.
+            stream.set_word_pos((start / 4) as u128);
+            // SAFETY: the item's states; each item is taken once.
+            let states = unsafe { std::slice::from_raw_parts_mut(self.states.cast::<u8>().add(start), piece) };
+            stream.fill_bytes(states);
+            #[cfg(target_endian = "big")]
+            compile_error!("states are kept in memory as the little-endian words that they are hashed as");
+        }
+        Ok(())
+    }
+
+    /// Moves every walk all its steps, a batch an item.
+    fn walk(&self, crew: &Crew<'_>) -> Result<(), Stopped> {
+        let walks = self.round.walks as usize;
+        let batch = BATCH.min(walks / self.threads.next_power_of_two()).max(4);
+        while let Some(item) = crew.take(walks / batch)? {
+            let batch = Batch {
+                slots: self.slots,
+                count: self.count,
+                slot_bytes: self.slot_bytes,
+                states: self.states.wrapping_add(item * batch),
+                walks: batch,
+                steps: self.round.steps,
+            };
+            // SAFETY: the item's states, each item taken once; the slots are filled; the processor has the features.
+            unsafe { (self.kernel.walk)(&batch) };
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,233 @@
+//! The device as a whole against the reference.
+
+use super::*;
+use assay_device::{Device, DeviceError, Handle, Pass, ProbeRound};
+use assay_work::{Digest, PassKey, RoundKey, keys, reference};
+
+const MEMORY_BYTES: u64 = 1 << 30;
+
+fn device(kernel: KernelKind, threads: usize) -> CpuDevice {
+    let config = CpuConfig {
+        devices: 1,
+        memory_bytes: vec![MEMORY_BYTES],
+        threads: vec![threads],
+        kernel,
+        ..CpuConfig::default()
+    };
+    devices(&config).unwrap().remove(0)
+}
+
+fn pass(n: u32, offset: u32, count: u32, seed: u8) -> Pass {
+    Pass { key: PassKey([seed; 32]), n, offset, count }
+}
+
+fn naive_pass(pass: &Pass) -> Vec<Vec<u8>> {
+    reference::pass(&pass.key, pass.n, pass.offset, pass.count)
+}
+
+fn naive_round(round: &ProbeRound, slots: &[Vec<u8>]) -> Vec<u8> {
+    let n = slots[0].len().isqrt() as u32;
+    (0..round.walks).flat_map(|walk| reference::walk(slots, n, &round.key, walk, round.steps)).collect()
+}
+
+/// Every kernel, on 1, 2 and 3 threads.
+fn every_device() -> impl Iterator<Item = CpuDevice> {
+    KernelKind::available().flat_map(|kernel| [1, 2, 3].map(|threads| device(kernel, threads)))
+}
+
+/// The same pass on every device, slot by slot.
+fn check_everywhere(pass: &Pass) {
+    let slots = naive_pass(pass);
+    for mut device in every_device() {
+        let handle = Handle::default();
+        let found = device.fill(pass, &handle).unwrap();
+        let bytes = pass.slot_bytes() as usize;
+        for (u, (slot, found)) in slots.iter().zip(device.resident_bytes().unwrap().chunks(bytes)).enumerate() {
+            let differs = slot.iter().zip(found).position(|(a, b)| a != b);
+            assert_eq!(differs, None, "{:?}, {}: slot {u}", pass, device.info().detail);
+        }
+        assert_eq!(found, reference::digests(&slots), "{:?}, {}", pass, device.info().detail);
+        assert_eq!(handle.done_steps(), u64::from(pass.count));
+    }
+}
+
+#[test]
+fn small_passes_give_the_naive_bits() {
+    check_everywhere(&pass(256, 0, 3, 1));
+    check_everywhere(&pass(256, 7, 9, 2));
+    check_everywhere(&pass(512, 1_000_000, 4, 3));
+}
+
+#[test]
+fn larger_passes_give_the_naive_bits() {
+    check_everywhere(&pass(1024, 5, 6, 4));
+    check_everywhere(&pass(2048, 1, 4, 5));
+}
+
+/// Matrices whose Y is packed by blocks of columns.
+#[test]
+fn blocks_of_columns_give_the_same_bits_on_every_kernel() {
+    let pass = pass(8192, 3, 3, 6);
+    let kernels = KernelKind::available().filter(|kernel| *kernel != KernelKind::Portable);
+    let found: Vec<_> = kernels.map(|kernel| device(kernel, 2).fill(&pass, &Handle::default()).unwrap()).collect();
+    assert!(found.windows(2).all(|pair| pair[0] == pair[1]));
+    let mut device = device(KernelKind::Auto, 2);
+    device.fill(&pass, &Handle::default()).unwrap();
+    let n = 8192;
+    let (earlier, previous) = keys::parents(&pass.key, 2);
+    let mut row = |slot: u32, row: usize| {
+        let mut bytes = vec![0; n];
+        device.read(slot, (row * n) as u64, &mut bytes).unwrap();
+        bytes
+    };
+    for (r, c) in [(0, 0), (8191, 8191), (4097, 3), (95, 4096), (96, 4095), (1234, 5678)] {
+        let (x, y, found) = (row(earlier, r), row(previous, c), row(2, r)[c]);
+        let sum: i32 = x.iter().zip(&y).map(|(&a, &b)| i32::from(a as i8) * i32::from(b as i8)).sum();
+        let at = (sum as u32).wrapping_add((r * n + c) as u32).wrapping_add(2_u32.wrapping_mul(mix::SLOT_FACTOR));
+        assert_eq!(found, mix::mix(at));
+    }
+}
+
+#[test]
+fn memory_is_reused_from_pass_to_pass() {
+    let mut device = device(KernelKind::Auto, 2);
+    for pass in [pass(512, 0, 5, 7), pass(256, 9, 3, 8), pass(512, 0, 3, 7), pass(256, 0, 40, 1)] {
+        let found = device.fill(&pass, &Handle::default()).unwrap();
+        assert_eq!(found, reference::digests(&naive_pass(&pass)));
+    }
+}
+
+#[test]
+fn a_probe_walks_the_naive_walks_on_every_kernel() {
+    let pass = pass(256, 2, 5, 9);
+    let slots = naive_pass(&pass);
+    for (walks, steps) in [(64, 1), (64, 33), (256, 7), (1024, 3)] {
+        let round = ProbeRound { key: RoundKey([walks as u8; 32]), walks, steps };
+        let states = naive_round(&round, &slots);
+        for mut device in every_device() {
+            device.fill(&pass, &Handle::default()).unwrap();
+            let handle = Handle::default();
+            let digest = device.probe_round(&round, &handle).unwrap();
+            assert!(device.probe_states().unwrap() == states, "{}: {walks} walks", device.info().detail);
+            assert_eq!(digest, Digest(blake3::hash(&states).into()));
+            assert_eq!(handle.done_steps(), 1);
+        }
+    }
+}
+
+#[test]
+fn states_larger_than_the_scratch_memory_find_room() {
+    let mut device = device(KernelKind::Auto, 2);
+    let pass = pass(256, 0, 3, 10);
+    let digests = device.fill(&pass, &Handle::default()).unwrap();
+    let round = ProbeRound { key: RoundKey([1; 32]), walks: 1 << 17, steps: 1 };
+    device.probe_round(&round, &Handle::default()).unwrap();
+    assert_eq!(device.probe_states().unwrap().len(), 64 << 17);
+    assert_eq!(device.fill(&pass, &Handle::default()).unwrap(), digests);
+    assert!(matches!(device.probe_states(), Err(DeviceError::Unsupported(_))));
+}
+
+#[test]
+fn ranges_and_chaining_values_are_those_of_the_slots() {
+    use blake3::hazmat::{HasherExt, Mode, merge_subtrees_root};
+    let pass = pass(512, 0, 4, 11);
+    let slots = naive_pass(&pass);
+    let mut device = device(KernelKind::Auto, 2);
+    device.fill(&pass, &Handle::default()).unwrap();
+    let mut bytes = [0; 1024];
+    device.read(3, 2048, &mut bytes).unwrap();
+    assert_eq!(bytes, slots[3][2048..3072]);
+    for subtree in [1024, 8192, 131_072] {
+        let values = device.chaining_values(2, subtree as u64).unwrap();
+        for (i, (value, part)) in values.iter().zip(slots[2].chunks(subtree)).enumerate() {
+            let mut hasher = blake3::Hasher::new();
+            hasher.set_input_offset((i * subtree) as u64);
+            assert_eq!(*value, hasher.update(part).finalize_non_root());
+        }
+        assert_eq!(values.len(), slots[2].len() / subtree);
+    }
+    let halves = device.chaining_values(2, 131_072).unwrap();
+    assert_eq!(merge_subtrees_root(&halves[0], &halves[1], Mode::Hash), blake3::hash(&slots[2]));
+}
+
+#[test]
+fn what_is_not_resident_is_not_read() {
+    let mut device = device(KernelKind::Auto, 1);
+    let round = ProbeRound { key: RoundKey([1; 32]), walks: 64, steps: 1 };
+    let refused = |result: Result<(), DeviceError>| assert!(matches!(result, Err(DeviceError::Unsupported(_))));
+    refused(device.read(0, 0, &mut [0; 64]));
+    refused(device.probe_round(&round, &Handle::default()).map(drop));
+    refused(device.probe_states().map(drop));
+    refused(device.chaining_values(0, 1024).map(drop));
+    device.fill(&pass(256, 0, 3, 1), &Handle::default()).unwrap();
+    refused(device.read(3, 0, &mut [0; 64]));
+    refused(device.read(2, 65_536 - 63, &mut [0; 64]));
+    refused(device.read(2, u64::MAX, &mut [0; 64]));
+    refused(device.chaining_values(0, 65_536).map(drop));
+    refused(device.chaining_values(0, 1536).map(drop));
+    refused(device.chaining_values(0, 512).map(drop));
+    refused(device.probe_states().map(drop));
+    device.release();
+    refused(device.read(0, 0, &mut [0; 64]));
+}
+
+#[test]
+fn work_outside_the_rules_is_refused() {
+    let mut device = device(KernelKind::Auto, 1);
+    for bad in [pass(128, 0, 3, 1), pass(300, 0, 3, 1), pass(65_536, 0, 3, 1), pass(256, 0, 2, 1)] {
+        assert!(matches!(device.fill(&bad, &Handle::default()), Err(DeviceError::Unsupported(_))));
+    }
+    device.fill(&pass(256, 0, 3, 1), &Handle::default()).unwrap();
+    for (walks, steps) in [(32, 1), (96, 1), (1 << 23, 1), (64, 0), (64, 1025)] {
+        let round = ProbeRound { key: RoundKey([1; 32]), walks, steps };
+        assert!(matches!(device.probe_round(&round, &Handle::default()), Err(DeviceError::Unsupported(_))));
+    }
+    assert_eq!(device.slots_that_fit(128), 0);
+    assert_eq!(device.slots_that_fit(1000), 0);
+}
+
+#[test]
+fn what_fits_is_what_can_be_filled() {
+    let config = CpuConfig { devices: 1, memory_bytes: vec![8 << 20], threads: vec![2], ..CpuConfig::default() };
+    let mut device = devices(&config).unwrap().remove(0);
+    let fit = device.slots_that_fit(256);
+    assert!(fit > 32);
+    device.fill(&pass(256, 0, fit, 1), &Handle::default()).unwrap();
+    assert_eq!(device.slots_that_fit(256), fit, "memory that the device holds counts as free");
+    let busy = device.fill(&pass(256, 0, 128, 1), &Handle::default());
+    assert!(matches!(busy, Err(DeviceError::Busy { needed_bytes, free_bytes }) if needed_bytes > free_bytes));
+    assert!(device.resident_bytes().is_err(), "after an error nothing is resident");
+    assert_eq!(device.slots_that_fit(32_768), 0);
+}
+
+#[test]
+fn a_size_beyond_all_memory_is_busy_and_touches_nothing() {
+    let config = CpuConfig { devices: 1, memory_bytes: vec![u64::MAX], ..CpuConfig::default() };
+    let mut device = devices(&config).unwrap().remove(0);
+    let huge = pass(32_768, 0, 1 << 20, 1);
+    assert!(matches!(device.fill(&huge, &Handle::default()), Err(DeviceError::Busy { .. })));
+}
+
+#[test]
+fn a_cancelled_pass_leaves_nothing_and_the_device_works_on() {
+    let mut device = device(KernelKind::Auto, 2);
+    let small = pass(256, 0, 3, 1);
+    let handle = Handle::default();
+    handle.cancel();
+    assert_eq!(device.fill(&small, &handle), Err(DeviceError::Cancelled));
+    assert!(device.resident_bytes().is_err());
+    let handle = Handle::default();
+    let long = pass(1024, 0, 500, 1);
+    let result = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while handle.done_steps() < 3 {
+                std::thread::yield_now();
+            }
+            handle.cancel();
+        });
+        device.fill(&long, &handle)
+    });
+    assert_eq!(result, Err(DeviceError::Cancelled));
+    assert!(handle.done_steps() < 500);
+    assert_eq!(device.fill(&small, &Handle::default()).unwrap(), reference::digests(&naive_pass(&small)));
+}

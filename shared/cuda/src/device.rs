@@ -1,0 +1,287 @@
+//! One CUDA device ([`assay_device`] says what a device is).
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::config::CudaConfig;
+use super::describe::{self, DeviceDescription};
+use super::driver::{Context, DeviceMemory, Event, PinnedMemory, Stream};
+use super::error::{CudaError, Fault};
+use super::flow::{Flow, Lane, Marks};
+use super::kernels::Kernels;
+use super::library::Library;
+use super::measure::Bench;
+use super::memory::Memory;
+use super::pace::Pace;
+use super::pass::Filling;
+use super::plan::{self, BLOCK_CHUNKS, CHUNK_BYTES, DIGEST_BYTES, Layout, STATE_BYTES};
+use super::probe::Walking;
+use super::wait;
+use assay_device::backend::{BackendKind, Preparing};
+use assay_device::measure::Measured;
+use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, SlotRange, check_size};
+use assay_work::{ChainingValue, Digest, tree};
+
+/// Memory of the host that copies go through, piece by piece.
+const STAGING_BYTES: usize = 4 << 20;
+
+/// An opened device. It takes memory for slots with the first pass, and keeps that until [`Device::release`].
+pub struct CudaDevice {
+    pub(super) description: DeviceDescription,
+    pub(super) config: CudaConfig,
+    pub(super) kernels: Kernels,
+    pub(super) compute: Stream,
+    hash: Stream,
+    compute_marks: Marks,
+    hash_marks: Marks,
+    copied: Event,
+    staging: PinnedMemory,
+    product_pace: Pace,
+    probe_pace: Pace,
+    pub(super) memory: Memory,
+    /// What benchmarks need; given up before the context is.
+    pub(super) bench: Bench,
+    /// The layout of the pass whose slots are resident.
+    resident: Option<Layout>,
+    /// Walks of the last round of the probe.
+    walked: Option<u32>,
+    pub(super) context: Arc<Context>,
+}
+
+impl CudaDevice {
+    /// Opens a device: makes its context and compiles its kernels, where the driver has not kept them.
+    pub(super) fn open(
+        library: Library,
+        description: DeviceDescription,
+        config: CudaConfig,
+        progress: &mut dyn FnMut(Preparing),
+    ) -> Result<Self, CudaError> {
+        let title = description.title();
+        let failed = |fault| CudaError::of_device(&title, fault);
+        let handle = describe::handle(description.ordinal).map_err(failed)?;
+        let context = Arc::new(Context::new(library, handle).map_err(failed)?);
+        let kernels = Kernels::load(&context, &description, &config, progress)?;
+        Self::with_kernels(context, description.clone(), config, kernels).map_err(failed)
+    }
+
+    fn with_kernels(
+        context: Arc<Context>,
+        description: DeviceDescription,
+        config: CudaConfig,
+        kernels: Kernels,
+    ) -> Result<Self, Fault> {
+        Ok(Self {
+            compute: Stream::new(&context)?,
+            hash: Stream::new(&context)?,
+            compute_marks: Marks::new(&context)?,
+            hash_marks: Marks::new(&context)?,
+            copied: Event::new(&context)?,
+            staging: PinnedMemory::new(&context, STAGING_BYTES)?,
+            memory: Memory::new(&context),
+            bench: Bench::default(),
+            product_pace: Pace::default(),
+            probe_pace: Pace::default(),
+            resident: None,
+            walked: None,
+            description,
+            config,
+            kernels,
+            context,
+        })
+    }
+
+    /// What the driver says of it.
+    #[must_use]
+    pub const fn description(&self) -> &DeviceDescription {
+        &self.description
+    }
+
+    /// The context is this thread's, or the device is lost.
+    pub(super) fn bind(&self) -> Result<(), DeviceError> {
+        if self.context.is_lost() {
+            return Err(DeviceError::Sick("it failed before; the process that drives it must start again".into()));
+        }
+        Ok(self.context.bind()?)
+    }
+
+    /// Free memory, with what this object holds. None, when the device does not answer.
+    fn free_bytes(&self) -> u64 {
+        let free = self.bind().and_then(|()| Ok(self.memory.free_bytes()?));
+        free.unwrap_or_else(|error| {
+            tracing::warn!(device = %self.description.id, %error, "free memory is not known");
+            0
+        })
+    }
+
+    pub(super) fn resident(&self) -> Result<Layout, DeviceError> {
+        self.resident.ok_or_else(|| DeviceError::Unsupported("no pass is resident on this device".into()))
+    }
+
+    /// Copies `out.len()` bytes of device memory from `first` on, piece by piece.
+    fn copy_out(&self, memory: &DeviceMemory, first: u64, out: &mut [u8]) -> Result<(), DeviceError> {
+        for (at, piece) in (first..).step_by(STAGING_BYTES).zip(out.chunks_mut(self.staging.bytes())) {
+            memory.copy_out(&self.compute, at, piece.len(), &self.staging)?;
+            self.copied.record(&self.compute)?;
+            let doing = || "copying to the host".to_owned();
+            let done = || self.copied.is_done(doing);
+            wait::until(&self.context, self.config.stall_limit, None, doing, done)?;
+            piece.copy_from_slice(&self.staging.as_slice()[..piece.len()]);
+        }
+        Ok(())
+    }
+
+    fn run_pass(&mut self, pass: &Pass, layout: &Layout, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
+        self.memory.fit(layout)?;
+        let (slots, scratch) = self.memory.slots_and_scratch()?;
+        let filling = Filling { pass, layout, kernels: &self.kernels, slots, scratch, poison: self.config.poison };
+        let mut flow = Flow {
+            context: &self.context,
+            compute: Lane::new(&self.compute, &self.compute_marks),
+            hash: Lane::new(&self.hash, &self.hash_marks),
+            pace: &mut self.product_pace,
+            handle,
+            stall_limit: self.config.stall_limit,
+        };
+        filling.run(&mut flow)?;
+        let mut bytes = vec![0; layout.digests.bytes as usize];
+        self.copy_out(scratch, layout.digests.first, &mut bytes)?;
+        Ok(values(&bytes).map(Digest).collect())
+    }
+
+    fn run_round(&mut self, round: &ProbeRound, layout: &Layout, handle: &Handle) -> Result<Digest, DeviceError> {
+        let states_bytes = u64::from(round.walks) * STATE_BYTES;
+        self.memory.fit_states(states_bytes)?;
+        let (slots, scratch) = self.memory.slots_and_scratch()?;
+        let states = self.memory.states()?;
+        let poison = self.config.poison;
+        let walking = Walking { round, layout, kernels: &self.kernels, slots, scratch, states, poison };
+        let mut flow = Flow {
+            context: &self.context,
+            compute: Lane::new(&self.compute, &self.compute_marks),
+            hash: Lane::new(&self.hash, &self.hash_marks),
+            pace: &mut self.probe_pace,
+            handle,
+            stall_limit: self.config.stall_limit,
+        };
+        walking.run(&mut flow)?;
+        let mut digest = [0; DIGEST_BYTES as usize];
+        self.copy_out(scratch, layout.round_digest.first, &mut digest)?;
+        Ok(Digest(digest))
+    }
+
+    /// Chaining values of subtrees that a block of the kernel can make.
+    fn subtrees(&self, layout: &Layout, slot: u32, subtree_chunks: u64) -> Result<Vec<ChainingValue>, DeviceError> {
+        let (slots, scratch) = self.memory.slots_and_scratch()?;
+        let data = slots.address() + u64::from(slot) * layout.slot_bytes();
+        let to = layout.values.address(scratch);
+        // SAFETY: the slot is resident, and `values` has room for all chunks of one; both stay until the copy below,
+        // which follows on the same stream and is waited for, or the context is lost.
+        unsafe { self.kernels.subtrees(&self.compute, data, layout.slot_bytes(), subtree_chunks as u32, to) }?;
+        let subtrees = layout.slot_bytes() / CHUNK_BYTES / subtree_chunks;
+        let mut bytes = vec![0; (subtrees * DIGEST_BYTES) as usize];
+        self.copy_out(scratch, layout.values.first, &mut bytes)?;
+        Ok(values(&bytes).map(ChainingValue).collect())
+    }
+}
+
+impl Device for CudaDevice {
+    fn info(&self) -> DeviceInfo {
+        let d = &self.description;
+        let mut detail = format!("kernel {}, {}", self.kernels.family.name(), d.detail());
+        for reason in &self.kernels.passed_over {
+            detail.push_str("; not ");
+            detail.push_str(reason);
+        }
+        let free_bytes = plan::usable_bytes(self.free_bytes());
+        DeviceInfo {
+            id: d.id,
+            name: d.name.clone(),
+            backend: BackendKind::Cuda,
+            detail,
+            total_bytes: d.memory_bytes,
+            free_bytes,
+        }
+    }
+
+    fn fault(&self) -> Option<DeviceError> {
+        self.bind().err()
+    }
+
+    fn slots_that_fit(&self, n: u32) -> u32 {
+        if check_size(n).is_err() { 0 } else { plan::slots_that_fit(n, self.free_bytes()) }
+    }
+
+    fn fill(&mut self, pass: &Pass, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
+        (self.resident, self.walked) = (None, None);
+        pass.check()?;
+        self.bind()?;
+        let layout = Layout::new(pass.n, pass.count);
+        let digests = self.run_pass(pass, &layout, handle)?;
+        self.resident = Some(layout);
+        Ok(digests)
+    }
+
+    fn probe_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
+        self.walked = None;
+        round.check()?;
+        let layout = self.resident()?;
+        self.bind()?;
+        let digest = self.run_round(round, &layout, handle)?;
+        self.walked = Some(round.walks);
+        handle.advance(1);
+        Ok(digest)
+    }
+
+    fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {
+        let walks = self.walked.ok_or_else(|| DeviceError::Unsupported("no round of the probe was walked".into()))?;
+        self.bind()?;
+        let mut bytes = vec![0; walks as usize * STATE_BYTES as usize];
+        self.copy_out(self.memory.states()?, 0, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn read(&mut self, slot: u32, first_byte: u64, out: &mut [u8]) -> Result<(), DeviceError> {
+        let layout = self.resident()?;
+        layout.resident().check_range(SlotRange { slot, first_byte, bytes: out.len() as u64 })?;
+        self.bind()?;
+        let (slots, _) = self.memory.slots_and_scratch()?;
+        self.copy_out(slots, u64::from(slot) * layout.slot_bytes() + first_byte, out)
+    }
+
+    fn chaining_values(&mut self, slot: u32, subtree_bytes: u64) -> Result<Vec<[u8; 32]>, DeviceError> {
+        let layout = self.resident()?;
+        layout.resident().check_subtrees(slot, subtree_bytes)?;
+        self.bind()?;
+        let chunks = subtree_bytes / CHUNK_BYTES;
+        let mut values = self.subtrees(&layout, slot, chunks.min(BLOCK_CHUNKS))?;
+        // What a block does not merge is merged here: at most 8192 values of the largest slot.
+        let mut merged = chunks.min(BLOCK_CHUNKS);
+        while merged < chunks {
+            values = tree::parents(&values);
+            merged *= 2;
+        }
+        Ok(values.into_iter().map(|value| value.0).collect())
+    }
+
+    fn release(&mut self) {
+        (self.resident, self.walked) = (None, None);
+        self.bench.release();
+        self.memory.release();
+    }
+
+    fn measured(&mut self) -> Option<&mut dyn Measured> {
+        Some(self)
+    }
+}
+
+impl fmt::Debug for CudaDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let family = self.kernels.family.name();
+        f.debug_struct("CudaDevice").field("id", &self.description.id).field("family", &family).finish_non_exhaustive()
+    }
+}
+
+/// The 32-byte values that bytes consist of.
+fn values(bytes: &[u8]) -> impl Iterator<Item = [u8; 32]> {
+    bytes.as_chunks::<{ DIGEST_BYTES as usize }>().0.iter().copied()
+}

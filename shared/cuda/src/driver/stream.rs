@@ -1,0 +1,121 @@
+//! Streams, which run what is enqueued on them in order, and events, which say how far they are.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cudarc::driver::sys::{self, CUevent, CUevent_flags, CUresult, CUstream, CUstream_flags};
+
+use super::{Context, call};
+use crate::error::Fault;
+
+/// A queue of the device.
+#[derive(Debug)]
+pub(in super::super) struct Stream {
+    context: Arc<Context>,
+    raw: CUstream,
+}
+
+// SAFETY: the handle may be used from any thread that has bound the context.
+unsafe impl Send for Stream {}
+
+impl Stream {
+    /// A stream that waits for no other one. The context is bound.
+    pub(in super::super) fn new(context: &Arc<Context>) -> Result<Self, Fault> {
+        let mut raw = std::ptr::null_mut();
+        let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+        // SAFETY: the caller has bound the context.
+        context.check(call(unsafe { sys::cuStreamCreate(&raw mut raw, flags) }, "making a stream"))?;
+        Ok(Self { context: context.clone(), raw })
+    }
+
+    /// The driver's handle.
+    pub(super) const fn raw(&self) -> CUstream {
+        self.raw
+    }
+
+    /// The driver's handle, for libraries that enqueue on it.
+    pub(in super::super) fn handle(&self) -> *mut std::ffi::c_void {
+        self.raw.cast()
+    }
+
+    /// The context it was made in.
+    pub(super) fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// Enqueues a wait for what `event` was last recorded after.
+    pub(in super::super) fn wait_for(&self, event: &Event) -> Result<(), Fault> {
+        // SAFETY: both are of one context, which is bound.
+        let result = unsafe { sys::cuStreamWaitEvent(self.raw, event.raw, 0) };
+        self.context.check(call(result, "making one stream wait for the other"))
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if !self.context.is_lost() && self.context.bind().is_ok() {
+            // SAFETY: made once; the driver lets what is enqueued end.
+            let _ = unsafe { sys::cuStreamDestroy_v2(self.raw) };
+        }
+    }
+}
+
+/// A mark in a stream.
+#[derive(Debug)]
+pub(in super::super) struct Event {
+    context: Arc<Context>,
+    raw: CUevent,
+}
+
+// SAFETY: the handle may be used from any thread that has bound the context.
+unsafe impl Send for Event {}
+
+impl Event {
+    /// An event that keeps its time. The context is bound.
+    pub(in super::super) fn new(context: &Arc<Context>) -> Result<Self, Fault> {
+        let mut raw = std::ptr::null_mut();
+        let flags = CUevent_flags::CU_EVENT_DEFAULT as u32;
+        // SAFETY: the caller has bound the context.
+        context.check(call(unsafe { sys::cuEventCreate(&raw mut raw, flags) }, "making an event"))?;
+        Ok(Self { context: context.clone(), raw })
+    }
+
+    /// Marks what is enqueued on the stream up to here.
+    pub(in super::super) fn record(&self, stream: &Stream) -> Result<(), Fault> {
+        // SAFETY: both are of one context, which is bound.
+        let result = unsafe { sys::cuEventRecord(self.raw, stream.raw()) };
+        self.context.check(call(result, "recording an event"))
+    }
+
+    /// Whether what it marks is done. A failure of work enqueued before shows here; `doing` says what is waited for.
+    pub(in super::super) fn is_done(&self, doing: impl FnOnce() -> String) -> Result<bool, Fault> {
+        // SAFETY: the event exists, its context is bound.
+        match unsafe { sys::cuEventQuery(self.raw) } {
+            CUresult::CUDA_SUCCESS => Ok(true),
+            CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            other => self.context.check(call(other, &doing()).map(|()| false)),
+        }
+    }
+
+    /// The time between two events that are done.
+    pub(in super::super) fn since(&self, earlier: &Self) -> Result<Duration, Fault> {
+        let mut ms = 0.0_f32;
+        // SAFETY: both events were recorded; the function's type is checked where it is found.
+        let code = unsafe { (self.context.library().elapsed)(&raw mut ms, earlier.raw, self.raw) };
+        if code != 0 {
+            let doing = "asking for the time between two events".to_owned();
+            return self.context.check(Err(Fault { code, name: "an error".into(), doing }));
+        }
+        // A clock that answers nonsense only costs a poor estimate.
+        Ok(Duration::try_from_secs_f32(ms / 1000.0).unwrap_or_default())
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        if !self.context.is_lost() && self.context.bind().is_ok() {
+            // SAFETY: made once.
+            let _ = unsafe { sys::cuEventDestroy_v2(self.raw) };
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What is enqueued and not known to be done: bounded, in order, watched.
+//!
+//! A [`Flow`] has two lanes, each a stream with marks in it: one for products, one for digests, which run beside the
+//! next product. Nothing here waits for a single product; it only keeps the lanes from growing.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::driver::{Context, Event, Stream};
+use super::error::Fault;
+use super::pace::Pace;
+use super::wait;
+use assay_device::{DeviceError, Handle};
+
+/// Marks of a lane, and so the most that is enqueued on it at once. What is short is bounded by this, what is long by
+/// its time.
+pub(super) const DEPTH: usize = 128;
+
+/// What is enqueued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum What {
+    /// A leaf.
+    Leaf(u32),
+    /// Tiles of a slot's product.
+    Product(u32),
+    /// A slot's digest.
+    Digest(u32),
+    /// Steps of a round of the probe.
+    Steps,
+}
+
+impl std::fmt::Display for What {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Leaf(u) => write!(f, "filling leaf {u}"),
+            Self::Product(u) => write!(f, "multiplying for slot {u}"),
+            Self::Digest(u) => write!(f, "hashing slot {u}"),
+            Self::Steps => write!(f, "walking the probe"),
+        }
+    }
+}
+
+/// The marks of a lane: where a launch starts, where it ends.
+#[derive(Debug)]
+pub(super) struct Marks(Vec<(Event, Event)>);
+
+impl Marks {
+    /// Makes them; the context is bound.
+    pub(super) fn new(context: &std::sync::Arc<Context>) -> Result<Self, Fault> {
+        let pair = |_| Ok((Event::new(context)?, Event::new(context)?));
+        (0..DEPTH).map(pair).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+struct Entry {
+    what: What,
+    /// Its marks' place.
+    mark: usize,
+    /// Units of work, where they are measured.
+    work: Option<u64>,
+    estimate: Duration,
+}
+
+/// A stream, and what is enqueued on it.
+pub(super) struct Lane<'a> {
+    /// The stream.
+    pub(super) stream: &'a Stream,
+    marks: &'a [(Event, Event)],
+    next: usize,
+    entries: VecDeque<Entry>,
+    queued: Duration,
+}
+
+impl<'a> Lane<'a> {
+    /// An empty lane.
+    pub(super) fn new(stream: &'a Stream, marks: &'a Marks) -> Self {
+        Self { stream, marks: &marks.0, next: 0, entries: VecDeque::with_capacity(DEPTH), queued: Duration::ZERO }
+    }
+
+    /// Whether no mark is free.
+    fn is_full(&self) -> bool {
+        self.entries.len() == self.marks.len()
+    }
+
+    /// Takes an entry that is done off the lane.
+    fn reap(&mut self) -> Result<Option<Entry>, Fault> {
+        let Some(oldest) = self.entries.front() else { return Ok(None) };
+        if !self.marks[oldest.mark].1.is_done(|| oldest.what.to_string())? {
+            return Ok(None);
+        }
+        let done = self.entries.pop_front();
+        if let Some(done) = &done {
+            self.queued = self.queued.saturating_sub(done.estimate);
+        }
+        Ok(done)
+    }
+}
+
+/// Both lanes of a device while it works on one call.
+pub(super) struct Flow<'a> {
+    /// The device's context, which is bound.
+    pub(super) context: &'a Context,
+    /// Products, leaves, steps of a probe.
+    pub(super) compute: Lane<'a>,
+    /// Digests.
+    pub(super) hash: Lane<'a>,
+    /// What is known of the rate of what is measured.
+    pub(super) pace: &'a mut Pace,
+    /// Progress out, cancellation in.
+    pub(super) handle: &'a Handle,
+    /// For how long nothing may get done.
+    pub(super) stall_limit: Duration,
+}
+
+impl<'a> Flow<'a> {
+    /// Enqueues on the compute lane, with marks around it; gives the mark of its end. There must be room.
+    pub(super) fn compute(
+        &mut self,
+        what: What,
+        work: Option<u64>,
+        enqueue: impl FnOnce(&Stream) -> Result<(), Fault>,
+    ) -> Result<&'a Event, Fault> {
+        let estimate = work.and_then(|work| self.pace.estimate(work)).unwrap_or_default();
+        push(&mut self.compute, Entry { what, mark: 0, work, estimate }, enqueue)
+    }
+
+    /// Enqueues a digest on the hash lane. There must be room.
+    pub(super) fn hash(&mut self, slot: u32, enqueue: impl FnOnce(&Stream) -> Result<(), Fault>) -> Result<(), Fault> {
+        let entry = Entry { what: What::Digest(slot), mark: 0, work: None, estimate: Duration::ZERO };
+        push(&mut self.hash, entry, enqueue).map(drop)
+    }
+
+    /// Waits until `work` more units may be enqueued.
+    pub(super) fn make_way(&mut self, work: u64) -> Result<(), DeviceError> {
+        self.handle.check()?;
+        // What is done already costs one look, and tells the pace.
+        while self.reap()? {}
+        while self.compute.is_full()
+            || self.hash.is_full()
+            || !self.pace.admits(self.compute.queued, self.compute.entries.len(), work)
+        {
+            self.wait_for_one(Some(self.handle))?;
+        }
+        Ok(())
+    }
+
+    /// Waits until nothing is enqueued.
+    pub(super) fn finish(&mut self) -> Result<(), DeviceError> {
+        self.finish_with(Some(self.handle))
+    }
+
+    /// Lets what is enqueued end, whoever cancelled. Afterwards the device's memory is as free as before.
+    pub(super) fn drain(&mut self) -> Result<(), DeviceError> {
+        self.finish_with(None)
+    }
+
+    fn finish_with(&mut self, handle: Option<&Handle>) -> Result<(), DeviceError> {
+        while !(self.compute.entries.is_empty() && self.hash.entries.is_empty()) {
+            self.wait_for_one(handle)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until at least one entry is done.
+    fn wait_for_one(&mut self, handle: Option<&Handle>) -> Result<(), DeviceError> {
+        let (context, limit) = (self.context, self.stall_limit);
+        let oldest = self.compute.entries.front().or(self.hash.entries.front()).map(|entry| entry.what);
+        let doing = || oldest.map_or_else(|| "nothing".into(), |what| what.to_string());
+        wait::until(context, limit, handle, doing, || self.reap())
+    }
+
+    /// Takes what is done off both lanes, one entry each; tells progress and pace.
+    fn reap(&mut self) -> Result<bool, Fault> {
+        let computed = self.compute.reap()?;
+        if let Some(Entry { work: Some(work), mark, .. }) = computed {
+            let (start, end) = &self.compute.marks[mark];
+            self.pace.measure(work, end.since(start)?);
+        }
+        let hashed = self.hash.reap()?;
+        if hashed.is_some() {
+            self.handle.advance(1);
+        }
+        Ok(computed.is_some() || hashed.is_some())
+    }
+}
+
+fn push<'a>(
+    lane: &mut Lane<'a>,
+    mut entry: Entry,
+    enqueue: impl FnOnce(&Stream) -> Result<(), Fault>,
+) -> Result<&'a Event, Fault> {
+    debug_assert!(!lane.is_full(), "make_way comes first");
+    let marks = lane.marks;
+    let (start, end) = &marks[lane.next];
+    if entry.work.is_some() {
+        start.record(lane.stream)?;
+    }
+    enqueue(lane.stream)?;
+    end.record(lane.stream)?;
+    entry.mark = lane.next;
+    lane.queued += entry.estimate;
+    lane.entries.push_back(entry);
+    lane.next = (lane.next + 1) % lane.marks.len();
+    Ok(end)
+}

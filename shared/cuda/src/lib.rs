@@ -1,0 +1,151 @@
+//! The CUDA backend: NVIDIA GPUs through the driver, which is loaded at run time.
+//!
+//! [`detect`] asks the `library` and `describe`s what there is, taking no memory. [`open`] makes one device: its
+//! context, its `kernels` (compiled by the driver from `modules`, kept in a `cache`), streams and marks. A `pass` and a
+//! round of the `probe` are enqueued through a `flow`, which bounds what is enqueued by the `pace` that was measured.
+//! `plan` says how memory is laid out, `memory` holds it. `driver` owns the driver's objects, and has, with `kernels`,
+//! nearly all of the `unsafe`.
+//!
+//! Any failure of the driver loses the device for this process ([`DeviceError::Sick`]): most such errors end a context
+//! for good, so that a worker process ends with it (`assay-worker`).
+//!
+//! [`DeviceError::Sick`]: assay_device::DeviceError::Sick
+
+pub mod cache;
+mod config;
+mod describe;
+mod device;
+mod driver;
+mod error;
+mod family;
+mod flow;
+mod kernels;
+mod library;
+mod measure;
+mod memory;
+mod modules;
+mod pace;
+mod pass;
+mod plan;
+mod probe;
+mod wait;
+
+pub use config::{CudaConfig, KernelChoice};
+pub use describe::{Capability, DeviceDescription};
+pub use device::CudaDevice;
+pub use error::{CudaError, Fault};
+use std::ffi::OsString;
+
+use serde::{Deserialize, Serialize};
+
+use assay_device::backend::{Backend, BackendKind, Found, Opened, Prepare, Preparing};
+use assay_device::place::{NVIDIA, Place};
+use assay_device::{DeviceError, DeviceInfo};
+use assay_work::DeviceId;
+use library::Library;
+
+/// Which device to open.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Spec {
+    id: DeviceId,
+}
+
+/// The version of CUDA that the driver speaks, 1000 · major + 10 · minor; `None` where there is no driver. Starts nothing.
+#[must_use]
+pub fn driver_version() -> Option<u32> {
+    library::version().ok().and_then(|version| u32::try_from(version).ok())
+}
+
+/// Describes all CUDA devices, with those that cannot be used and why.
+///
+/// # Errors
+/// [`CudaError`]: why there are none, in one sentence with what to do about it.
+pub fn detect() -> Result<Vec<DeviceDescription>, CudaError> {
+    describe::describe_all(Library::load()?)
+}
+
+/// Opens one device.
+///
+/// # Errors
+/// [`CudaError`]: why it cannot be used, in one sentence with what to do about it.
+pub fn open(id: DeviceId, config: CudaConfig, progress: &mut dyn FnMut(Preparing)) -> Result<CudaDevice, CudaError> {
+    let library = Library::load()?;
+    let all = describe::describe_all(library)?;
+    let device = all.into_iter().find(|device| device.id == id).ok_or(CudaError::Unknown { id })?;
+    if let Some(reason) = device.refusal.clone() {
+        return Err(CudaError::Refused { device: device.title(), reason });
+    }
+    CudaDevice::open(library, device, config, progress)
+}
+
+impl Backend for CudaConfig {
+    fn kind(&self) -> BackendKind {
+        BackendKind::Cuda
+    }
+
+    fn settings(&self) -> String {
+        // A struct of plain fields: turning it into text cannot fail.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// The driver reads these once, when it is loaded.
+    fn environment(&self) -> Vec<(&'static str, OsString)> {
+        let Some(folder) = &self.cache_folder else { return Vec::new() };
+        cache::environment(folder).unwrap_or_else(|error| {
+            // The driver then uses its own default. On a host without GPUs this matters to nobody.
+            tracing::debug!(folder = %folder.display(), %error, "no folder for compiled kernels");
+            Vec::new()
+        })
+    }
+
+    fn detect(&self) -> Result<Vec<Found>, String> {
+        find().map_err(|error| error.to_string())
+    }
+
+    fn open(&self, spec: &str, prepare: Prepare<'_>) -> Opened {
+        let Spec { id } =
+            serde_json::from_str(spec).map_err(|e| DeviceError::Unsupported(format!("no CUDA device: {e}")))?;
+        match open(id, self.clone(), &mut |preparing| prepare(preparing)) {
+            Ok(device) => Ok(Box::new(device)),
+            Err(error @ (CudaError::Refused { .. } | CudaError::NoKernel { .. })) => {
+                Err(DeviceError::Unsupported(error.to_string()))
+            }
+            Err(error) => Err(DeviceError::Sick(error.to_string())),
+        }
+    }
+}
+
+/// Finds the devices that can be used, and names the others in the log.
+///
+/// # Errors
+/// [`CudaError`]: why there are none.
+pub fn find() -> Result<Vec<Found>, CudaError> {
+    let (refused, usable): (Vec<_>, Vec<_>) = detect()?.into_iter().partition(|device| device.refusal.is_some());
+    let refusals: Vec<_> = refused
+        .into_iter()
+        .map(|device| CudaError::Refused { device: device.title(), reason: device.refusal.unwrap_or_default() })
+        .collect();
+    for refusal in &refusals {
+        tracing::warn!("not used: {refusal}");
+    }
+    match refusals.into_iter().next() {
+        Some(refusal) if usable.is_empty() => Err(refusal),
+        _ => Ok(usable.iter().map(found).collect()),
+    }
+}
+
+fn found(device: &DeviceDescription) -> Found {
+    let info = DeviceInfo {
+        id: device.id,
+        name: device.name.clone(),
+        backend: BackendKind::Cuda,
+        detail: device.detail(),
+        total_bytes: device.memory_bytes,
+        // The free memory is known once the device is opened: asking takes a context.
+        free_bytes: device.memory_bytes,
+    };
+    let place = Place { pci_address: device.pci_address.parse().ok(), uuid: Some(device.id.0), vendor: Some(NVIDIA) };
+    // A struct of plain fields: turning it into text cannot fail.
+    Found { info, place, spec: serde_json::to_string(&Spec { id: device.id }).unwrap_or_default() }
+}

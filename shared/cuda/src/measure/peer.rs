@@ -1,0 +1,235 @@
+//! cuBLASLt's INT8 product, where that library is: the peer that users compare with.
+//!
+//! It computes the plain product alone, `D = A · Bᵀ` in int32 written to memory, over the same slots, on the same
+//! stream. Of the ways that its heuristics propose, each is tried once and the fastest is measured.
+
+use std::ffi::{c_char, c_void};
+use std::time::Duration;
+
+use cudarc::cublaslt::result as blas;
+use cudarc::cublaslt::sys as lt;
+
+use crate::driver::Stream;
+use crate::error::Fault;
+use assay_device::DeviceError;
+
+/// Memory that cuBLASLt may use besides the matrices.
+pub(super) const WORKSPACE_BYTES: u64 = 64 << 20;
+/// The most ways that are tried.
+const MOST_WAYS: usize = 16;
+
+/// `CUBLAS_OP_T`, which is in a part of cudarc that needs another library.
+static TRANSPOSED: i32 = 1;
+
+/// Every function that is called; cudarc panics for want of one.
+const SYMBOLS: &[&str] = &[
+    "cublasLtCreate",
+    "cublasLtDestroy",
+    "cublasLtGetVersion",
+    "cublasLtMatmul",
+    "cublasLtMatmulAlgoGetHeuristic",
+    "cublasLtMatmulDescCreate",
+    "cublasLtMatmulDescDestroy",
+    "cublasLtMatmulDescSetAttribute",
+    "cublasLtMatmulPreferenceCreate",
+    "cublasLtMatmulPreferenceDestroy",
+    "cublasLtMatmulPreferenceSetAttribute",
+    "cublasLtMatrixLayoutCreate",
+    "cublasLtMatrixLayoutDestroy",
+];
+
+/// Addresses of one product's matrices on the device.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Matrices {
+    /// `[n, n]` row-major, i8.
+    pub(super) left: u64,
+    /// `[n, n]` row-major, i8.
+    pub(super) right: u64,
+    /// `[n, n]`, i32.
+    pub(super) result: u64,
+    /// [`WORKSPACE_BYTES`] bytes.
+    pub(super) workspace: u64,
+}
+
+/// cuBLASLt, set up for one matrix size.
+#[derive(Debug)]
+pub(super) struct Peer {
+    handle: lt::cublasLtHandle_t,
+    operation: lt::cublasLtMatmulDesc_t,
+    operand: lt::cublasLtMatrixLayout_t,
+    result: lt::cublasLtMatrixLayout_t,
+    ways: Vec<lt::cublasLtMatmulHeuristicResult_t>,
+    best: usize,
+    n: u32,
+}
+
+// SAFETY: the handles may be used from any thread, one at a time.
+unsafe impl Send for Peer {}
+
+impl Peer {
+    /// What it is, or why there is none.
+    pub(super) fn describe() -> Result<String, String> {
+        load()?;
+        // SAFETY: the function is there.
+        let version = unsafe { lt::cublasLtGetVersion() };
+        Ok(format!("cuBLASLt {version}, INT8 product with int32 results, the fastest way that its heuristics propose"))
+    }
+
+    /// Sets it up for n-by-n products; `time` says how long one takes in one of its ways.
+    pub(super) fn new(
+        n: u32,
+        time: impl Fn(&Self, usize) -> Result<Duration, DeviceError>,
+    ) -> Result<Self, DeviceError> {
+        load().map_err(DeviceError::Unsupported)?;
+        let mut peer = Self::set_up(n).map_err(failed)?;
+        peer.ways = peer.propose().map_err(failed)?;
+        let mut fastest = None;
+        for way in 0..peer.ways.len() {
+            // The first run of a way loads its kernel.
+            let took = time(&peer, way).and_then(|_| time(&peer, way));
+            if let Ok(took) = took
+                && fastest.is_none_or(|(least, _)| took < least)
+            {
+                fastest = Some((took, way));
+            }
+        }
+        let none = || DeviceError::Unsupported("cuBLASLt has no way to multiply INT8 here".into());
+        peer.best = fastest.ok_or_else(none)?.1;
+        Ok(peer)
+    }
+
+    fn set_up(n: u32) -> Result<Self, blas::CublasError> {
+        let (side, pitch) = (u64::from(n), i64::from(n));
+        let operand = lt::cudaDataType_t::CUDA_R_8I;
+        let sums = lt::cudaDataType_t::CUDA_R_32I;
+        let peer = Self {
+            handle: blas::create_handle()?,
+            operation: blas::create_matmul_desc(lt::cublasComputeType_t::CUBLAS_COMPUTE_32I, sums)?,
+            // The library's matrices are column-major: a row-major one is its transpose.
+            operand: blas::create_matrix_layout(operand, side, side, pitch)?,
+            result: blas::create_matrix_layout(sums, side, side, pitch)?,
+            ways: Vec::new(),
+            best: 0,
+            n,
+        };
+        let which = lt::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_TRANSA;
+        // SAFETY: the description lives, and the attribute has the type that the library expects.
+        unsafe {
+            blas::set_matmul_desc_attribute(
+                peer.operation,
+                which,
+                (&raw const TRANSPOSED).cast(),
+                size_of_val(&TRANSPOSED),
+            )
+        }?;
+        Ok(peer)
+    }
+
+    /// The ways that the heuristics propose.
+    fn propose(&self) -> Result<Vec<lt::cublasLtMatmulHeuristicResult_t>, blas::CublasError> {
+        let preference = blas::create_matmul_pref()?;
+        let workspace_bytes = WORKSPACE_BYTES as usize;
+        let which = lt::cublasLtMatmulPreferenceAttributes_t::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
+        let mut ways = Vec::with_capacity(MOST_WAYS);
+        let mut count = 0;
+        // SAFETY: everything handed over lives; the library writes at most as many ways as there is room for, and says
+        // how many.
+        let found = unsafe {
+            let bytes = (&raw const workspace_bytes).cast();
+            let set = blas::set_matmul_pref_attribute(preference, which, bytes, size_of::<usize>());
+            set.and_then(|()| {
+                lt::cublasLtMatmulAlgoGetHeuristic(
+                    self.handle,
+                    self.operation,
+                    self.operand,
+                    self.operand,
+                    self.result,
+                    self.result,
+                    preference,
+                    MOST_WAYS as i32,
+                    ways.as_mut_ptr(),
+                    &raw mut count,
+                )
+                .result()
+            })
+        };
+        // SAFETY: made above, destroyed once.
+        let _ = unsafe { blas::destroy_matmul_pref(preference) };
+        found?;
+        let count = usize::try_from(count).unwrap_or(0).min(MOST_WAYS);
+        // SAFETY: the library has written so many.
+        unsafe { ways.set_len(count) };
+        Ok(ways)
+    }
+
+    /// The matrix size.
+    pub(super) const fn n(&self) -> u32 {
+        self.n
+    }
+
+    /// The fastest way.
+    pub(super) const fn best(&self) -> usize {
+        self.best
+    }
+
+    /// Enqueues one product.
+    ///
+    /// # Safety
+    /// The matrices are memory of the stream's context, as large as their fields say, until the stream is done.
+    pub(super) unsafe fn multiply(&self, stream: &Stream, way: usize, matrices: &Matrices) -> Result<(), Fault> {
+        let (one, zero) = (1_i32, 0_i32);
+        // SAFETY: the caller's promise; scalars are read before the call returns.
+        let result = unsafe {
+            blas::matmul(
+                self.handle,
+                self.operation,
+                (&raw const one).cast(),
+                (&raw const zero).cast(),
+                matrices.left as *const c_void,
+                self.operand,
+                matrices.right as *const c_void,
+                self.operand,
+                matrices.result as *const c_void,
+                self.result,
+                matrices.result as *mut c_void,
+                self.result,
+                &raw const self.ways[way].algo,
+                matrices.workspace as *mut c_void,
+                WORKSPACE_BYTES as usize,
+                stream.handle().cast(),
+            )
+        };
+        result.map_err(|error| Fault { code: 0, name: error.to_string(), doing: "multiplying with cuBLASLt".into() })
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // SAFETY: each was made once and is destroyed once; nobody else has them.
+        unsafe {
+            let _ = blas::destroy_matrix_layout(self.operand);
+            let _ = blas::destroy_matrix_layout(self.result);
+            let _ = blas::destroy_matmul_desc(self.operation);
+            let _ = blas::destroy_handle(self.handle);
+        }
+    }
+}
+
+/// Sees that the library and all that is called in it are there.
+fn load() -> Result<(), String> {
+    // SAFETY: only loads the library by its names.
+    if !unsafe { lt::is_culib_present() } {
+        return Err("cuBLASLt is not on this machine; with its folder in LD_LIBRARY_PATH it is measured too".into());
+    }
+    for symbol in SYMBOLS {
+        // SAFETY: the library is present, so that this cannot panic; the address is not used.
+        if unsafe { lt::culib().get::<*const c_char>(symbol.as_bytes()) }.is_err() {
+            return Err(format!("cuBLASLt lacks {symbol}: it is too old"));
+        }
+    }
+    Ok(())
+}
+
+fn failed(error: blas::CublasError) -> DeviceError {
+    DeviceError::Unsupported(format!("cuBLASLt: {error}"))
+}

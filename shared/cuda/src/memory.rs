@@ -1,0 +1,119 @@
+//! A device's memory for slots and what is around them: taken in three allocations, kept from pass to pass.
+
+use std::sync::Arc;
+
+use super::driver::{Context, DeviceMemory};
+use super::error::Fault;
+use super::plan::{Layout, paged};
+use assay_device::DeviceError;
+
+/// What a device holds of its memory.
+#[derive(Debug)]
+pub(super) struct Memory {
+    context: Arc<Context>,
+    /// All slots, in one.
+    slots: Option<DeviceMemory>,
+    /// Digests and what they are made with ([`Layout`]).
+    scratch: Option<DeviceMemory>,
+    /// The states of a probe.
+    states: Option<DeviceMemory>,
+}
+
+impl Memory {
+    /// Holds nothing yet.
+    pub(super) fn new(context: &Arc<Context>) -> Self {
+        Self { context: context.clone(), slots: None, scratch: None, states: None }
+    }
+
+    /// What would be free if this held nothing. The context is bound.
+    pub(super) fn free_bytes(&self) -> Result<u64, Fault> {
+        let held = [&self.slots, &self.scratch, &self.states].into_iter().flatten();
+        let held: u64 = held.map(|memory| paged(memory.bytes())).sum();
+        let (free, total) = self.context.memory_bytes()?;
+        Ok((free + held).min(total))
+    }
+
+    /// Makes room for a pass: slots, scratch, states. What is held and large enough stays.
+    ///
+    /// # Errors
+    /// [`DeviceError::Busy`] when there is not so much.
+    pub(super) fn fit(&mut self, layout: &Layout) -> Result<(), DeviceError> {
+        let (needed_bytes, free_bytes) = (layout.total_bytes(), self.free_bytes()?);
+        if needed_bytes > free_bytes {
+            return Err(DeviceError::Busy { needed_bytes, free_bytes });
+        }
+        let sizes = [layout.slots_bytes(), layout.scratch_bytes, layout.states_bytes];
+        let held = [&mut self.slots, &mut self.scratch, &mut self.states];
+        // All that is too small goes first, so that its room can be taken again.
+        for (memory, bytes) in held.into_iter().zip(sizes) {
+            memory.take_if(|memory| memory.bytes() < bytes);
+        }
+        let taken = take(&self.context, &mut self.slots, layout.slots_bytes())
+            .and_then(|()| take(&self.context, &mut self.scratch, layout.scratch_bytes))
+            .and_then(|()| take(&self.context, &mut self.states, layout.states_bytes));
+        taken.map_err(|fault| self.refused(fault, needed_bytes))
+    }
+
+    /// Room for the states of a round, beside what is resident.
+    ///
+    /// # Errors
+    /// [`DeviceError::Busy`] when there is not so much; what is resident stays.
+    pub(super) fn fit_states(&mut self, bytes: u64) -> Result<(), DeviceError> {
+        if self.states.as_ref().is_none_or(|states| states.bytes() < bytes) {
+            self.states = None;
+            let taken = DeviceMemory::new(&self.context, bytes);
+            self.states = Some(taken.map_err(|fault| {
+                let free_bytes = self.context.memory_bytes().map_or(0, |(free, _)| free);
+                busy_or_sick(fault, bytes, free_bytes)
+            })?);
+        }
+        Ok(())
+    }
+
+    /// Memory besides what is held, for benchmarks.
+    ///
+    /// # Errors
+    /// [`DeviceError::Busy`] when there is not so much; what is resident stays.
+    pub(super) fn take_other(&self, bytes: u64) -> Result<DeviceMemory, DeviceError> {
+        let free_bytes = self.context.memory_bytes()?.0;
+        DeviceMemory::new(&self.context, bytes).map_err(|fault| busy_or_sick(fault, bytes, free_bytes))
+    }
+
+    /// Slots and scratch, which every pass leaves.
+    pub(super) fn slots_and_scratch(&self) -> Result<(&DeviceMemory, &DeviceMemory), DeviceError> {
+        Ok((there(&self.slots)?, there(&self.scratch)?))
+    }
+
+    /// The states of the last round.
+    pub(super) fn states(&self) -> Result<&DeviceMemory, DeviceError> {
+        there(&self.states)
+    }
+
+    /// Gives everything back.
+    pub(super) fn release(&mut self) {
+        (self.slots, self.scratch, self.states) = (None, None, None);
+    }
+
+    /// Memory was refused though it seemed free: somebody was faster, or it lies in pieces.
+    fn refused(&mut self, fault: Fault, needed_bytes: u64) -> DeviceError {
+        self.release();
+        let free_bytes = self.free_bytes().unwrap_or(0);
+        busy_or_sick(fault, needed_bytes, free_bytes)
+    }
+}
+
+/// Takes memory where there is none.
+fn take(context: &Arc<Context>, memory: &mut Option<DeviceMemory>, bytes: u64) -> Result<(), Fault> {
+    if memory.is_none() {
+        *memory = Some(DeviceMemory::new(context, bytes)?);
+    }
+    Ok(())
+}
+
+fn busy_or_sick(fault: Fault, needed_bytes: u64, free_bytes: u64) -> DeviceError {
+    if fault.is_out_of_memory() { DeviceError::Busy { needed_bytes, free_bytes } } else { fault.into() }
+}
+
+fn there(memory: &Option<DeviceMemory>) -> Result<&DeviceMemory, DeviceError> {
+    memory.as_ref().ok_or_else(|| DeviceError::Unsupported("nothing is resident on this device".into()))
+}

@@ -1,0 +1,117 @@
+//! A pass: leaves, products and digests on two streams (WORK.md, A pass).
+//!
+//! Slot u+1 is multiplied while slot u is hashed: the hash stream waits, on the device, for each slot's end. The host
+//! only enqueues, looks what is done, and copies all digests at the end.
+
+use super::driver::{DeviceMemory, Event, Stream};
+use super::error::Fault;
+use super::flow::{Flow, What};
+use super::kernels::{Band, Kernels, Operands};
+use super::plan::{DIGEST_BYTES, Layout};
+use assay_device::{DeviceError, Pass};
+use assay_work::keys::parents;
+
+/// What a poisoned byte holds: neither zero nor anything that a kernel writes by rule.
+pub(super) const POISON: u8 = 0xA5;
+
+/// A pass over memory that was laid out for it.
+pub(super) struct Filling<'a> {
+    /// What to compute.
+    pub(super) pass: &'a Pass,
+    /// Where its pieces lie.
+    pub(super) layout: &'a Layout,
+    /// With what.
+    pub(super) kernels: &'a Kernels,
+    /// The slots.
+    pub(super) slots: &'a DeviceMemory,
+    /// What is around them.
+    pub(super) scratch: &'a DeviceMemory,
+    /// Whether to overwrite all of it first.
+    pub(super) poison: bool,
+}
+
+impl Filling<'_> {
+    /// Fills all slots and leaves their digests in the scratch memory. When it fails, nothing is enqueued any more, or
+    /// the device is lost.
+    pub(super) fn run(&self, flow: &mut Flow<'_>) -> Result<(), DeviceError> {
+        match self.enqueue_all(flow).and_then(|()| flow.finish()) {
+            Err(DeviceError::Cancelled) => flow.drain().and(Err(DeviceError::Cancelled)),
+            other => other,
+        }
+    }
+
+    fn enqueue_all(&self, flow: &mut Flow<'_>) -> Result<(), DeviceError> {
+        let pass = self.pass;
+        let mut operands = self.kernels.operands(flow.context, self.slots.address(), pass.n, pass.count)?;
+        flow.handle.check()?;
+        self.clear(flow)?;
+        for u in 0..pass.count {
+            let filled = if u < 2 { self.leaf(flow, u)? } else { self.product(flow, &mut operands, u)? };
+            flow.hash.stream.wait_for(filled)?;
+            self.digest(flow, u)?;
+        }
+        Ok(())
+    }
+
+    /// What must be zero before the first digest; in the debug mode, all else as if it had never been written.
+    fn clear(&self, flow: &Flow<'_>) -> Result<(), Fault> {
+        let stream = flow.compute.stream;
+        if self.poison {
+            self.slots.set(stream, 0, self.slots.bytes(), POISON)?;
+            self.scratch.set(stream, 0, self.scratch.bytes(), POISON)?;
+        }
+        let arrivals = self.layout.arrivals;
+        self.scratch.set(stream, arrivals.first, arrivals.bytes, 0)
+    }
+
+    fn leaf<'f>(&self, flow: &mut Flow<'f>, u: u32) -> Result<&'f Event, DeviceError> {
+        let (key, stream_id) = (self.pass.key.as_bytes(), self.pass.offset + u);
+        let enqueue = |stream: &Stream| {
+            // SAFETY: slot u lies in `slots`, which outlives the flow: that ends drained, or with the context lost.
+            unsafe { self.kernels.keystream(stream, key, stream_id, self.slot(u), self.layout.slot_bytes()) }
+        };
+        Ok(flow.compute(What::Leaf(u), None, enqueue)?)
+    }
+
+    /// One product, in as many launches as its time asks for; gives the mark of the last one's end.
+    fn product<'f>(&self, flow: &mut Flow<'f>, operands: &mut Operands, u: u32) -> Result<&'f Event, DeviceError> {
+        let (earlier, previous) = parents(&self.pass.key, u);
+        let family = self.kernels.family;
+        let (tiles, tile_work) = (family.tiles(self.pass.n), family.tile_work(self.pass.n));
+        let mut first_tile = 0;
+        loop {
+            let left = tiles - first_tile;
+            let cut = flow.pace.pieces(left, tile_work, self.kernels.multiprocessors());
+            flow.make_way(u64::from(cut) * tile_work)?;
+            // While it waited for room, more may have been learnt; a launch is what the latest says.
+            let cut = flow.pace.pieces(left, tile_work, self.kernels.multiprocessors());
+            let band = Band { u, earlier, previous, first_tile, tiles: cut };
+            let enqueue = |stream: &Stream| {
+                // SAFETY: the slots outlive the flow, as above; both parents are filled by what this stream runs
+                // before, and the tiles are some that an n-by-n product has.
+                unsafe { self.kernels.product(stream, operands, band) }
+            };
+            let end = flow.compute(What::Product(u), Some(u64::from(cut) * tile_work), enqueue)?;
+            first_tile += cut;
+            if first_tile == tiles {
+                return Ok(end);
+            }
+        }
+    }
+
+    fn digest(&self, flow: &mut Flow<'_>, u: u32) -> Result<(), Fault> {
+        let (layout, scratch) = (self.layout, self.scratch);
+        let digest = layout.digests.address(scratch) + u64::from(u) * DIGEST_BYTES;
+        let (partials, arrivals) = (layout.partials.address(scratch), layout.arrivals.address(scratch));
+        flow.hash(u, |stream| {
+            // SAFETY: all of it lies in `slots` and `scratch`, which outlive the flow, as above. Digests follow one
+            // another on one stream, so that one set of partial results serves all.
+            unsafe { self.kernels.digest(stream, self.slot(u), layout.slot_bytes(), partials, arrivals, digest) }
+        })
+    }
+
+    fn slot(&self, u: u32) -> u64 {
+        assert!(u < self.layout.count && self.layout.slots_bytes() <= self.slots.bytes(), "a slot of this pass");
+        self.slots.address() + u64::from(u) * self.layout.slot_bytes()
+    }
+}

@@ -1,0 +1,189 @@
+//! How a pass's memory is laid out, and how many slots fit.
+
+use super::driver::DeviceMemory;
+use assay_device::Resident;
+use assay_work::challenge::MAX_TOTAL;
+
+/// Every piece starts at a multiple of this.
+const ALIGNMENT: u64 = 256;
+/// The driver gives memory in pages of this size.
+const PAGE_BYTES: u64 = 2 << 20;
+/// The share of free memory that slots and what is around them take at most, in percent: the driver takes some for
+/// itself as kernels run.
+const MOST_PERCENT: u64 = 97;
+/// Bytes of a digest, and of a chaining value.
+pub(super) const DIGEST_BYTES: u64 = 32;
+/// Bytes of a chunk of BLAKE3.
+pub(super) const CHUNK_BYTES: u64 = 1024;
+/// Chunks that a block of the digest kernel takes.
+pub(super) const BLOCK_CHUNKS: u64 = 128;
+/// Bytes of a state of a walk.
+pub(super) const STATE_BYTES: u64 = 64;
+/// The states of the largest probe: 2²² walks.
+const MOST_STATES_BYTES: u64 = STATE_BYTES << 22;
+/// Policies ask for states of at most this part of the slots (WORK.md, Residency probe); memory for those is taken with
+/// the slots, so that a probe need not take any.
+const SLOTS_PER_STATES: u64 = 8;
+
+/// A range of the scratch memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// Where it starts.
+    pub(super) first: u64,
+    /// How long it is.
+    pub(super) bytes: u64,
+}
+
+impl Piece {
+    /// Its address on the device.
+    ///
+    /// # Panics
+    /// When it does not lie in `memory`.
+    pub(super) fn address(self, memory: &DeviceMemory) -> u64 {
+        assert!(self.first + self.bytes <= memory.bytes(), "a piece of the scratch memory");
+        memory.address() + self.first
+    }
+}
+
+/// The memory of `count` n-by-n slots and of what a pass, openings and a probe need besides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// The matrix size.
+    pub(super) n: u32,
+    /// How many slots.
+    pub(super) count: u32,
+    /// The digests of all slots.
+    pub(super) digests: Piece,
+    /// The digest of a probe round.
+    pub(super) round_digest: Piece,
+    /// What the digest kernel's blocks leave for one another, for a slot or for the states.
+    pub(super) partials: Piece,
+    /// How many of its blocks have ended: one word.
+    pub(super) arrivals: Piece,
+    /// Chaining values of all chunks of a slot.
+    pub(super) values: Piece,
+    /// All of the scratch memory.
+    pub(super) scratch_bytes: u64,
+    /// The states that are taken with the slots.
+    pub(super) states_bytes: u64,
+}
+
+impl Layout {
+    /// The layout for `count` n-by-n slots.
+    pub(super) const fn new(n: u32, count: u32) -> Self {
+        let slot_bytes = n as u64 * n as u64;
+        let slots_bytes = count as u64 * slot_bytes;
+        let states_bytes = least(MOST_STATES_BYTES, aligned(slots_bytes / SLOTS_PER_STATES));
+        let hashed_bytes = if slot_bytes > MOST_STATES_BYTES { slot_bytes } else { MOST_STATES_BYTES };
+        let digests = Piece { first: 0, bytes: count as u64 * DIGEST_BYTES };
+        let round_digest = after(digests, DIGEST_BYTES);
+        let partials = after(round_digest, partials_bytes(hashed_bytes));
+        let arrivals = after(partials, 4);
+        let values = after(arrivals, slot_bytes / CHUNK_BYTES * DIGEST_BYTES);
+        let scratch_bytes = aligned(values.first + values.bytes);
+        Self { n, count, digests, round_digest, partials, arrivals, values, scratch_bytes, states_bytes }
+    }
+
+    /// Bytes of a slot.
+    pub(super) const fn slot_bytes(&self) -> u64 {
+        self.n as u64 * self.n as u64
+    }
+
+    /// What may be asked of the slots.
+    pub(super) const fn resident(&self) -> Resident {
+        Resident { count: self.count, slot_bytes: self.slot_bytes() }
+    }
+
+    /// Bytes of all slots.
+    pub(super) const fn slots_bytes(&self) -> u64 {
+        self.count as u64 * self.slot_bytes()
+    }
+
+    /// What all of it takes of the device, in whole pages.
+    pub(super) const fn total_bytes(&self) -> u64 {
+        paged(self.slots_bytes()) + paged(self.scratch_bytes) + paged(self.states_bytes)
+    }
+}
+
+/// How many n-by-n slots fit into `free_bytes`, at most the share of it that we take.
+pub(super) fn slots_that_fit(n: u32, free_bytes: u64) -> u32 {
+    let usable = usable_bytes(free_bytes);
+    let fits = |count: u32| Layout::new(n, count).total_bytes() <= usable;
+    let (mut fit, mut too_many) = (0, MAX_TOTAL as u32 + 1);
+    while too_many - fit > 1 {
+        let middle = fit + (too_many - fit) / 2;
+        *(if fits(middle) { &mut fit } else { &mut too_many }) = middle;
+    }
+    fit
+}
+
+/// What we take of free memory at most.
+pub(super) const fn usable_bytes(free_bytes: u64) -> u64 {
+    free_bytes / 100 * MOST_PERCENT
+}
+
+/// What memory of this size takes of the device.
+pub(super) const fn paged(bytes: u64) -> u64 {
+    bytes.next_multiple_of(PAGE_BYTES)
+}
+
+/// What the digest kernel's blocks leave, for a string of this size.
+const fn partials_bytes(string_bytes: u64) -> u64 {
+    string_bytes.div_ceil(CHUNK_BYTES * BLOCK_CHUNKS) * DIGEST_BYTES
+}
+
+const fn after(piece: Piece, bytes: u64) -> Piece {
+    Piece { first: aligned(piece.first + piece.bytes), bytes }
+}
+
+const fn aligned(bytes: u64) -> u64 {
+    bytes.next_multiple_of(ALIGNMENT)
+}
+
+const fn least(a: u64, b: u64) -> u64 {
+    if a < b { a } else { b }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_follow_one_another_and_stay_inside() {
+        for (n, count) in [(256, 3), (256, 1 << 20), (8192, 1000), (32_768, 3)] {
+            let layout = Layout::new(n, count);
+            let pieces = [layout.digests, layout.round_digest, layout.partials, layout.arrivals, layout.values];
+            for pair in pieces.windows(2) {
+                assert!(pair[0].first + pair[0].bytes <= pair[1].first, "{layout:?}");
+                assert!(pair[1].first.is_multiple_of(ALIGNMENT));
+            }
+            assert!(layout.values.first + layout.values.bytes <= layout.scratch_bytes);
+            assert_eq!(layout.digests.bytes, u64::from(count) * 32);
+            // 8 words for each block, for a slot and for the largest states.
+            assert!(layout.partials.bytes >= layout.slot_bytes() / 131_072 * 32);
+            assert!(layout.partials.bytes >= MOST_STATES_BYTES / 131_072 * 32);
+        }
+    }
+
+    #[test]
+    fn what_fits_fits_and_one_more_does_not() {
+        for n in [256, 1024, 8192, 32_768] {
+            for free in [16 << 20, 200 << 20, 8 << 30, 80 << 30, 180_u64 << 30] {
+                let fit = slots_that_fit(n, free);
+                let total = |count| Layout::new(n, count).total_bytes();
+                assert!(fit == 0 || total(fit) <= usable_bytes(free), "n = {n}, {free}");
+                assert!(fit == MAX_TOTAL as u32 || total(fit + 1) > usable_bytes(free), "n = {n}, {free}");
+            }
+        }
+        assert_eq!(slots_that_fit(256, 0), 0);
+        assert_eq!(slots_that_fit(256, u64::MAX), MAX_TOTAL as u32);
+    }
+
+    #[test]
+    fn most_of_a_large_device_goes_to_slots() {
+        for n in [1024, 8192, 16_384] {
+            let slots = u64::from(slots_that_fit(n, 80 << 30)) * u64::from(n) * u64::from(n);
+            assert!(slots >= (80_u64 << 30) / 100 * 96, "n = {n}: {slots}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! A round of the residency probe: start states, walk, hash (WORK.md, Residency probe).
+
+use super::driver::{DeviceMemory, Stream};
+use super::flow::{Flow, What};
+use super::kernels::Kernels;
+use super::pass::POISON;
+use super::plan::{Layout, STATE_BYTES};
+use assay_device::{DeviceError, ProbeRound};
+
+/// Steps of the first launch, while the rate is not known.
+const FIRST_STEPS: u32 = 1;
+
+/// A round over resident slots.
+pub(super) struct Walking<'a> {
+    /// What to walk.
+    pub(super) round: &'a ProbeRound,
+    /// Where the slots lie in their memory.
+    pub(super) layout: &'a Layout,
+    /// With what.
+    pub(super) kernels: &'a Kernels,
+    /// The slots.
+    pub(super) slots: &'a DeviceMemory,
+    /// Where the round's digest goes.
+    pub(super) scratch: &'a DeviceMemory,
+    /// The states.
+    pub(super) states: &'a DeviceMemory,
+    /// Whether to overwrite the states first.
+    pub(super) poison: bool,
+}
+
+impl Walking<'_> {
+    /// Walks the round; its digest is in the scratch memory then, the states stay. When it fails, nothing is enqueued
+    /// any more, or the device is lost.
+    pub(super) fn run(&self, flow: &mut Flow<'_>) -> Result<(), DeviceError> {
+        match self.enqueue_all(flow).and_then(|()| flow.finish()) {
+            Err(DeviceError::Cancelled) => flow.drain().and(Err(DeviceError::Cancelled)),
+            other => other,
+        }
+    }
+
+    fn enqueue_all(&self, flow: &mut Flow<'_>) -> Result<(), DeviceError> {
+        flow.handle.check()?;
+        let (key, bytes) = (self.round.key.as_bytes(), self.states_bytes());
+        assert!(bytes <= self.states.bytes(), "states of this round");
+        flow.compute(What::Steps, None, |stream| {
+            if self.poison {
+                self.states.set(stream, 0, self.states.bytes(), POISON)?;
+            }
+            // SAFETY: the states are as large as asserted, and outlive the flow: it ends drained, or the context lost.
+            unsafe { self.kernels.keystream(stream, key, 0, self.states.address(), bytes) }
+        })?;
+        self.walk(flow)?;
+        let (layout, scratch) = (self.layout, self.scratch);
+        let (partials, arrivals) = (layout.partials.address(scratch), layout.arrivals.address(scratch));
+        let digest = layout.round_digest.address(scratch);
+        flow.make_way(0)?;
+        flow.compute(What::Steps, None, |stream| {
+            // SAFETY: all of it lies in memory that outlives the flow, as above.
+            unsafe { self.kernels.digest(stream, self.states.address(), bytes, partials, arrivals, digest) }
+        })?;
+        Ok(())
+    }
+
+    /// All steps of all walks, in as many launches as their time asks for.
+    fn walk(&self, flow: &mut Flow<'_>) -> Result<(), DeviceError> {
+        let walks = u64::from(self.round.walks);
+        assert!(self.layout.slots_bytes() <= self.slots.bytes(), "slots of this layout");
+        let mut left = self.round.steps;
+        while left > 0 {
+            let cut = flow.pace.pieces(left, walks, FIRST_STEPS);
+            flow.make_way(walks * u64::from(cut))?;
+            let cut = flow.pace.pieces(left, walks, FIRST_STEPS);
+            let enqueue = |stream: &Stream| {
+                let (slots, states) = (self.slots.address(), self.states.address());
+                let shape = (self.layout.count, self.layout.slot_bytes());
+                // SAFETY: slots and states outlive the flow, as above; the last pass filled the slots.
+                unsafe { self.kernels.probe(stream, slots, shape, (self.round.walks, cut), states) }
+            };
+            flow.compute(What::Steps, Some(walks * u64::from(cut)), enqueue)?;
+            left -= cut;
+        }
+        Ok(())
+    }
+
+    const fn states_bytes(&self) -> u64 {
+        self.round.walks as u64 * STATE_BYTES
+    }
+}

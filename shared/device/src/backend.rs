@@ -1,0 +1,120 @@
+//! The contract of a backend: it finds devices, and opens each one later, in another process.
+
+use std::ffi::OsString;
+
+use serde::{Deserialize, Serialize};
+
+use crate::place::Place;
+use crate::{Device, DeviceError, DeviceInfo};
+
+/// The backends there are, in the order of preference: of two that have the same hardware, the first is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BackendKind {
+    /// NVIDIA's GPUs, through their own driver.
+    Cuda,
+    /// GPUs through Vulkan, Metal or DirectX 12.
+    Wgpu,
+    /// The processor.
+    Cpu,
+}
+
+impl BackendKind {
+    /// All backends, in the order of preference.
+    pub const ALL: [Self; 3] = [Self::Cuda, Self::Wgpu, Self::Cpu];
+
+    /// Its name in settings and inventories.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cuda => "cuda",
+            Self::Wgpu => "wgpu",
+            Self::Cpu => "cpu",
+        }
+    }
+
+    /// Its name in sentences.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Cuda => "CUDA",
+            Self::Wgpu => "wgpu",
+            Self::Cpu => "CPU",
+        }
+    }
+
+    /// Whether its devices are GPUs, which `auto` takes before the processor.
+    #[must_use]
+    pub const fn has_gpus(self) -> bool {
+        !matches!(self, Self::Cpu)
+    }
+}
+
+impl std::fmt::Display for BackendKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A device that a backend found; it holds no memory of the device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Found {
+    /// What it is.
+    pub info: DeviceInfo,
+    /// Where it is.
+    pub place: Place,
+    /// What [`Backend::open`] needs to open this device and no other, in the backend's own form, at most
+    /// [`MAX_SPEC_BYTES`]: all that was decided over the host as a whole.
+    pub spec: String,
+}
+
+/// The most devices of a host.
+pub const MAX_HOST_DEVICES: usize = 64;
+/// The longest [`Found::spec`], in bytes: a line of JSON with an id, a path and some figures.
+pub const MAX_SPEC_BYTES: usize = 4096;
+
+/// The progress of opening a device, where that takes long.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Preparing {
+    /// The current step: "compiling kernels".
+    pub what: String,
+    /// How much of it is done.
+    pub done: u64,
+    /// How much of it there is; 0 when that is not known.
+    pub total: u64,
+}
+
+/// Takes the progress of opening a device.
+pub type Prepare<'a> = &'a (dyn Fn(Preparing) + Sync);
+
+/// A device that was opened, or why not.
+pub type Opened = Result<Box<dyn Device>, DeviceError>;
+
+/// A backend with its settings.
+///
+/// [`detect`](Self::detect) and [`open`](Self::open) run in different processes, either of which a broken driver may
+/// end: one lists all devices of a backend and ends, then each device is opened in a process of its own.
+pub trait Backend: Send + Sync {
+    /// Which backend it is.
+    fn kind(&self) -> BackendKind;
+
+    /// The settings, as JSON, from which the registry makes the same backend in another process.
+    fn settings(&self) -> String;
+
+    /// Environment variables that a process which opens devices must start with.
+    fn environment(&self) -> Vec<(&'static str, OsString)> {
+        Vec::new()
+    }
+
+    /// Finds the devices that can be used, in any order, without taking memory of any.
+    ///
+    /// # Errors
+    /// Why there is none, in one sentence with the remedy.
+    fn detect(&self) -> Result<Vec<Found>, String>;
+
+    /// Opens the device that [`detect`](Self::detect) described as [`Found::spec`].
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] when it can never be used, another [`DeviceError`] for all else.
+    fn open(&self, spec: &str, prepare: Prepare<'_>) -> Opened;
+}

@@ -1,0 +1,344 @@
+//! One compute device, as everything above the backends sees it.
+//!
+//! A device is driven by one thread, which calls it one call at a time. Its memory is not the host's:
+//! slots stay on the device between calls, and only digests, probe states and the ranges asked for come
+//! back. Calls block until their result is there; inside, a backend enqueues as it likes, within the
+//! bounds of prompt cancellation (200 ms). After an error other than [`DeviceError::Cancelled`] or
+//! [`DeviceError::Busy`] a device may be gone: its caller releases it and asks its backend again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use crate::backend::BackendKind;
+use crate::measure::Measured;
+use assay_work::challenge::{MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
+use assay_work::probe::round_key;
+use assay_work::{DeviceId, Digest, PassKey, ProbeKey, RoundKey};
+
+/// Bytes of a chunk of BLAKE3, the smallest subtree.
+const CHUNK_BYTES: u64 = 1024;
+
+/// The longest [`DeviceInfo::name`], in bytes.
+pub const MAX_DEVICE_NAME_BYTES: usize = 128;
+/// The longest [`DeviceInfo::detail`], in bytes.
+pub const MAX_DEVICE_DETAIL_BYTES: usize = 256;
+
+/// What a device is, and the memory it has now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceInfo {
+    /// Stable over restarts, distinct on one host.
+    pub id: DeviceId,
+    /// The model, as a person reads it.
+    pub name: String,
+    /// The backend that drives it.
+    pub backend: BackendKind,
+    /// What the backend chose for this device (kernel, threads), as a person reads it.
+    pub detail: String,
+    /// All the device's memory, in bytes.
+    pub total_bytes: u64,
+    /// What a challenge could take now, in bytes; memory that this device object holds for slots counts as free.
+    pub free_bytes: u64,
+}
+
+/// Why a device did not do what it was asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum DeviceError {
+    /// Its memory is in use.
+    #[error("{needed_bytes} bytes are needed, {free_bytes} are free: wait for the other tenant, or ask for less")]
+    Busy {
+        /// What the call needs.
+        needed_bytes: u64,
+        /// What is free.
+        free_bytes: u64,
+    },
+    /// It gave wrong bits, was lost, or its driver failed: look at the device.
+    #[error("the device failed: {0}")]
+    Sick(String),
+    /// The process that drives it ended, for no fault of the device that is known: killed, say, or out of host memory.
+    #[error("the device's process was lost: {0}")]
+    Lost(String),
+    /// The caller asked to stop.
+    #[error("cancelled")]
+    Cancelled,
+    /// This device cannot do it, ever.
+    #[error("not supported: {0}")]
+    Unsupported(String),
+}
+
+/// Progress out, cancellation in. Clones share both.
+#[derive(Debug, Clone, Default)]
+pub struct Handle {
+    cancelled: Arc<AtomicBool>,
+    done_steps: Arc<AtomicU64>,
+}
+
+impl Handle {
+    /// Asks the work to stop; it does within 200 ms and gives [`DeviceError::Cancelled`].
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether someone asked the work to stop.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Stops here when someone asked to.
+    ///
+    /// # Errors
+    /// [`DeviceError::Cancelled`] when [`Handle::cancel`] was called.
+    pub fn check(&self) -> Result<(), DeviceError> {
+        if self.is_cancelled() { Err(DeviceError::Cancelled) } else { Ok(()) }
+    }
+
+    /// A backend reports finished steps: one for each slot filled, one for each round of a probe.
+    pub fn advance(&self, steps: u64) {
+        self.done_steps.fetch_add(steps, Ordering::Relaxed);
+    }
+
+    /// Steps finished so far, over all calls that share this handle.
+    #[must_use]
+    pub fn done_steps(&self) -> u64 {
+        self.done_steps.load(Ordering::Relaxed)
+    }
+}
+
+/// One pass for one device (WORK.md, A pass): everything that its bits depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pass {
+    /// The key of this pass.
+    pub key: PassKey,
+    /// The matrix size: a power of two, 256 … 32768.
+    pub n: u32,
+    /// The stream of leaf 0.
+    pub offset: u32,
+    /// How many slots, at least 3.
+    pub count: u32,
+}
+
+impl Pass {
+    /// Bytes that the slots of this pass take: `count · n²`.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.count as u64 * self.slot_bytes()
+    }
+
+    /// Refuses what WORK.md allows no device: a matrix size or a number of slots.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`].
+    pub fn check(&self) -> Result<(), DeviceError> {
+        check_size(self.n)?;
+        if self.count < MIN_COUNT || u64::from(self.count) > MAX_TOTAL {
+            return Err(DeviceError::Unsupported(format!("{} slots: from {MIN_COUNT} to {MAX_TOTAL}", self.count)));
+        }
+        Ok(())
+    }
+
+    /// Bytes of one slot: `n²`.
+    #[must_use]
+    pub const fn slot_bytes(&self) -> u64 {
+        self.n as u64 * self.n as u64
+    }
+}
+
+/// One round of the residency probe over the resident slots (WORK.md, Residency probe).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeRound {
+    /// The key of this round.
+    pub key: RoundKey,
+    /// How many walks W, a power of two from 64.
+    pub walks: u32,
+    /// How many steps T each walk makes.
+    pub steps: u32,
+}
+
+/// All rounds of one device's residency probe (WORK.md, Residency probe).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeRounds {
+    /// The key that every round's key is derived from.
+    pub key: ProbeKey,
+    /// How many walks W, a power of two from 64.
+    pub walks: u32,
+    /// How many steps T each walk makes in a round.
+    pub steps: u32,
+    /// How many rounds R, each after the digest of the one before.
+    pub rounds: u32,
+}
+
+impl ProbeRounds {
+    /// Round `round`, after one that ended in `previous`.
+    #[must_use]
+    pub fn round(&self, round: u32, previous: &Digest) -> ProbeRound {
+        ProbeRound { key: round_key(&self.key, round, previous), walks: self.walks, steps: self.steps }
+    }
+}
+
+/// A range of a resident slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlotRange {
+    /// Which slot.
+    pub slot: u32,
+    /// Its first byte in the slot.
+    pub first_byte: u64,
+    /// How many bytes.
+    pub bytes: u64,
+}
+
+impl ProbeRound {
+    /// The fewest and the most walks (WORK.md, Residency probe).
+    const WALKS: std::ops::RangeInclusive<u32> = 64..=1 << 22;
+    /// The most steps of a walk.
+    const MAX_STEPS: u32 = 1024;
+
+    /// Refuses a round that WORK.md does not allow.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`].
+    pub fn check(&self) -> Result<(), DeviceError> {
+        let walks_fit = self.walks.is_power_of_two() && Self::WALKS.contains(&self.walks);
+        if walks_fit && (1..=Self::MAX_STEPS).contains(&self.steps) {
+            Ok(())
+        } else {
+            Err(DeviceError::Unsupported(format!("a round of {} walks, {} steps each", self.walks, self.steps)))
+        }
+    }
+}
+
+/// Slots that lie on a device: what may be asked of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resident {
+    /// How many.
+    pub count: u32,
+    /// Bytes of each.
+    pub slot_bytes: u64,
+}
+
+impl Resident {
+    /// Refuses bytes that are not those of a slot.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`].
+    pub fn check_range(&self, range: SlotRange) -> Result<(), DeviceError> {
+        let SlotRange { slot, first_byte, bytes } = range;
+        let is_inside = first_byte.checked_add(bytes).is_some_and(|end| end <= self.slot_bytes);
+        if slot < self.count && is_inside {
+            return Ok(());
+        }
+        let text = format!("slot {slot}, bytes {first_byte} + {bytes}: outside the {} resident slots", self.count);
+        Err(DeviceError::Unsupported(text))
+    }
+
+    /// Refuses subtrees that a slot does not consist of.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`].
+    pub fn check_subtrees(&self, slot: u32, subtree_bytes: u64) -> Result<(), DeviceError> {
+        let fits = subtree_bytes.is_power_of_two() && (CHUNK_BYTES..=self.slot_bytes / 2).contains(&subtree_bytes);
+        if slot < self.count && fits {
+            return Ok(());
+        }
+        let Self { count, slot_bytes } = self;
+        let text = format!("subtrees of {subtree_bytes} bytes in slot {slot} of {count}, of {slot_bytes} bytes each");
+        Err(DeviceError::Unsupported(text))
+    }
+}
+
+/// Refuses a matrix size that WORK.md does not allow.
+///
+/// # Errors
+/// [`DeviceError::Unsupported`].
+pub fn check_size(n: u32) -> Result<(), DeviceError> {
+    if n.is_power_of_two() && (MIN_N..=MAX_N).contains(&n) {
+        Ok(())
+    } else {
+        Err(DeviceError::Unsupported(format!("n = {n} is not a power of two from {MIN_N} to {MAX_N}")))
+    }
+}
+
+/// A device that holds slots and works on them.
+pub trait Device: Send {
+    /// What the device is, with its memory as it is now.
+    fn info(&self) -> DeviceInfo;
+
+    /// Why the device can take no work now; `None` when it can. A device with a fault is in no inventory.
+    fn fault(&self) -> Option<DeviceError> {
+        None
+    }
+
+    /// How many n-by-n slots fit now, what the backend needs besides them already taken off.
+    fn slots_that_fit(&self, n: u32) -> u32;
+
+    /// Fills slots `0 … count-1` of a pass and gives their digests in order. The slots stay on the
+    /// device until the next `fill` or `release`. Advances the handle by one for each slot.
+    ///
+    /// # Errors
+    /// Any [`DeviceError`]; after one, no slot counts as resident.
+    fn fill(&mut self, pass: &Pass, handle: &Handle) -> Result<Vec<Digest>, DeviceError>;
+
+    /// Walks one round of the probe over the resident slots and gives `probe_digest`, BLAKE3 over the W
+    /// states, which stay on the device until the next round. Advances the handle by one.
+    ///
+    /// # Errors
+    /// Any [`DeviceError`]; [`DeviceError::Unsupported`] when no pass is resident.
+    fn probe_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError>;
+
+    /// Walks all rounds of a probe one after another, and gives the digest of each. Advances the handle by one for each.
+    ///
+    /// # Errors
+    /// As [`Device::probe_round`].
+    fn probe_rounds(&mut self, probe: &ProbeRounds, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
+        let mut digests = Vec::with_capacity(probe.rounds as usize);
+        let mut before = Digest::BEFORE_FIRST;
+        for round in 0..probe.rounds {
+            before = self.probe_round(&probe.round(round, &before), handle)?;
+            digests.push(before);
+        }
+        Ok(digests)
+    }
+
+    /// The states after the last `probe_round`: `64 · W` bytes, in the order of the walks.
+    ///
+    /// # Errors
+    /// Any [`DeviceError`]; [`DeviceError::Unsupported`] when no round was walked.
+    fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError>;
+
+    /// Reads `out.len()` bytes of a resident slot from `first_byte` on.
+    ///
+    /// # Errors
+    /// Any [`DeviceError`]; [`DeviceError::Unsupported`] when the range is not resident.
+    fn read(&mut self, slot: u32, first_byte: u64, out: &mut [u8]) -> Result<(), DeviceError>;
+
+    /// Reads ranges of resident slots, one after another into one string. Whoever knows many ranges at once asks for
+    /// them at once: a device may be far away.
+    ///
+    /// # Errors
+    /// As [`Device::read`].
+    fn read_all(&mut self, ranges: &[SlotRange]) -> Result<Vec<u8>, DeviceError> {
+        let mut all = Vec::new();
+        for range in ranges {
+            let start = all.len();
+            all.resize(start + range.bytes as usize, 0);
+            self.read(range.slot, range.first_byte, &mut all[start..])?;
+        }
+        Ok(all)
+    }
+
+    /// Chaining values of the BLAKE3 subtrees of `subtree_bytes` each (a power of two from 1024, at most
+    /// half a slot) that a resident slot consists of, in order. Openings are built from them.
+    ///
+    /// # Errors
+    /// Any [`DeviceError`]; [`DeviceError::Unsupported`] when the slot is not resident.
+    fn chaining_values(&mut self, slot: u32, subtree_bytes: u64) -> Result<Vec<[u8; 32]>, DeviceError>;
+
+    /// Gives all memory back; nothing is resident after it.
+    fn release(&mut self);
+
+    /// This device's stages one by one, for benchmarks; `None` where it has no way to.
+    fn measured(&mut self) -> Option<&mut dyn Measured> {
+        None
+    }
+}

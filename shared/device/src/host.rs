@@ -1,0 +1,274 @@
+//! All devices of this machine, each driven by a thread of its own.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+
+use super::device::{Device, DeviceError, DeviceInfo};
+use assay_work::DeviceId;
+
+type Job = Box<dyn FnOnce(&mut dyn Device) + Send>;
+
+/// The devices of this machine. Jobs for one device run one after another, those for different ones at once.
+pub struct Host {
+    workers: Vec<Worker>,
+    changes: Changes,
+}
+
+/// Counts the times that a device was lost or came back. Clones count the same.
+#[derive(Debug, Clone, Default)]
+pub struct Changes(Arc<AtomicU64>);
+
+impl Changes {
+    /// A device was lost, or came back.
+    pub fn note(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often that has happened.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// One device's thread. Dropping it lets the running job end, then the thread.
+struct Worker {
+    id: DeviceId,
+    /// `None` only while dropping.
+    jobs: Option<Mutex<mpsc::Sender<Job>>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+/// A job's result, once it is there.
+pub struct Pending<T>(mpsc::Receiver<T>);
+
+impl<T> Pending<T> {
+    /// Waits for the result.
+    ///
+    /// # Errors
+    /// [`DeviceError::Sick`] when the job panicked or the device's thread is gone.
+    pub fn wait(self) -> Result<T, DeviceError> {
+        self.0.recv().map_err(|_| DeviceError::Sick("its thread failed; the log says why".into()))
+    }
+}
+
+/// A device as a session describes it: what it is, and how many slots fit for each matrix size asked about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceReport {
+    /// What it is.
+    pub info: DeviceInfo,
+    /// How many slots fit, in the order of the sizes asked about.
+    pub slots: Vec<u32>,
+    /// Why it can take no work now.
+    pub fault: Option<DeviceError>,
+}
+
+impl Host {
+    /// Starts a thread for each device.
+    #[must_use]
+    pub fn new(devices: Vec<Box<dyn Device>>) -> Self {
+        Self::with_changes(devices, Changes::default())
+    }
+
+    /// Starts a thread for each device; the devices count in `changes` what happens to them.
+    #[must_use]
+    pub fn with_changes(mut devices: Vec<Box<dyn Device>>, changes: Changes) -> Self {
+        devices.sort_by_key(|d| d.info().id);
+        Self { workers: devices.into_iter().map(Worker::start).collect(), changes }
+    }
+
+    /// How often a device was lost or came back: when it is another number, a report gives other devices.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.changes.count()
+    }
+
+    /// The devices, in order of id.
+    pub fn ids(&self) -> impl Iterator<Item = DeviceId> + '_ {
+        self.workers.iter().map(|w| w.id)
+    }
+
+    /// How many devices there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// Whether there is no device.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.workers.is_empty()
+    }
+
+    /// Queues a job on a device's thread.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] when the host has no such device.
+    pub fn submit<T, F>(&self, id: DeviceId, job: F) -> Result<Pending<T>, DeviceError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut dyn Device) -> T + Send + 'static,
+    {
+        let worker = self
+            .workers
+            .iter()
+            .find(|w| w.id == id)
+            .ok_or_else(|| DeviceError::Unsupported(format!("this host has no device {id}")))?;
+        Ok(worker.submit(job))
+    }
+
+    /// Asks every device what it is and how many slots of each size fit. Waits for running jobs.
+    ///
+    /// # Errors
+    /// [`DeviceError::Sick`] when a device's thread is gone.
+    pub fn report(&self, sizes: &'static [u32]) -> Result<Vec<DeviceReport>, DeviceError> {
+        let ask = |worker: &Worker| {
+            worker.submit(move |device: &mut dyn Device| DeviceReport {
+                fault: device.fault(),
+                info: device.info(),
+                slots: sizes.iter().map(|n| device.slots_that_fit(*n)).collect(),
+            })
+        };
+        let pending: Vec<_> = self.workers.iter().map(ask).collect();
+        pending.into_iter().map(Pending::wait).collect()
+    }
+
+    /// Gives all device memory back, once running jobs have ended.
+    pub fn release(&self) {
+        let pending: Vec<_> =
+            self.workers.iter().map(|w| w.submit(|device: &mut dyn Device| device.release())).collect();
+        for done in pending {
+            // A device whose thread is gone holds nothing any more.
+            let _ = done.wait();
+        }
+    }
+
+    /// Runs tasks on whatever devices there are: each device takes the first task left that fits it,
+    /// until none does. Results come in the order of `tasks`.
+    ///
+    /// # Errors
+    /// The first failed task's; [`DeviceError::Busy`] when a task fits no device.
+    pub fn run_anywhere<K, T, F>(&self, tasks: Vec<FitTask<K>>, run: F) -> Result<Vec<T>, DeviceError>
+    where
+        K: Send + 'static,
+        T: Send + 'static,
+        F: Fn(&mut dyn Device, K) -> Result<T, DeviceError> + Clone + Send + 'static,
+    {
+        let count = tasks.len();
+        let queue = Arc::new(Mutex::new(tasks.into_iter().enumerate().collect::<VecDeque<_>>()));
+        let worker_loop = |worker: &Worker| {
+            let (queue, run) = (queue.clone(), run.clone());
+            worker.submit(move |device: &mut dyn Device| drain_queue(device, &queue, &run))
+        };
+        let pending: Vec<_> = self.workers.iter().map(worker_loop).collect();
+        let mut results: Vec<Option<T>> = (0..count).map(|_| None).collect();
+        for worker in pending {
+            for (index, result) in worker.wait()?? {
+                results[index] = Some(result);
+            }
+        }
+        let left = lock(&queue).pop_front();
+        if let Some((_, task)) = left {
+            let free_bytes = self.report(&[])?.iter().map(|r| r.info.free_bytes).max().unwrap_or(0);
+            return Err(DeviceError::Busy { needed_bytes: task.bytes(), free_bytes });
+        }
+        // Every task was taken from the queue, and a taken task gives a result or the error above.
+        Ok(results.into_iter().flatten().collect())
+    }
+}
+
+/// A task for whichever device has room.
+#[derive(Debug, Clone)]
+pub struct FitTask<K> {
+    /// The matrix size.
+    pub n: u32,
+    /// How many slots it fills.
+    pub slots: u32,
+    /// What to do.
+    pub what: K,
+}
+
+impl<K> FitTask<K> {
+    const fn bytes(&self) -> u64 {
+        self.slots as u64 * self.n as u64 * self.n as u64
+    }
+}
+
+type TaskQueue<K> = Mutex<VecDeque<(usize, FitTask<K>)>>;
+
+fn drain_queue<K, T>(
+    device: &mut dyn Device,
+    queue: &TaskQueue<K>,
+    run: &impl Fn(&mut dyn Device, K) -> Result<T, DeviceError>,
+) -> Result<Vec<(usize, T)>, DeviceError> {
+    let mut done = Vec::new();
+    loop {
+        let next = {
+            let mut queue = lock(queue);
+            let fits = queue.iter().position(|(_, task)| task.slots <= device.slots_that_fit(task.n));
+            fits.and_then(|i| queue.remove(i))
+        };
+        let Some((index, task)) = next else { return Ok(done) };
+        let result = run(device, task.what);
+        if result.is_err() {
+            // The others need not go on with what is already lost.
+            lock(queue).clear();
+        }
+        done.push((index, result?));
+    }
+}
+
+/// A poisoned lock only means that another job panicked: the queue itself is whole.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+impl Worker {
+    fn start(mut device: Box<dyn Device>) -> Self {
+        let id = device.info().id;
+        let (jobs, inbox) = mpsc::channel::<Job>();
+        let run = move || {
+            for job in inbox {
+                // A panic is a fault of ours; the job's caller sees its channel close, and the slots are dropped.
+                if catch_unwind(AssertUnwindSafe(|| job(device.as_mut()))).is_err() {
+                    tracing::error!(device = %id, "a job on this device panicked");
+                    device.release();
+                }
+            }
+        };
+        let thread = thread::Builder::new().name(format!("device-{}", &id.to_string()[..8])).spawn(run);
+        if let Err(error) = &thread {
+            tracing::error!(device = %id, %error, "no thread for this device");
+        }
+        Self { id, jobs: Some(Mutex::new(jobs)), thread: thread.ok() }
+    }
+
+    fn submit<T, F>(&self, job: F) -> Pending<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut dyn Device) -> T + Send + 'static,
+    {
+        let (result, pending) = mpsc::sync_channel(1);
+        let job: Job = Box::new(move |device| {
+            // The caller may have gone; then nobody wants the result.
+            let _ = result.send(job(device));
+        });
+        if let Some(jobs) = &self.jobs {
+            // When the thread is gone the job is dropped here, and `Pending::wait` says so.
+            let _ = lock(jobs).send(job);
+        }
+        Pending(pending)
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

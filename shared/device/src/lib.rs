@@ -1,0 +1,20 @@
+//! The contract of a compute device and of a backend, and what every backend shares.
+//!
+//! A [`Device`] holds slots and works on them. A [`Backend`](backend::Backend) finds devices and opens them. Above both,
+//! [`host`] drives each device on a thread of its own, [`run`] does a device's part of a challenge, and [`open`] builds
+//! openings from what it holds.
+
+pub mod backend;
+mod device;
+pub mod host;
+pub mod machine;
+pub mod measure;
+pub mod open;
+pub mod place;
+pub mod reference;
+pub mod run;
+
+pub use device::{
+    Device, DeviceError, DeviceInfo, Handle, MAX_DEVICE_DETAIL_BYTES, MAX_DEVICE_NAME_BYTES, Pass, ProbeRound,
+    ProbeRounds, Resident, SlotRange, check_size,
+};

@@ -1,0 +1,72 @@
+//! Facts of the host: a stable name, its processor, its threads, the memory available now.
+//!
+//! What systems answer in different ways is in a module for each.
+
+#[cfg(target_os = "macos")]
+mod macos;
+#[cfg(all(unix, not(target_os = "macos")))]
+mod proc;
+#[cfg(windows)]
+mod windows;
+
+#[cfg(target_os = "macos")]
+use macos as system;
+#[cfg(all(unix, not(target_os = "macos")))]
+use proc as system;
+#[cfg(windows)]
+use windows as system;
+
+use assay_work::DeviceId;
+
+/// Bytes that this process could still touch without making the host reclaim, swap or kill, as the system says it.
+#[must_use]
+pub fn available_bytes() -> u64 {
+    system::available_bytes()
+}
+
+/// The processor's model, as a person reads it.
+#[must_use]
+pub fn processor_name() -> String {
+    system::processor_name().unwrap_or_else(|| format!("{} processor", std::env::consts::ARCH))
+}
+
+/// Threads that run at once here, at least 1.
+#[must_use]
+pub fn parallelism() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// The id of a device whose hardware has none of its own: of this host, of a daemon by its `seed`, and by what names
+/// the device on this host.
+#[must_use]
+pub fn derive_id(context: &str, seed: &[u8], name: &[u8]) -> DeviceId {
+    let host = system::host_name().unwrap_or_default();
+    let mut hasher = blake3::Hasher::new_derive_key(context);
+    for part in [host.as_bytes(), seed] {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    hasher.update(name);
+    let mut id = [0; DeviceId::LEN];
+    hasher.finalize_xof().fill(&mut id);
+    DeviceId(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_stay_and_differ() {
+        let id = |seed: &[u8], name: &[u8]| derive_id("assay v1 test device id", seed, name);
+        assert_eq!(id(b"key", b"0"), id(b"key", b"0"));
+        assert_ne!(id(b"key", b"0"), id(b"key", b"1"));
+        assert_ne!(id(b"key", b"0"), id(b"other", b"0"));
+        assert_ne!(id(b"key", b"0"), derive_id("assay v1 other device id", b"key", b"0"));
+    }
+
+    #[test]
+    fn this_host_has_memory_and_threads() {
+        assert!(available_bytes() > 0 && parallelism() > 0 && !processor_name().is_empty());
+    }
+}

@@ -1,0 +1,61 @@
+//! Building openings (WORK.md, Openings) from any device, for what a validator drew.
+//!
+//! Both kinds are built in two steps. Planning finds every range and its siblings, slot by slot, so that the
+//! chaining values of a slot are computed once and those of one slot are held at a time. Opening then reads the
+//! bytes of one sample or segment, so that a caller can send it before the next is read.
+
+mod samples;
+mod segments;
+
+pub use samples::{AuditedPass, SamplePlan, open_samples};
+pub use segments::{ProbedDevice, SegmentPlan, open_segments};
+
+use super::device::{Device, DeviceError, Handle};
+use assay_work::tree::{Tree, row_range_bytes};
+use assay_work::{ChainingValue, Digest};
+
+/// A range of a slot, as long as the ranges that rows are opened as.
+#[derive(Debug, Clone, Copy)]
+struct RowRange {
+    slot: u32,
+    /// Which of the slot's ranges.
+    index: usize,
+}
+
+/// The siblings of each range, in the same order. The slots are gone through one by one; each must still hash to
+/// its digest.
+fn siblings_of(
+    device: &mut dyn Device,
+    n: u32,
+    slot_digests: &[Digest],
+    ranges: &[RowRange],
+    handle: &Handle,
+) -> Result<Vec<Vec<ChainingValue>>, DeviceError> {
+    let mut by_slot: Vec<usize> = (0..ranges.len()).collect();
+    by_slot.sort_by_key(|&i| ranges[i].slot);
+    let mut siblings = vec![Vec::new(); ranges.len()];
+    for of_slot in by_slot.chunk_by(|&a, &b| ranges[a].slot == ranges[b].slot) {
+        handle.check()?;
+        let slot = ranges[of_slot[0]].slot;
+        let tree = slot_tree(device, n, slot, &slot_digests[slot as usize])?;
+        for &i in of_slot {
+            siblings[i] = tree.siblings(ranges[i].index);
+        }
+    }
+    Ok(siblings)
+}
+
+/// The tree of a resident slot above its row ranges.
+fn slot_tree(device: &mut dyn Device, n: u32, slot: u32, digest: &Digest) -> Result<Tree, DeviceError> {
+    let range_bytes = row_range_bytes(n);
+    let values: Vec<_> = device.chaining_values(slot, range_bytes)?.into_iter().map(ChainingValue).collect();
+    let expected = u64::from(n) * u64::from(n) / range_bytes;
+    if values.len() as u64 != expected {
+        return Err(DeviceError::Sick(format!("slot {slot} gave {} chaining values, not {expected}", values.len())));
+    }
+    let tree = Tree::new(values);
+    if tree.digest() != *digest {
+        return Err(DeviceError::Sick(format!("slot {slot} no longer hashes to its digest")));
+    }
+    Ok(tree)
+}

@@ -1,0 +1,149 @@
+//! Openings for the samples of an audit.
+
+use super::super::device::SlotRange;
+use super::{Device, DeviceError, Handle, RowRange, siblings_of};
+use assay_work::keys::{parents, pass_key, work_key};
+use assay_work::{
+    ChainingValue, Challenge, DeviceId, Digest, OpenedRange, Parents, PassOpenings, RangeRequest, Root, Sample,
+    SampleOpenings, sample_ranges,
+};
+
+/// The pass that is opened, which must be resident on the device.
+#[derive(Debug, Clone, Copy)]
+pub struct AuditedPass<'a> {
+    /// The challenge.
+    pub challenge: &'a Challenge,
+    /// The device, by its name in the challenge.
+    pub device_id: DeviceId,
+    /// Which iteration is resident.
+    pub iteration: u32,
+    /// The root of the iteration before.
+    pub previous_root: Root,
+    /// The root of the iteration.
+    pub root: Root,
+    /// The digests of the pass: one for each slot.
+    pub slot_digests: &'a [Digest],
+}
+
+impl AuditedPass<'_> {
+    /// An answer to the audit with everything but its samples.
+    #[must_use]
+    pub fn header(&self) -> PassOpenings {
+        PassOpenings {
+            challenge: self.challenge.fields().clone(),
+            device_id: self.device_id,
+            iteration: self.iteration,
+            previous_root: self.previous_root,
+            root: self.root,
+            slot_digests: self.slot_digests.to_vec(),
+            samples: Vec::new(),
+            committed_roots: None,
+        }
+    }
+}
+
+/// The ranges behind samples with the siblings that go with them; the bytes are read sample by sample.
+#[derive(Debug, Clone)]
+pub struct SamplePlan {
+    samples: Vec<PlannedSample>,
+}
+
+#[derive(Debug, Clone)]
+struct PlannedSample {
+    sample: Sample,
+    parents: Option<Parents>,
+    ranges: Vec<(RangeRequest, Vec<ChainingValue>)>,
+}
+
+impl SamplePlan {
+    /// Plans the openings of samples of a resident pass.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] when the pass has no such sample, [`DeviceError::Sick`] when a slot no longer
+    /// hashes to its digest, and what the device gives.
+    pub fn new(
+        device: &mut dyn Device,
+        pass: &AuditedPass<'_>,
+        samples: &[Sample],
+        handle: &Handle,
+    ) -> Result<Self, DeviceError> {
+        let n = pass.challenge.n();
+        let count = pass.slot_digests.len() as u32;
+        if let Some(sample) = samples.iter().find(|s| !s.fits(n, count)) {
+            return Err(DeviceError::Unsupported(format!("the pass has no sample {sample:?}")));
+        }
+        let key = pass_key(&work_key(pass.challenge), pass.device_id, pass.iteration, &pass.previous_root);
+        let requests: Vec<Vec<_>> = samples.iter().map(|s| sample_ranges(&key, n, s)).collect();
+        let ranges: Vec<_> = requests.iter().flatten().map(row_range).collect();
+        let mut siblings = siblings_of(device, n, pass.slot_digests, &ranges, handle)?.into_iter();
+        let planned = samples.iter().zip(requests).map(|(&sample, requests)| PlannedSample {
+            sample,
+            parents: match sample {
+                Sample::Leaf { .. } => None,
+                Sample::Product { slot, .. } => {
+                    let (earlier, previous) = parents(&key, slot);
+                    Some(Parents { earlier, previous })
+                }
+            },
+            ranges: requests.into_iter().zip(&mut siblings).collect(),
+        });
+        Ok(Self { samples: planned.collect() })
+    }
+
+    /// How many samples there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.samples.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.samples.is_empty()
+    }
+
+    /// Reads the rows of sample `index`.
+    ///
+    /// # Errors
+    /// What the device gives.
+    ///
+    /// # Panics
+    /// When there is no such sample.
+    pub fn open(&self, device: &mut dyn Device, index: usize) -> Result<SampleOpenings, DeviceError> {
+        let PlannedSample { sample, parents, ranges } = &self.samples[index];
+        let range = |r: &RangeRequest| SlotRange { slot: r.slot, first_byte: r.first_byte, bytes: r.len };
+        let read = device.read_all(&ranges.iter().map(|(request, _)| range(request)).collect::<Vec<_>>())?;
+        let mut rest = &read[..];
+        let mut openings = Vec::with_capacity(ranges.len());
+        for (RangeRequest { slot, first_byte, len, .. }, siblings) in ranges {
+            let (bytes, after) = rest.split_at((*len as usize).min(rest.len()));
+            rest = after;
+            let (bytes, siblings) = (bytes.to_vec(), siblings.clone());
+            openings.push(OpenedRange { slot: *slot, first_byte: *first_byte, bytes, siblings });
+        }
+        Ok(SampleOpenings { sample: *sample, parents: *parents, openings })
+    }
+}
+
+/// The whole answer to an audit of a resident pass: for answers that fit in memory at once.
+///
+/// # Errors
+/// As [`SamplePlan::new`], and [`DeviceError::Cancelled`].
+pub fn open_samples(
+    device: &mut dyn Device,
+    pass: &AuditedPass<'_>,
+    samples: &[Sample],
+    handle: &Handle,
+) -> Result<PassOpenings, DeviceError> {
+    let plan = SamplePlan::new(device, pass, samples, handle)?;
+    let mut openings = pass.header();
+    for index in 0..plan.len() {
+        handle.check()?;
+        openings.samples.push(plan.open(device, index)?);
+    }
+    Ok(openings)
+}
+
+const fn row_range(request: &RangeRequest) -> RowRange {
+    RowRange { slot: request.slot, index: (request.first_byte / request.len) as usize }
+}

@@ -1,0 +1,98 @@
+//! What a device does for a challenge: passes one after another, then the probe.
+
+use std::time::{Duration, Instant};
+
+use super::device::{Device, DeviceError, Handle, Pass, ProbeRounds};
+use assay_work::digest::pass_root;
+use assay_work::keys::{pass_key, work_key};
+use assay_work::probe::{Probe, probe_key};
+use assay_work::{Challenge, Digest, Root, Share, WorkKey};
+
+/// One device's part of a challenge.
+#[derive(Debug, Clone)]
+pub struct ShareTask {
+    /// Binds the work to its challenge.
+    pub work_key: WorkKey,
+    /// The matrix size.
+    pub n: u32,
+    /// How many passes.
+    pub iterations: u32,
+    /// Which slots, for which device.
+    pub share: Share,
+}
+
+/// What a share gave.
+#[derive(Debug, Clone)]
+pub struct ShareResult {
+    /// One for each iteration.
+    pub roots: Vec<Root>,
+    /// The slots' digests of the last iteration, which is resident.
+    pub last_digests: Vec<Digest>,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+impl ShareTask {
+    /// The tasks of a challenge, in order of its shares.
+    #[must_use]
+    pub fn of(challenge: &Challenge) -> Vec<Self> {
+        let work_key = work_key(challenge);
+        let task =
+            |share: &Share| Self { work_key, n: challenge.n(), iterations: challenge.iterations(), share: *share };
+        challenge.shares().iter().map(task).collect()
+    }
+
+    /// The pass of one iteration, after `previous_root`.
+    #[must_use]
+    pub fn pass(&self, iteration: u32, previous_root: &Root) -> Pass {
+        let key = pass_key(&self.work_key, self.share.device_id, iteration, previous_root);
+        Pass { key, n: self.n, offset: self.share.offset, count: self.share.count }
+    }
+
+    /// Computes one iteration and leaves its slots resident.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn run_pass(
+        &self,
+        device: &mut dyn Device,
+        iteration: u32,
+        previous_root: &Root,
+        handle: &Handle,
+    ) -> Result<(Root, Vec<Digest>), DeviceError> {
+        let digests = device.fill(&self.pass(iteration, previous_root), handle)?;
+        Ok((pass_root(&digests), digests))
+    }
+
+    /// Computes every iteration and leaves the last one's slots resident.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn run(&self, device: &mut dyn Device, handle: &Handle) -> Result<ShareResult, DeviceError> {
+        let start = Instant::now();
+        let mut roots = Vec::with_capacity(self.iterations as usize);
+        let mut root = Root::BEFORE_FIRST;
+        let mut last_digests = Vec::new();
+        for iteration in 0..self.iterations {
+            (root, last_digests) = self.run_pass(device, iteration, &root, handle)?;
+            roots.push(root);
+        }
+        Ok(ShareResult { roots, last_digests, elapsed: start.elapsed() })
+    }
+
+    /// Walks the probe over the resident slots of the last iteration.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn run_probe(
+        &self,
+        device: &mut dyn Device,
+        probe: &Probe,
+        last_root: &Root,
+        handle: &Handle,
+    ) -> Result<Vec<Digest>, DeviceError> {
+        let key = probe_key(probe, &self.work_key, self.share.device_id, last_root);
+        let (walks, steps, rounds) = (probe.walks(), probe.steps(), probe.rounds());
+        device.probe_rounds(&ProbeRounds { key, walks, steps, rounds }, handle)
+    }
+}

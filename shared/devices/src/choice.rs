@@ -1,0 +1,175 @@
+//! Which backends may be used, and what they find together.
+
+use std::collections::BTreeSet;
+
+use assay_device::backend::{Backend, BackendKind, Found};
+use serde::{Deserialize, Serialize};
+
+use crate::merge::exclude_hidden;
+use crate::registry::absence;
+
+/// Which backends may be used.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BackendChoice {
+    /// All GPUs, each once; the processor where there is none.
+    #[default]
+    Auto,
+    /// All of these, each of which has to give a device.
+    These(BTreeSet<BackendKind>),
+}
+
+impl BackendChoice {
+    /// One backend alone.
+    #[must_use]
+    pub fn only(kind: BackendKind) -> Self {
+        Self::These(BTreeSet::from([kind]))
+    }
+
+    /// Whether a backend may be used.
+    #[must_use]
+    pub fn allows(&self, kind: BackendKind) -> bool {
+        match self {
+            Self::Auto => true,
+            Self::These(kinds) => kinds.contains(&kind),
+        }
+    }
+
+    /// Which of `backends` are used together: first those of the first list, and those of the next one when these give
+    /// no device.
+    ///
+    /// # Errors
+    /// [`ChooseError`] when one was asked for that is not among them.
+    pub fn stages(&self, backends: Vec<Box<dyn Backend>>) -> Result<Vec<Vec<Box<dyn Backend>>>, ChooseError> {
+        let Self::These(kinds) = self else {
+            let (gpus, processor): (Vec<_>, _) = backends.into_iter().partition(|backend| backend.kind().has_gpus());
+            return Ok([gpus, processor].into_iter().filter(|stage| !stage.is_empty()).collect());
+        };
+        let built: BTreeSet<_> = backends.iter().map(|backend| backend.kind()).collect();
+        if let Some(missing) = kinds.difference(&built).next() {
+            return Err(ChooseError::None(format!("{missing}: {}", absence(*missing))));
+        }
+        Ok(vec![backends.into_iter().filter(|backend| kinds.contains(&backend.kind())).collect()])
+    }
+
+    /// Does without a backend, where that may be.
+    ///
+    /// # Errors
+    /// [`ChooseError`] where that backend was asked for.
+    pub fn pass_over(&self, backend: BackendKind, why: &str, passed_over: &mut Vec<String>) -> Result<(), ChooseError> {
+        let why = format!("{backend}: {why}");
+        match self {
+            Self::Auto => passed_over.push(why),
+            Self::These(_) => return Err(ChooseError::None(why)),
+        }
+        Ok(())
+    }
+}
+
+/// Why there are no devices.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChooseError {
+    /// No backend gives a device: what each one says.
+    #[error("no device: {0}")]
+    None(String),
+}
+
+/// What each backend of a stage finds, for [`merge()`](super::merge::merge); `detect` asks one. Why others find nothing,
+/// and what is hidden, comes into `passed_over`.
+///
+/// # Errors
+/// [`ChooseError`] when one finds nothing that was asked for.
+pub fn detect_all(
+    choice: &BackendChoice,
+    gpus_are_hidden: bool,
+    stage: &[Box<dyn Backend>],
+    detect: impl Fn(&dyn Backend) -> Result<Vec<Found>, String>,
+    passed_over: &mut Vec<String>,
+) -> Result<Vec<Vec<Found>>, ChooseError> {
+    let mut lists = Vec::with_capacity(stage.len());
+    for backend in stage {
+        match detect(&**backend) {
+            Ok(found) if !found.is_empty() => lists.push(found),
+            said => {
+                // Over a pipe, no device and no reason are the same.
+                let why = said.err().filter(|why| !why.is_empty()).unwrap_or_else(|| "it has no device".into());
+                choice.pass_over(backend.kind(), &why, passed_over)?;
+            }
+        }
+    }
+    if gpus_are_hidden && *choice == BackendChoice::Auto {
+        passed_over.extend(exclude_hidden(&mut lists).iter().map(ToString::to_string));
+    }
+    Ok(lists)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use BackendKind::{Cpu, Cuda, Wgpu};
+    use assay_device::DeviceInfo;
+    use assay_device::place::{NVIDIA, Place};
+    use assay_work::DeviceId;
+    use assay_worker::testing::Fakes;
+
+    fn backends(kinds: &[BackendKind]) -> Vec<Box<dyn Backend>> {
+        let fake =
+            |kind: &BackendKind| Box::new(Fakes { kind: *kind, devices: Err("none".into()) }) as Box<dyn Backend>;
+        kinds.iter().map(fake).collect()
+    }
+
+    fn stages(choice: &BackendChoice, built: &[BackendKind]) -> Result<Vec<Vec<BackendKind>>, ChooseError> {
+        let kinds = |stage: Vec<Box<dyn Backend>>| stage.iter().map(|backend| backend.kind()).collect();
+        Ok(choice.stages(backends(built))?.into_iter().map(kinds).collect())
+    }
+
+    #[test]
+    fn auto_takes_all_gpus_and_the_processor_where_there_is_none() {
+        let auto = BackendChoice::Auto;
+        assert_eq!(stages(&auto, &[Cuda, Wgpu, Cpu]), Ok(vec![vec![Cuda, Wgpu], vec![Cpu]]));
+        assert_eq!(stages(&auto, &[Wgpu, Cpu]), Ok(vec![vec![Wgpu], vec![Cpu]]));
+        assert_eq!(stages(&auto, &[Cpu]), Ok(vec![vec![Cpu]]));
+        assert!(BackendKind::ALL.into_iter().all(|kind| auto.allows(kind)));
+    }
+
+    #[test]
+    fn what_is_asked_for_is_used_together_in_the_order_of_preference() {
+        let both = BackendChoice::These(BTreeSet::from([Cpu, Cuda]));
+        assert_eq!(stages(&both, &[Cuda, Wgpu, Cpu]), Ok(vec![vec![Cuda, Cpu]]));
+        assert!(both.allows(Cpu) && !both.allows(Wgpu));
+        let Err(ChooseError::None(said)) = stages(&both, &[Wgpu, Cpu]) else { panic!("there is no CUDA") };
+        assert_eq!(said, "cuda: this build has no CUDA backend: take one with the feature `cuda`");
+    }
+
+    #[test]
+    fn only_auto_does_without_a_backend() {
+        let mut passed_over = Vec::new();
+        let auto = BackendChoice::Auto;
+        let gpus = backends(&[Cuda, Wgpu]);
+        assert_eq!(detect_all(&auto, false, &gpus, |backend| backend.detect(), &mut passed_over), Ok(vec![]));
+        assert_eq!(passed_over, ["cuda: none", "wgpu: none"]);
+        let asked = BackendChoice::only(Wgpu);
+        let error = detect_all(&asked, false, &gpus[1..], |_| Ok(Vec::new()), &mut Vec::new()).unwrap_err();
+        assert_eq!(error, ChooseError::None("wgpu: it has no device".into()));
+    }
+
+    /// The variable hides GPUs from `auto` alone, and only where it is set.
+    #[test]
+    fn auto_takes_no_gpu_that_is_hidden() {
+        let id = DeviceId([1; 16]);
+        let name = "card".to_owned();
+        let info = DeviceInfo { id, name, backend: Wgpu, detail: String::new(), total_bytes: 1, free_bytes: 1 };
+        let place = Place { pci_address: "0000:03:00.0".parse().ok(), uuid: None, vendor: Some(NVIDIA) };
+        let found = vec![Found { info, place, spec: String::new() }];
+        let looked = |gpus_are_hidden, choice| {
+            let (mut passed_over, wgpu) = (Vec::new(), backends(&[Wgpu]));
+            let lists = detect_all(&choice, gpus_are_hidden, &wgpu, |_| Ok(found.clone()), &mut passed_over).unwrap();
+            (lists, passed_over)
+        };
+        let (taken, nothing) = (vec![found.clone()], Vec::<String>::new());
+        assert_eq!(looked(false, BackendChoice::Auto), (taken.clone(), nothing.clone()));
+        let said = "card at 0000:03:00.0 (wgpu) is hidden by CUDA_VISIBLE_DEVICES".to_owned();
+        assert_eq!(looked(true, BackendChoice::Auto), (vec![], vec![said]));
+        assert_eq!(looked(true, BackendChoice::only(Wgpu)), (taken, nothing));
+    }
+}

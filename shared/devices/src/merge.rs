@@ -1,0 +1,248 @@
+//! The devices of several backends as those of one host: each piece of hardware once, each id once, and no more than a
+//! host may have.
+
+use std::fmt;
+
+use assay_device::backend::{BackendKind, Found, MAX_HOST_DEVICES};
+use assay_device::place::{NVIDIA, PciAddress};
+use assay_work::DeviceId;
+
+/// The variable by which an operator says which of NVIDIA's GPUs a program may use. Only CUDA's driver obeys it.
+pub const CUDA_VISIBLE_DEVICES: &str = "CUDA_VISIBLE_DEVICES";
+
+/// What is taken of what was found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Merged {
+    /// The devices, those of the first backend first.
+    pub devices: Vec<Found>,
+    /// What was found and is not taken.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A device that is not taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Its backend.
+    pub backend: BackendKind,
+    /// Its model.
+    pub name: String,
+    /// Why.
+    pub why: Why,
+}
+
+/// Why a device is not taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Why {
+    /// An earlier backend has the same hardware.
+    Twin {
+        /// That backend.
+        through: BackendKind,
+        /// Where it is, where that is known.
+        pci_address: Option<PciAddress>,
+    },
+    /// The operator gave it to another program.
+    Hidden {
+        /// Where it is, where that is known.
+        pci_address: Option<PciAddress>,
+    },
+    /// Another device has its id.
+    SameId(DeviceId),
+    /// There are as many as a host may have.
+    TooMany,
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { backend, name, why } = self;
+        let backend = backend.title();
+        let at = |address: &Option<PciAddress>| address.map(|address| format!(" at {address}")).unwrap_or_default();
+        match why {
+            Why::Twin { through, pci_address } => {
+                write!(f, "{name}{} ({backend}) is used through {}", at(pci_address), through.title())
+            }
+            Why::Hidden { pci_address } => {
+                write!(f, "{name}{} ({backend}) is hidden by {CUDA_VISIBLE_DEVICES}", at(pci_address))
+            }
+            Why::SameId(id) => write!(f, "{name} ({backend}) is not used: another device has its id, {id}"),
+            Why::TooMany => write!(f, "{name} ({backend}) is not used: a host has at most {MAX_HOST_DEVICES} devices"),
+        }
+    }
+}
+
+/// Takes NVIDIA's GPUs that CUDA does not list out of what the other backends found, and lists that are empty then:
+/// where an operator says which GPUs a program may use, the others are somebody else's. One that no address and no UUID
+/// tells from those is taken out too.
+pub fn exclude_hidden(lists: &mut Vec<Vec<Found>>) -> Vec<LeftOut> {
+    let cuda = |found: &Found| found.info.backend == BackendKind::Cuda;
+    let visible: Vec<_> = lists.iter().flatten().filter(|found| cuda(found)).map(|found| found.place.clone()).collect();
+    let hidden = |found: &Found| {
+        found.place.vendor == Some(NVIDIA)
+            && !cuda(found)
+            && !visible.iter().any(|visible| found.place.is_where(visible))
+    };
+    let mut left_out = Vec::new();
+    for list in lists.iter_mut() {
+        for found in list.extract_if(.., |found| hidden(found)) {
+            let why = Why::Hidden { pci_address: found.place.pci_address };
+            left_out.push(LeftOut { backend: found.info.backend, name: found.info.name, why });
+        }
+    }
+    lists.retain(|list| !list.is_empty());
+    left_out
+}
+
+/// Merges what each backend found, the backend that is preferred first.
+///
+/// Devices of one backend are never taken for one another: it says itself what its devices are, and the partitions of
+/// a GPU are several at one place.
+#[must_use]
+pub fn merge(lists: &[Vec<Found>]) -> Merged {
+    let mut merged = Merged::default();
+    for list in lists {
+        let earlier = merged.devices.len();
+        for found in list {
+            match why_not(found, &merged.devices, earlier) {
+                None => merged.devices.push(found.clone()),
+                Some(why) => {
+                    let (backend, name) = (found.info.backend, found.info.name.clone());
+                    merged.left_out.push(LeftOut { backend, name, why });
+                }
+            }
+        }
+    }
+    merged
+}
+
+/// Why a device is not taken beside those taken, of which the first `earlier` are of earlier backends.
+fn why_not(found: &Found, taken: &[Found], earlier: usize) -> Option<Why> {
+    if let Some(twin) = taken[..earlier].iter().find(|taken| found.place.is_known_as(&taken.place)) {
+        let pci_address = found.place.pci_address.or(twin.place.pci_address);
+        return Some(Why::Twin { through: twin.info.backend, pci_address });
+    }
+    if taken.iter().any(|taken| taken.info.id == found.info.id) {
+        return Some(Why::SameId(found.info.id));
+    }
+    (taken.len() >= MAX_HOST_DEVICES).then_some(Why::TooMany)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use assay_device::DeviceInfo;
+    use assay_device::place::Place;
+
+    const AMD: u32 = 0x1002;
+
+    fn found(backend: BackendKind, id: u8, place: Place) -> Found {
+        let (id, name) = (DeviceId([id; 16]), format!("card {id}"));
+        let info = DeviceInfo { id, name, backend, detail: String::new(), total_bytes: 1, free_bytes: 1 };
+        Found { info, place, spec: String::new() }
+    }
+
+    fn at(address: &str, vendor: u32) -> Place {
+        Place { pci_address: Some(address.parse().unwrap()), uuid: None, vendor: Some(vendor) }
+    }
+
+    fn ids(merged: &Merged) -> Vec<(BackendKind, u8)> {
+        merged.devices.iter().map(|found| (found.info.backend, found.info.id.0[0])).collect()
+    }
+
+    #[test]
+    fn one_gpu_of_two_backends_counts_once() {
+        let cuda = vec![found(BackendKind::Cuda, 1, at("00000000:02:00.0", NVIDIA))];
+        let wgpu = vec![
+            found(BackendKind::Wgpu, 2, at("0000:02:00.0", NVIDIA)),
+            found(BackendKind::Wgpu, 3, at("0000:03:00.0", AMD)),
+        ];
+        let merged = merge(&[cuda.clone(), wgpu.clone()]);
+        assert_eq!(ids(&merged), [(BackendKind::Cuda, 1), (BackendKind::Wgpu, 3)]);
+        assert_eq!(merged.left_out[0].to_string(), "card 2 at 0000:02:00.0 (wgpu) is used through CUDA");
+        // Alone, a backend keeps all that it has.
+        assert_eq!(ids(&merge(&[wgpu])), [(BackendKind::Wgpu, 2), (BackendKind::Wgpu, 3)]);
+        assert_eq!(merge(&[cuda]).left_out, []);
+    }
+
+    /// The partitions of a GPU share its address; none of them, and not the GPU either, is found again.
+    #[test]
+    fn a_partitioned_gpu_is_its_partitions() {
+        let partition = |id| Place { uuid: Some([id; 16]), ..at("0000:02:00.0", NVIDIA) };
+        let cuda = vec![found(BackendKind::Cuda, 1, partition(1)), found(BackendKind::Cuda, 2, partition(2))];
+        let wgpu = vec![found(BackendKind::Wgpu, 3, partition(9))];
+        assert_eq!(ids(&merge(&[cuda, wgpu])), [(BackendKind::Cuda, 1), (BackendKind::Cuda, 2)]);
+    }
+
+    /// What CUDA refuses (a GPU before Turing) is not among its devices, and another backend may have it.
+    #[test]
+    fn a_gpu_that_an_earlier_backend_does_not_give_is_taken() {
+        let old = found(BackendKind::Wgpu, 2, at("0000:03:00.0", NVIDIA));
+        let cuda = vec![found(BackendKind::Cuda, 1, at("0000:02:00.0", NVIDIA))];
+        assert_eq!(ids(&merge(&[cuda.clone(), vec![old.clone()]])), [(BackendKind::Cuda, 1), (BackendKind::Wgpu, 2)]);
+        assert_eq!(ids(&merge(&[vec![], vec![old]])), [(BackendKind::Wgpu, 2)]);
+        // One that cannot be told from CUDA's is CUDA's.
+        let nameless = found(BackendKind::Wgpu, 2, Place { vendor: Some(NVIDIA), ..Place::default() });
+        let merged = merge(&[cuda, vec![nameless]]);
+        assert_eq!(ids(&merged), [(BackendKind::Cuda, 1)]);
+        assert_eq!(merged.left_out[0].to_string(), "card 2 at 0000:02:00.0 (wgpu) is used through CUDA");
+    }
+
+    /// Two miners on one machine, each with its own GPU in `CUDA_VISIBLE_DEVICES`: neither takes the other's.
+    #[test]
+    fn what_cuda_does_not_show_is_hidden() {
+        let by_uuid = Place { pci_address: None, uuid: Some([5; 16]), vendor: Some(NVIDIA) };
+        let nameless = Place { vendor: Some(NVIDIA), ..Place::default() };
+        let cuda = vec![found(BackendKind::Cuda, 1, Place { uuid: Some([5; 16]), ..at("0000:02:00.0", NVIDIA) })];
+        let shown =
+            [found(BackendKind::Wgpu, 2, at("0000:02:00.0", NVIDIA)), found(BackendKind::Wgpu, 3, by_uuid.clone())];
+        let others =
+            [found(BackendKind::Wgpu, 6, at("0000:02:00.1", AMD)), found(BackendKind::Wgpu, 7, Place::default())];
+        let own = [found(BackendKind::Wgpu, 4, at("0000:03:00.0", NVIDIA)), found(BackendKind::Wgpu, 5, nameless)];
+        let wgpu = [&shown[..], &own[..], &others[..]].concat();
+
+        let mut lists = vec![cuda.clone(), wgpu.clone()];
+        let said: Vec<_> = exclude_hidden(&mut lists).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            said,
+            [
+                "card 4 at 0000:03:00.0 (wgpu) is hidden by CUDA_VISIBLE_DEVICES",
+                "card 5 (wgpu) is hidden by CUDA_VISIBLE_DEVICES"
+            ]
+        );
+        assert_eq!(lists, [cuda, [&shown[..], &others[..]].concat()], "CUDA's own stay, for when it opens none");
+
+        // All are hidden, or the build has no CUDA.
+        let mut lists = vec![wgpu];
+        assert_eq!(exclude_hidden(&mut lists).len(), 4);
+        assert_eq!(lists, [others]);
+        let mut lists = vec![own.to_vec(), vec![found(BackendKind::Cpu, 8, Place::default())]];
+        exclude_hidden(&mut lists);
+        assert_eq!(ids(&merge(&lists)), [(BackendKind::Cpu, 8)]);
+        assert_eq!(lists.len(), 1, "a backend without a device is none");
+    }
+
+    #[test]
+    fn a_processor_and_a_program_on_it_are_two_devices() {
+        let lavapipe =
+            found(BackendKind::Wgpu, 1, Place { uuid: Some([4; 16]), vendor: Some(0x1_0005), ..Place::default() });
+        let merged = merge(&[vec![lavapipe], vec![found(BackendKind::Cpu, 2, Place::default())]]);
+        assert_eq!(ids(&merged), [(BackendKind::Wgpu, 1), (BackendKind::Cpu, 2)]);
+    }
+
+    #[test]
+    fn an_id_that_is_there_twice_is_used_once() {
+        let merged = merge(&[
+            vec![found(BackendKind::Cuda, 1, Place::default())],
+            vec![found(BackendKind::Cpu, 1, Place::default())],
+        ]);
+        assert_eq!(ids(&merged), [(BackendKind::Cuda, 1)]);
+        assert!(merged.left_out[0].to_string().contains("another device has its id, 0101"), "{}", merged.left_out[0]);
+    }
+
+    #[test]
+    fn a_host_has_no_more_devices_than_an_inventory() {
+        let cpu = (1..=64).map(|id| found(BackendKind::Cpu, id, Place::default())).collect();
+        let merged = merge(&[vec![found(BackendKind::Wgpu, 99, at("0000:03:00.0", AMD))], cpu]);
+        assert_eq!((merged.devices.len(), merged.left_out.len()), (MAX_HOST_DEVICES, 1));
+        assert_eq!(merged.left_out[0].why, Why::TooMany);
+        assert_eq!(merged.left_out[0].name, "card 64");
+    }
+}

@@ -1,0 +1,246 @@
+//! Opens the devices of several backends at once, and does without a backend none of whose devices opens.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use assay_device::backend::{Backend, BackendKind, Found, Preparing};
+use assay_device::host::{Changes, Host};
+use assay_device::place::Place;
+use assay_device::{Device, DeviceInfo};
+use assay_work::DeviceId;
+use assay_worker::{Launcher, Program, StartOutcome, WorkerConfig, WorkerDevice, WorkerSpec, detect};
+
+use crate::choice::{BackendChoice, ChooseError, detect_all};
+use crate::merge::{LeftOut, Why, merge};
+use crate::registry::HostConfig;
+
+/// How often devices that are being opened are looked at.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+
+/// The devices found, and how they were chosen.
+pub struct Chosen {
+    /// The devices, each on its thread.
+    pub host: Host,
+    /// Where each device is, as its backend found it.
+    pub places: BTreeMap<DeviceId, Place>,
+    /// The backends that they are of: `cuda`, or `cuda, wgpu`.
+    pub backend: String,
+    /// Why these, in one sentence.
+    pub why: String,
+}
+
+/// Takes the progress of opening a device: called now and then, from the thread that waits.
+pub type Progress<'a> = &'a mut dyn FnMut(&DeviceInfo, &Preparing);
+
+/// Opens the devices of the backends chosen, each in its worker: for `auto`, every GPU that a backend gives, and the
+/// processor where there is none; else those of all that were asked for. Hardware that several backends have is used
+/// through the first ([`merge()`]).
+///
+/// A backend whose listing fails, however it fails, gives none. A device that gives wrong bits is left out; one that
+/// cannot be opened now is kept, with a fault, as long as another one of its backend can.
+///
+/// # Errors
+/// [`ChooseError`]: why a backend asked for, or each one there is, gives no device.
+pub fn start(host: &HostConfig, workers: &WorkerConfig, progress: Progress<'_>) -> Result<Chosen, ChooseError> {
+    let launcher = Program::new(workers.program.clone())
+        .map_err(|error| ChooseError::None(format!("no worker can be started: {error}")))?;
+    let backends = host.backends();
+    let allowed = backends.iter().filter(|backend| host.choice.allows(backend.kind()));
+    let launcher = launcher.with_environment(allowed.flat_map(|backend| backend.environment()).collect());
+    let launch = Launch { launcher: Arc::new(launcher), silence: workers.silence };
+    start_with(&host.choice, host.gpus_are_hidden, backends, &launch, progress)
+}
+
+/// How workers are launched.
+pub struct Launch {
+    /// What starts them.
+    pub launcher: Arc<dyn Launcher>,
+    /// How long one may give no sign of life.
+    pub silence: Duration,
+}
+
+/// As [`start`], with these backends, and workers that are launched in another way.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_with(
+    choice: &BackendChoice,
+    gpus_are_hidden: bool,
+    backends: Vec<Box<dyn Backend>>,
+    launch: &Launch,
+    progress: Progress<'_>,
+) -> Result<Chosen, ChooseError> {
+    let mut passed_over = Vec::new();
+    for stage in choice.stages(backends)? {
+        let ask = |backend: &dyn Backend| detect(backend, &*launch.launcher, launch.silence);
+        let lists = detect_all(choice, gpus_are_hidden, &stage, ask, &mut passed_over)?;
+        let mut start = Start::new(choice, &stage, launch);
+        if start.open(lists, progress, &mut passed_over)? {
+            return Ok(start.into_chosen(&passed_over));
+        }
+    }
+    Err(ChooseError::None(passed_over.join("; ")))
+}
+
+/// The devices of a host on their way to be opened.
+struct Start<'a> {
+    choice: &'a BackendChoice,
+    launch: &'a Launch,
+    /// The settings of each backend.
+    settings: BTreeMap<BackendKind, String>,
+    changes: Changes,
+    /// Those that were started, the preferred backend's first.
+    started: Vec<(DeviceInfo, WorkerDevice)>,
+    places: BTreeMap<DeviceId, Place>,
+    left_out: Vec<LeftOut>,
+}
+
+impl<'a> Start<'a> {
+    /// Nothing is opened yet.
+    fn new(choice: &'a BackendChoice, stage: &[Box<dyn Backend>], launch: &'a Launch) -> Self {
+        let settings = stage.iter().map(|backend| (backend.kind(), backend.settings())).collect();
+        let changes = Changes::default();
+        let (started, places, left_out) = (Vec::new(), BTreeMap::new(), Vec::new());
+        Self { choice, launch, settings, changes, started, places, left_out }
+    }
+
+    /// Opens what each backend found, and waits for it; whether any backend is left. When one has to be done without,
+    /// hardware that it shares with another one is opened through that.
+    ///
+    /// # Errors
+    /// [`ChooseError`] when one has to be done without that was asked for.
+    fn open(
+        &mut self,
+        mut lists: Vec<Vec<Found>>,
+        progress: Progress<'_>,
+        passed_over: &mut Vec<String>,
+    ) -> Result<bool, ChooseError> {
+        // One backend less each time.
+        while !lists.is_empty() {
+            let merged = merge(&lists);
+            self.left_out = merged.left_out;
+            self.expect_all(&lists, &merged.devices)?;
+            self.start(merged.devices)?;
+            let fresh = self.started.iter().filter(|(_, device)| device.start_outcome().is_none());
+            wait_for(&fresh.collect::<Vec<_>>(), progress);
+            let failed = self.failed();
+            if failed.is_empty() {
+                return Ok(true);
+            }
+            for (backend, why) in failed {
+                self.choice.pass_over(backend, &why, passed_over)?;
+                lists.retain(|list| list.first().is_some_and(|found| found.info.backend != backend));
+                self.started.retain(|(info, _)| info.backend != backend);
+            }
+        }
+        Ok(false)
+    }
+
+    /// A backend that was asked for has to give a device that no other one gives.
+    fn expect_all(&self, lists: &[Vec<Found>], devices: &[Found]) -> Result<(), ChooseError> {
+        if *self.choice == BackendChoice::Auto {
+            return Ok(());
+        }
+        for backend in lists.iter().filter_map(|list| list.first()).map(|found| found.info.backend) {
+            if devices.iter().all(|found| found.info.backend != backend) {
+                let why = self.left_out.iter().filter(|left_out| left_out.backend == backend);
+                let why: Vec<_> = why.map(ToString::to_string).collect();
+                return Err(ChooseError::None(format!("{backend}: it has no device of its own: {}", why.join("; "))));
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts a worker for each device that has none yet.
+    fn start(&mut self, devices: Vec<Found>) -> Result<(), ChooseError> {
+        for found in devices {
+            if self.started.iter().any(|(info, _)| info.id == found.info.id) {
+                continue;
+            }
+            let info = found.info.clone();
+            self.places.insert(info.id, found.place.clone());
+            let spec = WorkerSpec {
+                settings: self.settings.get(&info.backend).cloned().unwrap_or_default(),
+                found,
+                launcher: self.launch.launcher.clone(),
+                silence: self.launch.silence,
+                changes: self.changes.clone(),
+            };
+            let device = WorkerDevice::start(spec)
+                .map_err(|error| ChooseError::None(format!("no thread for a worker: {error}")))?;
+            self.started.push((info, device));
+        }
+        Ok(())
+    }
+
+    /// The backends none of whose devices opened, and why.
+    fn failed(&self) -> Vec<(BackendKind, String)> {
+        let backends: BTreeSet<_> = self.started.iter().map(|(info, _)| info.backend).collect();
+        let why = |backend: BackendKind| {
+            let devices = self.started.iter().filter(|(info, _)| info.backend == backend).map(|(_, device)| device);
+            let devices: Vec<_> = devices.collect();
+            if devices.iter().any(|device| device.start_outcome() == Some(StartOutcome::Ready)) {
+                return None;
+            }
+            let first = devices.iter().find_map(|device| device.fault());
+            let first = first.as_ref().map(ToString::to_string).unwrap_or_default();
+            Some((backend, format!("none of {} device(s) can be used: {first}", devices.len())))
+        };
+        backends.into_iter().filter_map(why).collect()
+    }
+
+    /// The devices, once they are open; what was left out is told.
+    fn into_chosen(self, passed_over: &[String]) -> Chosen {
+        for left_out in self.left_out.iter().filter(|left_out| !matches!(left_out.why, Why::Twin { .. })) {
+            tracing::warn!("{left_out}");
+        }
+        let why = self.why(passed_over);
+        let mut started = self.started;
+        started.retain(|(_, device)| !matches!(device.start_outcome(), Some(StartOutcome::Rejected(_))));
+        let mut backends = Vec::new();
+        for (info, _) in &started {
+            if !backends.contains(&info.backend) {
+                backends.push(info.backend);
+            }
+        }
+        let devices = started.into_iter().map(|(_, device)| Box::new(device) as Box<dyn Device>).collect();
+        let host = Host::with_changes(devices, self.changes);
+        let backend = backends.iter().map(|kind: &BackendKind| kind.name()).collect::<Vec<_>>().join(", ");
+        Chosen { host, places: self.places, backend, why }
+    }
+
+    fn why(&self, passed_over: &[String]) -> String {
+        let mut parts = vec![match self.choice {
+            BackendChoice::Auto => "auto".to_owned(),
+            BackendChoice::These(_) => "asked for".to_owned(),
+        }];
+        parts.extend_from_slice(passed_over);
+        let twins = self.left_out.iter().filter(|left_out| matches!(left_out.why, Why::Twin { .. }));
+        parts.extend(twins.map(ToString::to_string));
+        if parts.len() == 1 && *self.choice == BackendChoice::Auto {
+            return "auto: all that this build can use".into();
+        }
+        parts.join("; ")
+    }
+}
+
+/// Waits until each of these devices is open or is not, and tells how far they are.
+fn wait_for(devices: &[&(DeviceInfo, WorkerDevice)], progress: Progress<'_>) {
+    let mut shown = vec![Preparing::default(); devices.len()];
+    while devices.iter().any(|(_, device)| device.start_outcome().is_none()) {
+        for ((info, device), shown) in devices.iter().zip(&mut shown) {
+            let preparing = device.preparing();
+            if preparing != *shown {
+                progress(info, &preparing);
+                *shown = preparing;
+            }
+        }
+        thread::sleep(POLL_INTERVAL);
+    }
+}
+
+#[cfg(test)]
+#[path = "start_tests.rs"]
+mod tests;

@@ -1,0 +1,168 @@
+//! Several backends at once: which devices a host then has, and what happens when a backend has none.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+use BackendKind::{Cpu, Cuda, Wgpu};
+use assay_worker::testing::{Fakes, Fault, LONG, Threads, found};
+
+use super::*;
+
+/// A device as these tests write it: its id, its fault, and where it is.
+type Written = (u8, Fault, &'static str);
+
+/// What the backends find; one that is not named finds nothing.
+type Machine = &'static [(BackendKind, &'static [Written])];
+
+fn fake(kind: BackendKind, machine: Machine) -> Box<dyn Backend> {
+    let found = |(id, fault, address): &Written| {
+        found(kind, *id, *fault, Place { pci_address: address.parse().ok(), ..Place::default() })
+    };
+    let written = machine.iter().find(|(named, _)| *named == kind);
+    let devices =
+        written.map(|(_, devices)| devices.iter().map(found).collect()).ok_or("no driver: install one".into());
+    Box::new(Fakes { kind, devices })
+}
+
+/// What a host with these devices chooses, and how many workers it took.
+fn choose(choice: BackendChoice, machine: Machine) -> (Result<Chosen, String>, u32) {
+    let threads = Arc::new(Threads::default());
+    let launch = Launch { launcher: threads.clone(), silence: LONG };
+    let backends = BackendKind::ALL.map(|kind| fake(kind, machine)).into();
+    let chosen = start_with(&choice, false, backends, &launch, &mut |_, _| ());
+    (chosen.map_err(|error| error.to_string()), threads.started.load(Ordering::Relaxed))
+}
+
+fn chosen(choice: BackendChoice, machine: Machine) -> Chosen {
+    choose(choice, machine).0.unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn refused(choice: BackendChoice, machine: Machine) -> String {
+    choose(choice, machine).0.map(|chosen| chosen.backend).expect_err("a device was chosen")
+}
+
+fn these(kinds: &[BackendKind]) -> BackendChoice {
+    BackendChoice::These(kinds.iter().copied().collect::<BTreeSet<_>>())
+}
+
+fn ids(chosen: &Chosen) -> Vec<u8> {
+    chosen.host.ids().map(|id| id.0[0]).collect()
+}
+
+const PROCESSOR: (BackendKind, &[Written]) = (Cpu, &[(9, Fault::None, "")]);
+
+#[test]
+fn auto_takes_every_gpu_once_and_no_processor() {
+    let machine: Machine = &[
+        (Cuda, &[(1, Fault::None, "00000000:02:00.0")]),
+        (Wgpu, &[(2, Fault::None, "0000:02:00.0"), (3, Fault::None, "0000:03:00.0")]),
+        PROCESSOR,
+    ];
+    let chosen = chosen(BackendChoice::Auto, machine);
+    assert_eq!((ids(&chosen), chosen.backend.as_str()), (vec![1, 3], "cuda, wgpu"));
+    assert_eq!(chosen.why, "auto; card 2 at 0000:02:00.0 (wgpu) is used through CUDA");
+    let report = chosen.host.report(&[256]).unwrap();
+    assert_eq!(report.iter().map(|report| report.info.backend).collect::<Vec<_>>(), [Cuda, Wgpu]);
+}
+
+#[test]
+fn auto_takes_the_processor_where_there_is_no_gpu() {
+    let chosen = chosen(BackendChoice::Auto, &[PROCESSOR, (Wgpu, &[])]);
+    assert_eq!((ids(&chosen), chosen.backend.as_str()), (vec![9], "cpu"));
+    assert_eq!(chosen.why, "auto; cuda: no driver: install one; wgpu: it has no device");
+    assert_eq!(
+        refused(BackendChoice::Auto, &[]),
+        "no device: cuda: no driver: install one; wgpu: no driver: install one; cpu: no driver: install one"
+    );
+}
+
+/// Hardware that its preferred backend cannot open is used through the other one; what is open stays as it is.
+#[test]
+fn auto_does_without_a_backend_that_opens_nothing() {
+    let machine: Machine = &[
+        (Cuda, &[(1, Fault::Closed, "0000:02:00.0")]),
+        (Wgpu, &[(2, Fault::None, "0000:02:00.0"), (3, Fault::None, "0000:03:00.0")]),
+        PROCESSOR,
+    ];
+    let (chosen, started) = choose(BackendChoice::Auto, machine);
+    let chosen = chosen.unwrap();
+    assert_eq!((ids(&chosen), chosen.backend.as_str()), (vec![2, 3], "wgpu"));
+    assert_eq!(chosen.why, "auto; cuda: none of 1 device(s) can be used: the device failed: it does not open");
+    assert_eq!(started, 2 + 3, "two listings, and a worker for each device");
+}
+
+#[test]
+fn auto_keeps_the_backend_that_works() {
+    let machine: Machine = &[
+        (Cuda, &[(1, Fault::None, "0000:02:00.0"), (2, Fault::Closed, "0000:04:00.0")]),
+        (Wgpu, &[(3, Fault::WrongBits, "0000:03:00.0"), (4, Fault::None, "0000:04:00.0")]),
+    ];
+    let chosen = chosen(BackendChoice::Auto, machine);
+    assert_eq!((ids(&chosen), chosen.backend.as_str()), (vec![1, 2], "cuda"), "a device that may come back is kept");
+    assert!(chosen.why.contains("wgpu: none of 1 device(s) can be used"), "{}", chosen.why);
+}
+
+#[test]
+fn auto_falls_back_to_the_processor_when_no_gpu_opens() {
+    let machine: Machine =
+        &[(Cuda, &[(1, Fault::WrongBits, "0000:02:00.0")]), (Wgpu, &[(2, Fault::Closed, "0000:02:00.0")]), PROCESSOR];
+    let chosen = chosen(BackendChoice::Auto, machine);
+    assert_eq!((ids(&chosen), chosen.backend.as_str()), (vec![9], "cpu"));
+    for backend in ["cuda: none of 1", "wgpu: none of 1"] {
+        assert!(chosen.why.contains(backend), "{}", chosen.why);
+    }
+}
+
+#[test]
+fn a_list_gives_the_devices_of_all_that_it_names() {
+    let machine: Machine = &[(Cuda, &[(1, Fault::None, "")]), (Wgpu, &[(2, Fault::None, "0000:03:00.0")]), PROCESSOR];
+    let mixed = chosen(these(&[Cpu, Wgpu]), machine);
+    assert_eq!((ids(&mixed), mixed.backend.as_str(), mixed.why.as_str()), (vec![2, 9], "wgpu, cpu", "asked for"));
+    // Alone, a backend keeps hardware that another one has too.
+    let twice: Machine = &[(Cuda, &[(1, Fault::None, "0000:02:00.0")]), (Wgpu, &[(2, Fault::None, "0000:02:00.0")])];
+    assert_eq!(ids(&chosen(these(&[Wgpu]), twice)), [2]);
+}
+
+#[test]
+fn each_backend_of_a_list_has_to_give_a_device() {
+    let twice: Machine = &[(Cuda, &[(1, Fault::None, "0000:02:00.0")]), (Wgpu, &[(2, Fault::None, "0000:02:00.0")])];
+    assert_eq!(
+        refused(these(&[Cuda, Wgpu]), twice),
+        "no device: wgpu: it has no device of its own: card 2 at 0000:02:00.0 (wgpu) is used through CUDA"
+    );
+    assert_eq!(refused(these(&[Cuda, Cpu]), &[PROCESSOR]), "no device: cuda: no driver: install one");
+    assert_eq!(refused(these(&[Wgpu, Cpu]), &[PROCESSOR, (Wgpu, &[])]), "no device: wgpu: it has no device");
+    let closed: Machine = &[(Wgpu, &[(2, Fault::Closed, "")]), PROCESSOR];
+    let said = refused(these(&[Wgpu, Cpu]), closed);
+    assert_eq!(said, "no device: wgpu: none of 1 device(s) can be used: the device failed: it does not open");
+}
+
+#[test]
+fn ids_are_distinct_over_all_backends() {
+    let machine: Machine =
+        &[(Wgpu, &[(1, Fault::None, "0000:03:00.0"), (2, Fault::None, "")]), (Cpu, &[(1, Fault::None, "")])];
+    let said = refused(these(&[Wgpu, Cpu]), machine);
+    assert!(said.contains("cpu: it has no device of its own") && said.contains("another device has its id"), "{said}");
+    let some: Machine = &[(Wgpu, &[(1, Fault::None, "")]), (Cpu, &[(1, Fault::None, ""), (2, Fault::None, "")])];
+    let chosen = chosen(these(&[Wgpu, Cpu]), some);
+    let backends: Vec<_> = chosen.host.report(&[256]).unwrap().iter().map(|report| report.info.backend).collect();
+    assert_eq!((ids(&chosen), backends), (vec![1, 2], vec![Wgpu, Cpu]));
+}
+
+#[test]
+fn a_device_with_wrong_bits_is_never_offered() {
+    let only_cpu = BackendChoice::only(Cpu);
+    let machine: Machine = &[(Cpu, &[(1, Fault::None, ""), (2, Fault::WrongBits, ""), (3, Fault::Busy, "")])];
+    assert_eq!(ids(&chosen(only_cpu.clone(), machine)), [1, 3]);
+    let said = refused(only_cpu, &[(Cpu, &[(1, Fault::WrongBits, "")])]);
+    assert!(said.contains("other bits"), "{said}");
+}
+
+#[test]
+fn a_listing_that_dies_is_a_backend_without_devices() {
+    let dying = Box::new(Fakes { kind: Cpu, devices: Err("panic".into()) });
+    let launch = Launch { launcher: Arc::new(Threads::default()), silence: LONG };
+    let chosen = start_with(&BackendChoice::only(Cpu), false, vec![dying], &launch, &mut |_, _| ());
+    let Err(ChooseError::None(said)) = chosen else { panic!("it was listed") };
+    assert!(said.starts_with("cpu: its devices cannot be listed: "), "{said}");
+}

@@ -1,0 +1,48 @@
+//! The `worker` command of both programs: drives one device for another process of the same program.
+
+use std::io::{self, IsTerminal};
+
+use clap::Args;
+use tracing_subscriber::EnvFilter;
+
+use assay_program::exit::{Exit, Failure};
+use assay_worker::{serve, stdio};
+
+use crate::registry;
+
+/// Arguments of `worker`.
+#[derive(Debug, Args)]
+pub struct WorkerArgs {
+    /// What is logged: a level (error, warn, info, debug, trace)
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    pub log: String,
+}
+
+/// Drives a device until standard input ends.
+///
+/// # Errors
+/// A pipe that breaks; a terminal in place of one.
+pub fn execute(args: &WorkerArgs) -> Result<Exit, Failure> {
+    if io::stdin().is_terminal() {
+        let message = "`worker` is for the program itself, which speaks to it over a pipe: there is nothing to type";
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    log(&args.log);
+    stdio::leave_signals_to_the_program();
+    let io = |error: io::Error| Failure::because(Exit::Io, "the pipe to the program", error);
+    let (input, output) = stdio::take().map_err(io)?;
+    serve(registry::load, input, output, stdio::end).map_err(io)?;
+    Ok(Exit::Done)
+}
+
+/// Lines that start with their level: the program puts them into its own log, with the time.
+fn log(level: &str) {
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::builder().parse_lossy(level))
+        .without_time()
+        .with_target(false)
+        .with_ansi(false)
+        .with_writer(io::stderr);
+    // An error means that a logger stands already.
+    let _ = lines.try_init();
+}

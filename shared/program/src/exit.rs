@@ -1,0 +1,194 @@
+//! Exit codes, and how an error becomes one.
+//!
+//! | code | meaning |
+//! |---|---|
+//! | 0 | done; of a verdict: pass; of a daemon: drained |
+//! | 1 | a verdict: fail |
+//! | 2 | a verdict: inconclusive, neither a pass nor the miner's failure |
+//! | 64 | the command line is wrong |
+//! | 65 | a file that was given is not what it should be |
+//! | 70 | an error of the program's own, or of its devices |
+//! | 74 | reading, writing or connecting failed |
+//! | 78 | the configuration is wrong |
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::process::{ExitCode, Termination};
+
+use crate::settings::SettingsError;
+
+/// The table of codes, for the end of a program's help.
+pub const HELP: &str = "Exit codes:
+  0   done; a verdict: pass; a daemon: drained
+  1   a verdict: fail
+  2   a verdict: inconclusive
+  64  the command line is wrong
+  65  a file that was given is not what it should be
+  70  an error of the program's own, or of its devices
+  74  reading, writing or connecting failed
+  78  the configuration is wrong";
+
+/// What a program ends with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Done; a verdict: pass.
+    Done = 0,
+    /// A verdict: fail.
+    Fail = 1,
+    /// A verdict: inconclusive.
+    Inconclusive = 2,
+    /// The command line is wrong.
+    Usage = 64,
+    /// A file that was given is not what it should be.
+    Data = 65,
+    /// An error of the program's own, or of its devices.
+    Internal = 70,
+    /// Reading, writing or connecting failed.
+    Io = 74,
+    /// The configuration is wrong.
+    Config = 78,
+}
+
+impl Termination for Exit {
+    fn report(self) -> ExitCode {
+        ExitCode::from(self as u8)
+    }
+}
+
+/// An error that says itself what the program ends with. Put anywhere in a chain of causes.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// What the program ends with.
+    pub exit: Exit,
+    /// What went wrong, and what to do about it.
+    pub message: String,
+    /// Why.
+    pub source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+impl Failure {
+    /// A failure without a further cause.
+    #[must_use]
+    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into(), source: None }
+    }
+
+    /// A failure with its cause.
+    #[must_use]
+    pub fn because(exit: Exit, message: impl Into<String>, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { exit, message: message.into(), source: Some(source.into()) }
+    }
+}
+
+/// What a program ends with after this error: the first cause in the chain that decides it does.
+#[must_use]
+pub fn of_error(error: &(dyn Error + 'static)) -> Exit {
+    causes(error).find_map(of_cause).unwrap_or(Exit::Internal)
+}
+
+fn of_cause(cause: &(dyn Error + 'static)) -> Option<Exit> {
+    if let Some(failure) = cause.downcast_ref::<Failure>() {
+        return Some(failure.exit);
+    }
+    if cause.is::<SettingsError>() {
+        return Some(Exit::Config);
+    }
+    if cause.is::<serde_json::Error>() {
+        return Some(Exit::Data);
+    }
+    cause.is::<io::Error>().then_some(Exit::Io)
+}
+
+/// The error and its causes as one line, each said once.
+#[must_use]
+pub fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut line = String::new();
+    for cause in causes(error) {
+        let said = cause.to_string();
+        if line.ends_with(&said) {
+            continue;
+        }
+        if !line.is_empty() {
+            line.push_str(": ");
+        }
+        line.push_str(&said);
+    }
+    line
+}
+
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |e: &&'a (dyn Error + 'static)| (*e).source())
+}
+
+/// Prints `error: …` with the chain of causes, and gives what the program ends with.
+pub fn report(error: &(dyn Error + 'static)) -> Exit {
+    // Nobody is left to tell when standard error is closed.
+    let _ = writeln!(io::stderr(), "error: {}", chain(error));
+    of_error(error)
+}
+
+/// Prints what clap has to say: help and versions are no errors, anything else is wrong usage. (Clap's own
+/// code for that is 2, which here is an inconclusive verdict.)
+pub fn report_usage(error: &clap::Error) -> Exit {
+    let _ = error.print();
+    if error.use_stderr() { Exit::Usage } else { Exit::Done }
+}
+
+/// Prints to standard output. A reader that has gone away (`| head`) is no error.
+///
+/// # Errors
+/// What the system said, for anything else.
+pub fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_names_every_code() {
+        for exit in [
+            Exit::Done,
+            Exit::Fail,
+            Exit::Inconclusive,
+            Exit::Usage,
+            Exit::Data,
+            Exit::Internal,
+            Exit::Io,
+            Exit::Config,
+        ] {
+            let code = format!("  {:<4}", exit as u8);
+            assert!(HELP.lines().any(|line| line.starts_with(&code)), "{exit:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_cause_that_decides_is_the_code() {
+        let io = || io::Error::other("disk");
+        assert_eq!(of_error(&io()), Exit::Io);
+        assert_eq!(of_error(&Failure::because(Exit::Data, "evidence", io())), Exit::Data);
+        assert_eq!(of_error(&fmt_error()), Exit::Internal);
+        let read = SettingsError::Read { path: "k".into(), source: io() };
+        assert_eq!(of_error(&read), Exit::Config);
+    }
+
+    fn fmt_error() -> std::fmt::Error {
+        std::fmt::Error
+    }
+
+    #[test]
+    fn a_chain_says_each_cause_once() {
+        let error = Failure::because(Exit::Io, "cannot read a", io::Error::other("disk"));
+        assert_eq!(chain(&error), "cannot read a: disk");
+        let twice = Failure::because(Exit::Io, "cannot read a: disk", io::Error::other("disk"));
+        assert_eq!(chain(&twice), "cannot read a: disk");
+    }
+}

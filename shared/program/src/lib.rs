@@ -1,0 +1,12 @@
+//! What both programs have around their work: settings, logs, exit codes, signals, tables.
+
+pub mod address;
+pub mod exit;
+pub mod file;
+pub mod logging;
+pub mod paths;
+pub mod progress;
+pub mod render;
+pub mod settings;
+pub mod shutdown;
+pub mod size;

@@ -1,0 +1,113 @@
+//! Layered settings: a default, over it a TOML file, over it the environment, over it flags.
+//!
+//! A program defines its settings once, as a [`clap::Args`] whose arguments all have a default or may be
+//! absent. From that come the flags and their help, the keys of the file (`cpu_devices` for
+//! `--cpu-devices`), the environment variables (`ASSAY_MINER_CPU_DEVICES`), and the parsing of all of
+//! them: a value means the same wherever it is written. Each layer that names a key replaces the whole
+//! value of the layers below, lists included.
+
+mod check;
+mod file;
+mod flags;
+mod layers;
+mod show;
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+pub use flags::Flags;
+pub use layers::{Absence, Environment, Setting, Settings};
+pub use show::Shown;
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// Nobody gave one.
+    Default,
+    /// The configuration file.
+    File {
+        /// Its path, as given.
+        path: PathBuf,
+        /// The line that the value starts on, from 1.
+        line: usize,
+    },
+    /// An environment variable of this name.
+    Environment(String),
+    /// A flag of this name, without dashes.
+    Flag(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.pad("default"),
+            Self::File { path, line } => write!(f, "file {}, line {line}", path.display()),
+            Self::Environment(name) => write!(f, "environment {name}"),
+            Self::Flag(name) => write!(f, "flag --{name}"),
+        }
+    }
+}
+
+/// Why there are no settings to go by.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The configuration file cannot be read.
+    #[error("cannot read the configuration file {path}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The configuration file is not TOML.
+    #[error("the configuration file {path} is not valid TOML: {message}")]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// What the parser said, with the place.
+        message: String,
+    },
+    /// No setting has this name.
+    #[error("{origin}: there is no setting `{key}`{}", hint(.nearest))]
+    Unknown {
+        /// The key as it would be in a file.
+        key: String,
+        /// Where it stands.
+        origin: Origin,
+        /// A setting of a similar name.
+        nearest: Option<String>,
+    },
+    /// The setting is of a part that this build lacks.
+    #[error("{origin}: `{key}` is no setting here: {why}")]
+    Absent {
+        /// The key as it would be in a file.
+        key: String,
+        /// Where it stands.
+        origin: Origin,
+        /// Why, and what would help.
+        why: String,
+    },
+    /// The value is not one for this setting.
+    #[error("{key} = {value} ({origin}): {reason}")]
+    Value {
+        /// The setting.
+        key: String,
+        /// The value, as written.
+        value: String,
+        /// Where it stands.
+        origin: Origin,
+        /// The bound, and why it is there.
+        reason: String,
+    },
+    /// Settings do not go together.
+    #[error("the settings do not go together: {0}")]
+    Together(String),
+}
+
+fn hint(nearest: &Option<String>) -> String {
+    nearest.as_ref().map_or_else(String::new, |key| format!("; did you mean `{key}`?"))
+}
+
+#[cfg(test)]
+mod tests;

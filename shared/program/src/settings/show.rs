@@ -1,0 +1,61 @@
+//! Each setting with its origin, for people and for programs.
+
+use serde_json::{Map, Value, json};
+
+use super::{Origin, Setting, Settings};
+use crate::render::{Screen, table};
+
+/// Settings to print: what `config show` does.
+#[derive(Debug, Clone)]
+pub struct Shown(Vec<Setting>);
+
+impl<R: clap::Args> Settings<R> {
+    /// The settings, to print.
+    #[must_use]
+    pub fn shown(&self) -> Shown {
+        Shown(self.settings.clone())
+    }
+}
+
+impl Shown {
+    /// A table of key, value and origin.
+    #[must_use]
+    pub fn table(&self, screen: &Screen) -> String {
+        let mut table = table::new(screen, &["setting", "value", "origin"]);
+        for setting in &self.0 {
+            let value = match setting.values.as_slice() {
+                [] => "–".to_owned(),
+                values => values.join(", "),
+            };
+            table.add_row([setting.key.clone(), value, setting.origin.to_string()]);
+        }
+        table::text(&table)
+    }
+
+    /// An object with a `value` and an `origin` for each key.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let entry = |s: &Setting| (s.key.clone(), json!({ "value": value(s), "origin": origin(&s.origin) }));
+        Value::Object(self.0.iter().map(entry).collect::<Map<_, _>>())
+    }
+}
+
+fn value(setting: &Setting) -> Value {
+    let one = |text: &String| {
+        let plain = || serde_json::from_str(text).ok();
+        setting.is_plain.then(plain).flatten().unwrap_or_else(|| Value::String(text.clone()))
+    };
+    if setting.is_list {
+        return Value::Array(setting.values.iter().map(one).collect());
+    }
+    setting.values.first().map_or(Value::Null, one)
+}
+
+fn origin(origin: &Origin) -> Value {
+    match origin {
+        Origin::Default => json!({ "layer": "default" }),
+        Origin::File { path, line } => json!({ "layer": "file", "path": path, "line": line }),
+        Origin::Environment(name) => json!({ "layer": "environment", "name": name }),
+        Origin::Flag(name) => json!({ "layer": "flag", "name": format!("--{name}") }),
+    }
+}

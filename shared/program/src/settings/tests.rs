@@ -1,0 +1,213 @@
+use std::path::Path;
+
+use clap::{Args, Command, FromArgMatches, ValueEnum};
+use serde_json::json;
+
+use super::*;
+use crate::render::Screen;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Colour {
+    Red,
+    DarkBlue,
+}
+
+#[derive(Debug, Clone, Args)]
+struct Raw {
+    /// A number
+    #[arg(long, default_value_t = 1)]
+    count: u32,
+    /// A text
+    #[arg(long)]
+    name: Option<String>,
+    /// A choice
+    #[arg(long, value_enum, default_value = "red")]
+    colour: Colour,
+    /// A list
+    #[arg(long, action = clap::ArgAction::Append, value_delimiter = ',')]
+    friends: Vec<String>,
+    /// A switch
+    #[arg(long, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true,
+          default_value = "false", default_missing_value = "true")]
+    loud_voice: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+struct Few {
+    /// A number
+    #[arg(long, default_value_t = 1)]
+    count: u32,
+}
+
+fn flags<F: Args>(line: &[&str]) -> Flags<F> {
+    let command = Flags::<F>::augment_args(Command::new("test"));
+    let matches = command.try_get_matches_from(["test"].iter().chain(line)).unwrap();
+    Flags::from_arg_matches(&matches).unwrap()
+}
+
+fn environment(variables: &[(&str, &str)]) -> Environment {
+    Environment::new("TEST_", variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())))
+}
+
+fn resolve(line: &[&str], variables: &[(&str, &str)]) -> Result<Settings<Raw>, SettingsError> {
+    Settings::resolve(&flags::<Raw>(line), &environment(variables))
+}
+
+/// A file with this text, and `--config` for it.
+fn file(text: &str) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("test.toml");
+    std::fs::write(&path, text).unwrap();
+    let flag = format!("--config={}", path.display());
+    (folder, flag)
+}
+
+#[test]
+fn each_layer_goes_over_the_ones_below() {
+    let (_folder, config) = file("count = 2\n");
+    let count = |line: &[&str], variables: &[(&str, &str)]| {
+        let settings = resolve(line, variables).unwrap();
+        (settings.raw.count, settings.setting("count").origin.to_string())
+    };
+    let in_file = format!("file {}, line 1", config.trim_start_matches("--config="));
+    assert_eq!(count(&[], &[]), (1, "default".to_owned()));
+    assert_eq!(count(&[&config], &[]), (2, in_file));
+    assert_eq!(count(&[&config], &[("TEST_COUNT", "3")]), (3, "environment TEST_COUNT".to_owned()));
+    assert_eq!(count(&[&config, "--count=4"], &[("TEST_COUNT", "3")]), (4, "flag --count".to_owned()));
+    assert_eq!(count(&["--count=1"], &[]), (1, "flag --count".to_owned()));
+}
+
+#[test]
+fn every_kind_of_value_reads_the_same_from_every_layer() {
+    let (_folder, config) = file("name = \"a\"\ncolour = \"dark-blue\"\nfriends = [\"b\", \"c\"]\nloud_voice = true\n");
+    let variables =
+        [("TEST_NAME", "a"), ("TEST_COLOUR", "dark-blue"), ("TEST_FRIENDS", "b,c"), ("TEST_LOUD_VOICE", "true")];
+    let line = ["--name=a", "--colour=dark-blue", "--friends=b,c", "--loud-voice"];
+    for settings in [resolve(&[&config], &[]), resolve(&[], &variables), resolve(&line, &[])] {
+        let raw = settings.unwrap().raw;
+        assert_eq!(raw.name.as_deref(), Some("a"));
+        assert_eq!(raw.colour, Colour::DarkBlue);
+        assert_eq!(raw.friends, ["b", "c"]);
+        assert!(raw.loud_voice);
+    }
+}
+
+#[test]
+fn a_text_of_digits_stays_a_text() {
+    assert_eq!(resolve(&[], &[("TEST_NAME", "007")]).unwrap().raw.name.as_deref(), Some("007"));
+    assert_eq!(resolve(&[], &[("TEST_NAME", "--count=9")]).unwrap().raw.name.as_deref(), Some("--count=9"));
+}
+
+#[test]
+fn a_list_replaces_the_list_below() {
+    let (_folder, config) = file("friends = [\"a\", \"b\"]\n");
+    assert_eq!(resolve(&[&config], &[("TEST_FRIENDS", "c")]).unwrap().raw.friends, ["c"]);
+    assert!(resolve(&[&config], &[("TEST_FRIENDS", "")]).unwrap().raw.friends.is_empty());
+}
+
+#[test]
+fn a_switch_can_be_taken_back() {
+    assert!(!resolve(&["--loud-voice=false"], &[("TEST_LOUD_VOICE", "true")]).unwrap().raw.loud_voice);
+}
+
+#[test]
+fn the_file_can_be_named_in_the_environment() {
+    let (_folder, config) = file("count = 2\n");
+    let path = config.trim_start_matches("--config=");
+    assert_eq!(resolve(&[], &[("TEST_CONFIG", path)]).unwrap().raw.count, 2);
+    // The flag goes over it: the other file need not even be there.
+    assert_eq!(resolve(&[&config], &[("TEST_CONFIG", "/nowhere")]).unwrap().raw.count, 2);
+}
+
+#[test]
+fn a_command_with_few_flags_knows_all_keys() {
+    let (_folder, config) = file("name = \"a\"\n");
+    let settings = Settings::<Raw>::resolve(&flags::<Few>(&[&config, "--count=5"]), &environment(&[])).unwrap();
+    assert_eq!((settings.raw.count, settings.raw.name.as_deref()), (5, Some("a")));
+}
+
+#[test]
+fn unknown_keys_are_refused_by_name() {
+    let (_folder, config) = file("\n# a comment\nfreinds = []\n");
+    let error = resolve(&[&config], &[]).unwrap_err().to_string();
+    assert!(error.ends_with("test.toml, line 3: there is no setting `freinds`; did you mean `friends`?"), "{error}");
+    let error = resolve(&[], &[("TEST_CUONT", "1")]).unwrap_err().to_string();
+    assert_eq!(error, "environment TEST_CUONT: there is no setting `cuont`; did you mean `count`?");
+    let error = resolve(&[], &[("TEST_Count", "1")]).unwrap_err().to_string();
+    assert_eq!(error, "environment TEST_Count: there is no setting `Count`; did you mean `count`?");
+    let error = resolve(&[], &[("TEST_XYZZY", "1")]).unwrap_err().to_string();
+    assert_eq!(error, "environment TEST_XYZZY: there is no setting `xyzzy`");
+    let (_folder, config) = file("[count]\nn = 1\n");
+    assert!(matches!(resolve(&[&config], &[]), Err(SettingsError::Value { key, .. }) if key == "count"));
+    assert!(resolve(&[], &[("OTHER_CUONT", "1")]).is_ok());
+}
+
+#[test]
+fn a_value_that_does_not_parse_is_refused_with_its_origin() {
+    let (_folder, config) = file("count = \"many\"\n");
+    let error = resolve(&[&config], &[]).unwrap_err().to_string();
+    assert!(error.starts_with("count = \"many\" (file ") && error.contains("invalid digit"), "{error}");
+    let error = resolve(&[], &[("TEST_COLOUR", "green")]).unwrap_err().to_string();
+    assert_eq!(error, "colour = \"green\" (environment TEST_COLOUR): expected one of red, dark-blue");
+    // It does not hide behind a flag.
+    resolve(&["--colour=red"], &[("TEST_COLOUR", "green")]).unwrap_err();
+    let (_folder, config) = file("count = [1, 2]\n");
+    let error = resolve(&[&config], &[]).unwrap_err().to_string();
+    assert!(error.contains("expected one value, not a list"), "{error}");
+    for text in ["count = -1\n", "count = 1.5\n", "count = 2000-01-01\n", "loud_voice = 1\n"] {
+        let (_folder, config) = file(text);
+        assert!(matches!(resolve(&[&config], &[]), Err(SettingsError::Value { .. })), "{text}");
+    }
+}
+
+#[test]
+fn a_file_that_is_none_is_refused() {
+    let error = resolve(&["--config=/nowhere/test.toml"], &[]).unwrap_err();
+    assert!(matches!(error, SettingsError::Read { path, .. } if path == Path::new("/nowhere/test.toml")));
+    let (_folder, config) = file("count = \n");
+    let error = resolve(&[&config], &[]).unwrap_err().to_string();
+    assert!(error.contains("is not valid TOML") && error.contains("line 1"), "{error}");
+    let (_folder, config) = file("count = 1\ncount = 2\n");
+    assert!(matches!(resolve(&[&config], &[]), Err(SettingsError::Syntax { .. })));
+}
+
+#[test]
+fn settings_are_shown_with_their_origin() {
+    let settings = resolve(&["--count=4"], &[("TEST_FRIENDS", "a,b")]).unwrap();
+    let expected = "\
+───────────────────────────────────────────────
+ setting      value   origin
+═══════════════════════════════════════════════
+ count        4       flag --count
+ name         –       default
+ colour       red     default
+ friends      a, b    environment TEST_FRIENDS
+ loud_voice   false   default
+───────────────────────────────────────────────";
+    assert_eq!(settings.shown().table(&Screen::FILE), expected);
+    assert_eq!(
+        settings.shown().json(),
+        json!({
+            "count": { "value": 4, "origin": { "layer": "flag", "name": "--count" } },
+            "name": { "value": null, "origin": { "layer": "default" } },
+            "colour": { "value": "red", "origin": { "layer": "default" } },
+            "friends": { "value": ["a", "b"], "origin": { "layer": "environment", "name": "TEST_FRIENDS" } },
+            "loud_voice": { "value": false, "origin": { "layer": "default" } },
+        })
+    );
+}
+
+#[test]
+fn bounds_name_the_setting_its_origin_and_the_reason() {
+    let settings = resolve(&["--count=4", "--name=x"], &[]).unwrap();
+    assert_eq!(settings.in_range("count", 4, 1..=4, "it is so").unwrap(), 4);
+    let error = settings.in_range("count", 4, 5..=6, "it is so").unwrap_err().to_string();
+    assert_eq!(error, "count = 4 (flag --count): must be from 5 to 6: it is so");
+    assert_eq!(settings.power_of_two("count", 4, 4..=8, "it is so").unwrap(), 4);
+    for value in [0, 2, 5, 16] {
+        settings.power_of_two("count", value, 4..=8, "it is so").unwrap_err();
+    }
+    assert_eq!(settings.wrong("name", "no").to_string(), "name = \"x\" (flag --name): no");
+    let error = settings.parsed::<u32>("name", "x").unwrap_err().to_string();
+    assert_eq!(error, "name = \"x\" (flag --name): invalid digit found in string");
+}

@@ -1,0 +1,139 @@
+//! What a device is made of, by its management library.
+
+use serde::Serialize;
+
+use assay_work::DeviceId;
+
+/// Whether a machine computes in confidence: memory encrypted on the bus, measured firmware.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConfidentialComputing {
+    /// It does not.
+    Off,
+    /// It does.
+    On,
+    /// It does, but whoever debugs can look in.
+    DevTools,
+}
+
+impl ConfidentialComputing {
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::On => "on",
+            Self::DevTools => "dev tools",
+        }
+    }
+}
+
+/// One device's hardware: all of it a claim, `None` where it is not known.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Hardware {
+    /// The model.
+    pub model: Option<String>,
+    /// `GPU-` and a UUID; for a partition of a GPU `MIG-` and one.
+    pub uuid: Option<String>,
+    /// The board's serial number.
+    pub serial: Option<String>,
+    /// Domain, bus, device and function.
+    pub pci_address: Option<String>,
+    /// The driver's version.
+    pub driver_version: Option<String>,
+    /// The firmware's version.
+    pub vbios_version: Option<String>,
+    /// All its memory.
+    pub memory_bytes: Option<u64>,
+    /// What it may draw, in milliwatts.
+    pub power_limit_mw: Option<u32>,
+    /// Whether it is partitioned (multi-instance GPU).
+    pub mig_enabled: Option<bool>,
+    /// Whether its memory corrects errors.
+    pub ecc_enabled: Option<bool>,
+    /// Whether it computes in confidence.
+    pub confidential_computing: Option<ConfidentialComputing>,
+}
+
+impl Hardware {
+    /// The device that it is: the id that the CUDA driver knows it by is its UUID.
+    #[must_use]
+    pub fn device_id(&self) -> Option<DeviceId> {
+        device_id(self.uuid.as_deref()?)
+    }
+
+    /// Whether something can be computed on it: on a GPU that is partitioned only its partitions take work.
+    #[must_use]
+    pub fn counts_as_device(&self) -> bool {
+        let is_partition = self.uuid.as_deref().is_some_and(|uuid| uuid.starts_with(PARTITION_PREFIX));
+        is_partition || self.mig_enabled != Some(true)
+    }
+}
+
+/// Everything that a management library says at rest, as it was when it was asked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The devices, in the library's order; a GPU that is partitioned is followed by its partitions.
+    pub hardware: Vec<Hardware>,
+    /// The CUDA version that the driver speaks, 1000 · major + 10 · minor.
+    pub cuda_version: Option<u32>,
+}
+
+impl Facts {
+    /// The hardware of a device.
+    #[must_use]
+    pub fn of(&self, id: DeviceId) -> Option<&Hardware> {
+        self.hardware.iter().find(|hardware| hardware.device_id() == Some(id))
+    }
+}
+
+const PARTITION_PREFIX: &str = "MIG-";
+/// Where a UUID as text has its dashes.
+const DASHES: [usize; 4] = [8, 13, 18, 23];
+/// Characters of a UUID as text.
+const UUID_CHARS: usize = 36;
+
+/// The id in `GPU-01234567-89ab-cdef-0123-456789abcdef` or the same behind `MIG-`.
+fn device_id(text: &str) -> Option<DeviceId> {
+    let uuid = text.strip_prefix("GPU-").or_else(|| text.strip_prefix(PARTITION_PREFIX))?;
+    if uuid.len() != UUID_CHARS || !DASHES.iter().all(|&at| uuid.as_bytes()[at] == b'-') {
+        return None;
+    }
+    let digits: String = uuid.chars().filter(|c| *c != '-').collect();
+    let bytes: [u8; DeviceId::LEN] = hex::decode(digits).ok()?.try_into().ok()?;
+    Some(DeviceId(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uuid_is_the_id_of_its_device() {
+        let bytes = [0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0xfe];
+        for prefix in ["GPU", "MIG"] {
+            let text = format!("{prefix}-01234567-89AB-cdef-1032-547698badcfe");
+            assert_eq!(device_id(&text), Some(DeviceId(bytes)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_uuid_is_no_device() {
+        for text in [
+            "",
+            "GPU-",
+            "GPU-0123456789abcdef1032547698badcfe",
+            "GPU-01234567-89ab-cdef-1032-547698badcf",
+            "GPU-01234567-89ab-cdef-1032-547698badcfe0",
+            "GPU-01234567-89ab-cdef-1032-547698badcfg",
+            "GPU-0123456-789ab-cdef-1032-547698badcfe",
+            "GPU-01234567-89ab-cdef-1032-5476-8badcfe",
+            "XPU-01234567-89ab-cdef-1032-547698badcfe",
+            // What drivers before 470 called a partition.
+            "MIG-GPU-01234567-89ab-cdef-1032-547698badcfe/1/0",
+            "GPU-ßß234567-89ab-cdef-1032-547698badcfe",
+        ] {
+            assert_eq!(device_id(text), None, "{text:?}");
+        }
+    }
+}

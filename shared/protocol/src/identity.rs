@@ -1,0 +1,230 @@
+//! Ed25519 identities: made on first use, kept in a file that only its owner reads, and what they sign.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use ed25519_dalek::{Signer, SigningKey, VerifyingKey};
+
+use assay_work::{Nonce, PublicKey, Signature};
+
+/// Why a key could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    /// The file could not be read, made or written.
+    #[error("key file {path}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file holds something else than one key.
+    #[error("key file {0} does not hold 64 lower-case hex digits: restore it, or move it away to have a new key made")]
+    Malformed(PathBuf),
+    /// Others can read the file.
+    #[error(
+        "key file {path} can be read by others (mode {mode:03o}): chmod 600 it, or move it away to have a new key made"
+    )]
+    Exposed {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// The operating system gave no random bytes.
+    #[error("the operating system gave no random bytes: {0}")]
+    Random(String),
+}
+
+/// One side's signing key.
+#[derive(Clone)]
+pub struct Identity(SigningKey);
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Identity({})", self.public_key())
+    }
+}
+
+impl Identity {
+    /// The identity of an RFC 8032 seed.
+    #[must_use]
+    pub fn from_seed(seed: &[u8; 32]) -> Self {
+        Self(SigningKey::from_bytes(seed))
+    }
+
+    /// Reads the key file, or makes one with mode 0600 (and its folder) when there is none. Windows has no modes: whoever
+    /// may read the folder may read the key.
+    ///
+    /// # Errors
+    /// [`IdentityError`], each with its remedy; a malformed or exposed file is never overwritten.
+    pub fn load_or_create(path: &Path) -> Result<Self, IdentityError> {
+        match fs::read_to_string(path) {
+            Ok(text) => Self::parse(path, &text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::create(path),
+            Err(source) => Err(IdentityError::File { path: path.into(), source }),
+        }
+    }
+
+    fn parse(path: &Path, text: &str) -> Result<Self, IdentityError> {
+        check_mode(path)?;
+        let mut seed = [0; 32];
+        assay_work::bytes::decode_hex(text.trim_end(), &mut seed).map_err(|_| IdentityError::Malformed(path.into()))?;
+        Ok(Self::from_seed(&seed))
+    }
+
+    fn create(path: &Path) -> Result<Self, IdentityError> {
+        let file_error = |source| IdentityError::File { path: path.into(), source };
+        let seed: [u8; 32] = random_bytes().map_err(IdentityError::Random)?;
+        if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
+            fs::create_dir_all(folder).map_err(file_error)?;
+        }
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(path).map_err(file_error)?;
+        writeln!(file, "{}", hex::encode(seed)).map_err(file_error)?;
+        file.sync_all().map_err(file_error)?;
+        Ok(Self::from_seed(&seed))
+    }
+
+    /// The public half.
+    #[must_use]
+    pub fn public_key(&self) -> PublicKey {
+        PublicKey(self.0.verifying_key().to_bytes())
+    }
+
+    /// Signs the raw bytes (RFC 8032, no prehash).
+    #[must_use]
+    pub fn sign(&self, message: &[u8]) -> Signature {
+        Signature(self.0.sign(message).to_bytes())
+    }
+}
+
+/// Whether `signature` is `key`'s over `message`, strictly: small-order keys and points are refused.
+#[must_use]
+pub fn verify(key: &PublicKey, message: &[u8], signature: &Signature) -> bool {
+    VerifyingKey::from_bytes(&key.0)
+        .is_ok_and(|key| key.verify_strict(message, &ed25519_dalek::Signature::from_bytes(&signature.0)).is_ok())
+}
+
+/// What both sides of a session sign: the version, both keys and both nonces, under a name of its own.
+#[derive(Debug, Clone, Copy)]
+pub struct SessionTranscript {
+    /// The protocol version agreed on.
+    pub version: u32,
+    /// The validator's key.
+    pub validator_key: PublicKey,
+    /// The miner's key.
+    pub miner_key: PublicKey,
+    /// The validator's nonce.
+    pub nonce: Nonce,
+    /// The miner's nonce.
+    pub miner_nonce: Nonce,
+}
+
+impl SessionTranscript {
+    /// What the validator signs in its welcome.
+    #[must_use]
+    pub fn welcome_message(&self) -> Vec<u8> {
+        self.message(b"assay v1 welcome")
+    }
+
+    /// What the miner signs in its proof.
+    #[must_use]
+    pub fn proof_message(&self) -> Vec<u8> {
+        self.message(b"assay v1 session")
+    }
+
+    fn message(&self, name: &[u8]) -> Vec<u8> {
+        let mut message = name.to_vec();
+        message.extend_from_slice(&self.version.to_le_bytes());
+        for part in [&self.validator_key.0, &self.miner_key.0, &self.nonce.0, &self.miner_nonce.0] {
+            message.extend_from_slice(part);
+        }
+        message
+    }
+}
+
+/// Bytes from the operating system's random source.
+///
+/// # Errors
+/// What the system said, when it has none to give.
+pub fn random_bytes<const N: usize>() -> Result<[u8; N], String> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| error.to_string())?;
+    Ok(bytes)
+}
+
+#[cfg(unix)]
+fn check_mode(path: &Path) -> Result<(), IdentityError> {
+    use std::os::unix::fs::PermissionsExt;
+    let metadata = fs::metadata(path).map_err(|source| IdentityError::File { path: path.into(), source })?;
+    let mode = metadata.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(IdentityError::Exposed { path: path.into(), mode });
+    }
+    Ok(())
+}
+
+/// Elsewhere a file has no mode: on Windows it inherits who may read it from its folder, which by default is in the
+/// user's profile, and there that is the user, administrators and the system.
+#[cfg(not(unix))]
+fn check_mode(_path: &Path) -> Result<(), IdentityError> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_made_once_and_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state/miner.key");
+        let first = Identity::load_or_create(&path).unwrap();
+        let again = Identity::load_or_create(&path).unwrap();
+        assert_eq!(first.public_key(), again.public_key());
+        let other = Identity::load_or_create(&folder.path().join("other.key")).unwrap();
+        assert_ne!(first.public_key(), other.public_key());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_key_is_its_owners_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.key");
+        Identity::load_or_create(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(matches!(Identity::load_or_create(&path), Err(IdentityError::Exposed { mode: 0o640, .. })));
+    }
+
+    #[test]
+    fn a_malformed_key_is_refused_and_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.key");
+        Identity::load_or_create(&path).unwrap();
+        fs::write(&path, "not a key\n").unwrap();
+        assert!(matches!(Identity::load_or_create(&path), Err(IdentityError::Malformed(_))));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "not a key\n");
+    }
+
+    #[test]
+    fn a_signature_holds_for_its_key_and_message_only() {
+        let identity = Identity::from_seed(&[7; 32]);
+        let signature = identity.sign(b"message");
+        assert!(verify(&identity.public_key(), b"message", &signature));
+        assert!(!verify(&identity.public_key(), b"massage", &signature));
+        assert!(!verify(&Identity::from_seed(&[8; 32]).public_key(), b"message", &signature));
+        // The neutral point as key accepts any message under the lax rule; the strict one refuses it.
+        let mut neutral = [0; 32];
+        neutral[0] = 1;
+        let mut forged = [0; 64];
+        forged[0] = 1;
+        assert!(!verify(&PublicKey(neutral), b"message", &Signature(forged)));
+    }
+}

@@ -1,0 +1,10 @@
+//! What the miner and the validator say to each other: messages, verdicts and their reasons, identities, claims, and
+//! the wire that carries them.
+
+#![forbid(unsafe_code)]
+
+pub mod claims;
+pub mod identity;
+pub mod message;
+pub mod verdict;
+pub mod wire;

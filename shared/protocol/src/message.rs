@@ -1,0 +1,393 @@
+//! What the two sides say to each other, in the domain's types. `wire` carries it; both sessions speak it.
+
+use std::time::Duration;
+
+use crate::claims::{Hardware, Telemetry};
+use crate::verdict::{ReasonCode, Verdict};
+use assay_work::opening::{Sample, SampleOpenings};
+use assay_work::probe::Probe;
+use assay_work::segment::{Segment, SegmentOpenings};
+use assay_work::split::{SplitError, Weight, split};
+use assay_work::{
+    Challenge, ChallengeError, ChallengeId, Checksum, DeviceId, Digest, Nonce, PublicKey, Root, Share, Signature,
+    UncheckedChallenge,
+};
+
+/// The protocol versions that this build speaks, lowest first.
+pub const PROTOCOL_VERSIONS: &[u32] = &[1];
+
+/// The matrix sizes, each with its place in [`DeviceClaim::slots`].
+pub const MATRIX_SIZES: [u32; 8] = [256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768];
+
+/// One device as its miner describes it: all of it a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceClaim {
+    /// Stable over restarts, distinct on one host.
+    pub id: DeviceId,
+    /// The model.
+    pub name: String,
+    /// The backend's name.
+    pub backend: String,
+    /// What the backend chose for the device.
+    pub detail: String,
+    /// All its memory.
+    pub total_bytes: u64,
+    /// What a challenge could take now.
+    pub free_bytes: u64,
+    /// How many slots fit, for each of [`MATRIX_SIZES`].
+    pub slots: [u32; MATRIX_SIZES.len()],
+    /// What its management library says of it.
+    pub claimed_hardware: Option<Hardware>,
+}
+
+/// The devices of a host, in order of id.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Inventory {
+    /// Grows with each inventory of a connection.
+    pub sequence: u32,
+    /// In order of id, ids distinct.
+    pub devices: Vec<DeviceClaim>,
+}
+
+impl Inventory {
+    /// What a challenge over n-by-n matrices is split by: each device that can hold at least one, with how many.
+    ///
+    /// An n that is none of [`MATRIX_SIZES`] gives no weights.
+    #[must_use]
+    pub fn weights(&self, n: u32) -> Vec<Weight> {
+        let Some(size) = MATRIX_SIZES.iter().position(|m| *m == n) else { return Vec::new() };
+        let weight = |d: &DeviceClaim| Weight { device_id: d.id, weight: u64::from(d.slots[size]) };
+        self.devices.iter().map(weight).filter(|w| w.weight > 0).collect()
+    }
+
+    /// The device with an id.
+    #[must_use]
+    pub fn device(&self, id: DeviceId) -> Option<&DeviceClaim> {
+        self.devices.iter().find(|d| d.id == id)
+    }
+}
+
+/// A challenge as it is sent: both sides make the same [`Challenge`] of it and an inventory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offer {
+    /// The version of the work.
+    pub version: u32,
+    /// Random, never used twice.
+    pub challenge_id: ChallengeId,
+    /// From the operating system's random source, never used twice.
+    pub nonce: Nonce,
+    /// The code of the precision.
+    pub precision: u32,
+    /// The matrix size.
+    pub n: u32,
+    /// How many passes.
+    pub iterations: u32,
+    /// How many matrices, over all devices.
+    pub total: u32,
+    /// The inventory that it was sized from.
+    pub inventory_sequence: u32,
+    /// How long the validator waits for the commitment.
+    pub deadline: Duration,
+}
+
+/// Why no valid challenge can be made of an offer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// The matrices cannot be split over the devices.
+    #[error("no split: {0}")]
+    Split(#[from] SplitError),
+    /// The split gives a challenge that breaks a rule.
+    #[error("{0}")]
+    Challenge(#[from] ChallengeError),
+}
+
+impl Offer {
+    /// The challenge that this offer is for a host with `inventory`, between these two.
+    ///
+    /// # Errors
+    /// [`PlanError`] when there is nothing to split over, or a rule of WORK.md is broken.
+    pub fn plan(
+        &self,
+        inventory: &Inventory,
+        validator_key: PublicKey,
+        miner_key: PublicKey,
+    ) -> Result<Challenge, PlanError> {
+        let shares = split(self.total, &inventory.weights(self.n))?;
+        Ok(Challenge::try_from(UncheckedChallenge {
+            version: self.version,
+            challenge_id: self.challenge_id,
+            nonce: self.nonce,
+            validator_key,
+            miner_key,
+            precision: self.precision,
+            n: self.n,
+            iterations: self.iterations,
+            shares,
+        })?)
+    }
+}
+
+/// Why a side does not start, or does not go on with, a challenge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopCode {
+    /// Something else runs.
+    Busy,
+    /// It is shutting down.
+    Draining,
+    /// Less memory is free than needed.
+    NotEnoughMemory,
+    /// A device failed.
+    DeviceLost,
+    /// What was asked breaks a rule.
+    Invalid,
+    /// The inventory named is no longer the current one.
+    StaleInventory,
+    /// No device can do it.
+    Unsupported,
+    /// A deadline passed.
+    Deadline,
+    /// An error of its own.
+    Internal,
+}
+
+impl StopCode {
+    /// The reason that a validator gives when a miner stops with this code.
+    #[must_use]
+    pub const fn reason(self) -> ReasonCode {
+        match self {
+            Self::Busy => ReasonCode::MinerBusy,
+            Self::Draining => ReasonCode::MinerDraining,
+            Self::NotEnoughMemory => ReasonCode::NotEnoughMemory,
+            Self::DeviceLost => ReasonCode::DeviceSick,
+            Self::StaleInventory => ReasonCode::StaleInventory,
+            Self::Unsupported => ReasonCode::MinerUnsupported,
+            Self::Internal => ReasonCode::MinerInternal,
+            Self::Invalid | Self::Deadline => ReasonCode::MinerStopped,
+        }
+    }
+}
+
+/// The first message of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hello {
+    /// The protocol versions that the miner speaks.
+    pub versions: Vec<u32>,
+    /// The miner's key.
+    pub miner_key: PublicKey,
+    /// Random, for the validator to sign.
+    pub miner_nonce: Nonce,
+    /// The program and its version.
+    pub agent: String,
+    /// The devices.
+    pub inventory: Inventory,
+}
+
+/// The validator's answer to a hello.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Welcome {
+    /// The version agreed on.
+    pub version: u32,
+    /// The validator's key.
+    pub validator_key: PublicKey,
+    /// Random, for the miner to sign.
+    pub nonce: Nonce,
+    /// Over [`crate::identity::SessionTranscript::welcome_message`].
+    pub signature: Signature,
+    /// The program and its version.
+    pub agent: String,
+}
+
+/// Why a session does not come about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefusedCode {
+    /// No protocol version in common.
+    Version,
+    /// The proof is not the key's.
+    Signature,
+    /// The key is not on the validator's list.
+    NotAllowed,
+    /// Too many miners.
+    Full,
+    /// The validator is shutting down.
+    Draining,
+    /// A message that makes no sense there.
+    Malformed,
+}
+
+/// A claim of a time, and what was committed to before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commitment {
+    /// The challenge.
+    pub challenge_id: ChallengeId,
+    /// Over all devices.
+    pub checksum: Checksum,
+    /// The miner's.
+    pub signature: Signature,
+    /// The miner's own time: a claim.
+    pub claimed: Duration,
+}
+
+/// The roots of one device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceRoots {
+    /// The challenge.
+    pub challenge_id: ChallengeId,
+    /// The device's share, as the miner split.
+    pub share: Share,
+    /// One for each iteration.
+    pub roots: Vec<Root>,
+    /// The device's checksum.
+    pub checksum: Checksum,
+    /// The device's own time: a claim.
+    pub claimed: Duration,
+    /// What its sensors showed meanwhile: a claim.
+    pub claimed_telemetry: Option<Box<Telemetry>>,
+}
+
+/// The digests of one device's probe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceDigests {
+    /// The challenge.
+    pub challenge_id: ChallengeId,
+    /// The device.
+    pub device_id: DeviceId,
+    /// One for each round.
+    pub digests: Vec<Digest>,
+    /// The device's own time: a claim.
+    pub claimed: Duration,
+}
+
+/// One thing to open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenItem {
+    /// The device.
+    pub device_id: DeviceId,
+    /// What of it.
+    pub what: OpenWhat,
+}
+
+/// Segments of the probe, or samples of one iteration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OpenWhat {
+    /// Segments of the probe.
+    Segments(Vec<Segment>),
+    /// Samples of one iteration.
+    Samples {
+        /// The iteration.
+        iteration: u32,
+        /// The samples.
+        samples: Vec<Sample>,
+    },
+}
+
+/// A part of the answer to one item of an open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpeningsChunk {
+    /// The challenge.
+    pub challenge_id: ChallengeId,
+    /// Which item, from 0.
+    pub item: u32,
+    /// The part.
+    pub part: OpeningsPart,
+}
+
+/// What a chunk of openings carries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OpeningsPart {
+    /// The next digests of the pass.
+    SlotDigests(Vec<Digest>),
+    /// The next sample.
+    Sample(SampleOpenings),
+    /// The next segment.
+    Segment(SegmentOpenings),
+    /// Nothing more comes for the item.
+    End,
+}
+
+/// Which challenge stops, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stop {
+    /// The challenge.
+    pub challenge_id: ChallengeId,
+    /// Why.
+    pub code: StopCode,
+    /// The circumstances.
+    pub detail: String,
+}
+
+/// What a miner sends.
+#[derive(Debug, Clone, PartialEq)]
+pub enum MinerMessage {
+    /// First of all.
+    Hello(Hello),
+    /// The miner's signature over the session.
+    Proof(Signature),
+    /// The devices changed.
+    Inventory(Inventory),
+    /// The answer to a ping.
+    Pong(u64),
+    /// The challenge is not taken up.
+    Declined(Stop),
+    /// How far the work is.
+    Progress {
+        /// The challenge.
+        challenge_id: ChallengeId,
+        /// Slots filled.
+        done_slots: u64,
+        /// Of so many.
+        all_slots: u64,
+    },
+    /// The work is done.
+    Commitment(Commitment),
+    /// The roots behind it.
+    DeviceRoots(DeviceRoots),
+    /// The probe is done.
+    ProbeAnswer(Commitment),
+    /// The digests behind it.
+    DeviceDigests(DeviceDigests),
+    /// A part of the openings.
+    OpeningsChunk(OpeningsChunk),
+    /// The challenge ends here.
+    Abort(Stop),
+    /// The session ends here.
+    Goodbye(StopCode, String),
+}
+
+/// What a validator sends.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ValidatorMessage {
+    /// The answer to a hello.
+    Welcome(Welcome),
+    /// The session stands; the validator pings this often.
+    Accepted(Duration),
+    /// There will be no session.
+    Refused(RefusedCode, String),
+    /// Are you there?
+    Ping(u64),
+    /// Do this.
+    Challenge(Offer),
+    /// Walk this.
+    Probe {
+        /// The challenge.
+        challenge_id: ChallengeId,
+        /// The probe.
+        probe: Probe,
+        /// How long the validator waits for the answer.
+        deadline: Duration,
+    },
+    /// Open these.
+    Open {
+        /// The challenge.
+        challenge_id: ChallengeId,
+        /// Answered in this order.
+        items: Vec<OpenItem>,
+        /// How long the validator waits for all of it.
+        deadline: Duration,
+    },
+    /// The end of a challenge.
+    Verdict(Box<Verdict>),
+    /// The challenge ends here.
+    Abort(Stop),
+    /// The session ends here.
+    Goodbye(StopCode, String),
+}

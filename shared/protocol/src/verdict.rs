@@ -1,0 +1,365 @@
+//! Outcomes, reasons and their classes: the words that both sides and the user share.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::claims::Telemetry;
+use assay_work::{ChallengeId, DeviceId, PublicKey};
+
+/// What a challenge ended in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Everything checked held.
+    Pass,
+    /// The miner forged something or was late.
+    Fail,
+    /// It could not be judged: neither a pass nor the miner's failure.
+    Inconclusive,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Pass => "pass",
+            Self::Fail => "fail",
+            Self::Inconclusive => "inconclusive",
+        })
+    }
+}
+
+/// Whose doing a reason is. Only [`Class::Forged`] and [`Class::Late`] can fail a miner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// The miner sent something that no honest miner sends.
+    Forged,
+    /// The miner let a deadline pass.
+    Late,
+    /// A device of the miner failed.
+    Sick,
+    /// The miner had other things to do, or too little memory.
+    Busy,
+    /// The connection broke.
+    Network,
+    /// The program could not do its part, on either side.
+    Ours,
+}
+
+impl Class {
+    /// The stable name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Forged => "forged",
+            Self::Late => "late",
+            Self::Sick => "sick",
+            Self::Busy => "busy",
+            Self::Network => "network",
+            Self::Ours => "ours",
+        }
+    }
+
+    /// Whether a reason of this class fails the miner.
+    #[must_use]
+    pub const fn fails(self) -> bool {
+        matches!(self, Self::Forged | Self::Late)
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+macro_rules! reason_codes {
+    ($($variant:ident $name:literal $class:ident $about:literal $advice:literal;)*) => {
+        /// Why a challenge did not pass: stable names, each with its class.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum ReasonCode {
+            $(#[doc = $about] $variant,)*
+        }
+
+        impl ReasonCode {
+            /// Every code there is.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The stable, machine-readable name.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// Whose doing it is.
+            #[must_use]
+            pub const fn class(self) -> Class {
+                match self { $(Self::$variant => Class::$class,)* }
+            }
+
+            /// What it means, in one sentence.
+            #[must_use]
+            pub const fn about(self) -> &'static str {
+                match self { $(Self::$variant => $about,)* }
+            }
+
+            /// What whoever reads the verdict should do.
+            #[must_use]
+            pub const fn advice(self) -> &'static str {
+                match self { $(Self::$variant => $advice,)* }
+            }
+        }
+    };
+}
+
+reason_codes! {
+    CommitmentChallenge "commitment_challenge" Forged "The commitment names another challenge." "Treat the host as dishonest: it answered with an old or a foreign commitment.";
+    CommitmentSplit "commitment_split" Forged "The commitment is over another split than the specification's." "Treat the host as dishonest, or its software as not Assay's.";
+    CommitmentRoots "commitment_roots" Forged "A device has another number of roots than there are iterations." "Treat the host as dishonest, or its software as not Assay's.";
+    CommitmentChecksum "commitment_checksum" Forged "A checksum is not that of the roots." "Treat the host as dishonest: what it signed and what it sent differ.";
+    CommitmentSignature "commitment_signature" Forged "The signature of the commitment is not the miner's." "Treat the host as dishonest: the work was signed by another key.";
+    CommitmentTwice "commitment_twice" Forged "A second commitment came." "Treat the host as dishonest: a commitment is final.";
+    ProbeChallenge "probe_challenge" Forged "The probe answer names another challenge." "Treat the host as dishonest: it answered another probe.";
+    ProbeDigests "probe_digests" Forged "The probe answer has other devices or another number of digests than asked." "Treat the host as dishonest, or its software as not Assay's.";
+    ProbeChecksum "probe_checksum" Forged "The checksum of the probe answer is not that of its digests." "Treat the host as dishonest: what it signed and what it sent differ.";
+    ProbeSignature "probe_signature" Forged "The signature of the probe answer is not the miner's." "Treat the host as dishonest: the answer was signed by another key.";
+    ProbeTwice "probe_twice" Forged "A second probe answer came." "Treat the host as dishonest: an answer is final.";
+    RootMismatch "root_mismatch" Forged "Re-execution gives another root." "Treat the work of this device as not done.";
+    AuditBinding "audit_binding" Forged "The openings are of another device, iteration or root." "Treat the work of this device as not done.";
+    AuditDigests "audit_digests" Forged "The digests opened do not hash to the root committed to." "Treat the work of this device as not done.";
+    AuditRows "audit_rows" Forged "Other rows were opened than those asked for." "Treat the work of this device as not done.";
+    AuditRange "audit_range" Forged "An opened range has another position or length." "Treat the work of this device as not done.";
+    AuditSiblings "audit_siblings" Forged "An opened range has another number of siblings." "Treat the work of this device as not done.";
+    AuditPath "audit_path" Forged "An opened range does not lead to its digest." "Treat the work of this device as not done.";
+    AuditLeaf "audit_leaf" Forged "A leaf's row is not the keystream." "Treat the work of this device as not done.";
+    AuditElement "audit_element" Forged "An element is not what its formula gives." "Treat the work of this device as not done.";
+    ResidencyBinding "residency_binding" Forged "The opened segments are of another device or round." "Treat the memory of this device as not shown.";
+    ResidencyDigests "residency_digests" Forged "The digests opened for the probe do not hash to the root committed to." "Treat the memory of this device as not shown.";
+    ResidencyRows "residency_rows" Forged "Other segments were opened than those asked for." "Treat the memory of this device as not shown.";
+    ResidencyRange "residency_range" Forged "An opened state or line has another position or length." "Treat the memory of this device as not shown.";
+    ResidencySiblings "residency_siblings" Forged "An opened state or line has another number of siblings." "Treat the memory of this device as not shown.";
+    ResidencyPath "residency_path" Forged "An opened state or line does not lead to its digest." "Treat the memory of this device as not shown.";
+    ResidencyState "residency_state" Forged "A walk does not end in the state opened." "Treat the memory of this device as not shown.";
+    Protocol "protocol" Forged "A message came that an honest miner does not send then." "Check that the host runs an unmodified assay-miner of the same version.";
+    CommitmentLate "commitment_late" Late "No commitment came before the deadline." "Ask again with a longer deadline if the host is known to be slow; else treat the claimed hardware as not there.";
+    ProbeLate "probe_late" Late "No probe answer came before the deadline." "Treat the memory as not resident, or not of the claimed bandwidth.";
+    OpeningsLate "openings_late" Late "The openings did not come before their deadline." "Ask again with a longer deadline if the link is known to be slow; else treat the work as not done.";
+    DeviceSick "device_sick" Sick "A device of the miner failed." "Look at the device: the miner's log says what its driver reported.";
+    MinerBusy "miner_busy" Busy "The miner is busy." "Ask again later.";
+    MinerDraining "miner_draining" Busy "The miner is shutting down." "Ask again when it is back.";
+    NotEnoughMemory "not_enough_memory" Busy "The miner has too little free memory for the challenge." "Ask again later, for a smaller share of the memory, or with smaller matrices.";
+    StaleInventory "stale_inventory" Busy "The miner's devices changed while the challenge was on its way." "Ask again.";
+    MinerUnsupported "miner_unsupported" Busy "The miner's devices cannot do what the challenge asks." "Ask for another n or a smaller probe.";
+    MinerStopped "miner_stopped" Busy "The miner stopped without a fault of its devices." "Look at the miner's log, and ask again.";
+    Disconnected "disconnected" Network "The connection broke." "Ask again when the miner is back.";
+    PeerSilent "peer_silent" Network "The miner no longer answers pings." "Check the link, and ask again.";
+    MinerInternal "miner_internal" Ours "The miner's program met an error of its own, or a process of it was killed." "Look at the miner's log, and ask again.";
+    ValidatorDevices "validator_devices" Ours "The validator's own devices failed or do not suffice." "Look at the validator's log; ask for an audit, which needs no device.";
+    ValidatorOverloaded "validator_overloaded" Ours "The validator had too much to do to judge." "Give the validator fewer miners or more cores, and ask again.";
+    ValidatorDraining "validator_draining" Ours "The validator is shutting down." "Ask again when it is back.";
+    ValidatorInternal "validator_internal" Ours "The validator met an error of its own." "Look at the validator's log.";
+}
+
+impl fmt::Display for ReasonCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// One reason behind an outcome.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reason {
+    /// What happened.
+    pub code: ReasonCode,
+    /// The circumstances, with figures.
+    pub detail: String,
+    /// The device, where one is meant.
+    pub device_id: Option<DeviceId>,
+}
+
+impl Reason {
+    /// A reason about the whole host.
+    #[must_use]
+    pub fn new(code: ReasonCode, detail: impl Into<String>) -> Self {
+        Self { code, detail: detail.into(), device_id: None }
+    }
+
+    /// A reason about one device.
+    #[must_use]
+    pub fn on_device(code: ReasonCode, device_id: DeviceId, detail: impl Into<String>) -> Self {
+        Self { code, detail: detail.into(), device_id: Some(device_id) }
+    }
+}
+
+impl Serialize for Reason {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct;
+        let mut s = serializer.serialize_struct("Reason", 5)?;
+        s.serialize_field("code", self.code.name())?;
+        s.serialize_field("class", self.code.class().name())?;
+        s.serialize_field("device_id", &self.device_id)?;
+        s.serialize_field("detail", &self.detail)?;
+        s.serialize_field("advice", self.code.advice())?;
+        s.end()
+    }
+}
+
+/// The outcome that reasons lead to: none is a pass; any that fails is a fail; else it is inconclusive.
+#[must_use]
+pub fn outcome_of(reasons: &[Reason]) -> Outcome {
+    if reasons.is_empty() {
+        Outcome::Pass
+    } else if reasons.iter().any(|r| r.code.class().fails()) {
+        Outcome::Fail
+    } else {
+        Outcome::Inconclusive
+    }
+}
+
+/// How a validator checks the work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Every pass of every device again, on devices of its own.
+    Replay,
+    /// Some iterations again.
+    ReplaySample,
+    /// Elements drawn at random, from opened rows.
+    Audit,
+}
+
+impl Mode {
+    /// The name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Replay => "replay",
+            Self::ReplaySample => "replay-sample",
+            Self::Audit => "audit",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What one device, or the whole host, showed. Zero where it did not come so far.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Work {
+    /// Slots filled in the last iteration.
+    pub matrices: u64,
+    /// Bytes shown to be in memory: `(count - 2) · n²`, leaves can be computed instead of stored.
+    pub bytes_held: u64,
+    /// Multiply-accumulates over all iterations.
+    pub multiply_accumulates: u128,
+    /// From the challenge out to the commitment in, on the validator's clock.
+    pub seconds: f64,
+    /// 2 · multiply-accumulates / seconds / 10¹².
+    pub tops: f64,
+    /// Bytes that the probe read.
+    pub probe_bytes: u64,
+    /// From the probe out to its answer in, on the validator's clock.
+    pub probe_seconds: f64,
+    /// Probe bytes / seconds / 10⁹.
+    pub probe_gb_per_s: f64,
+    /// Samples checked, over all iterations drawn.
+    pub samples: u32,
+    /// Segments checked.
+    pub segments: u32,
+    /// The miner's own time for the work: a claim.
+    pub claimed_seconds: Option<f64>,
+}
+
+/// What one device showed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DeviceWork {
+    /// The device.
+    pub device_id: DeviceId,
+    /// The name that the miner gives it: a claim.
+    pub name: String,
+    /// What it showed.
+    #[serde(flatten)]
+    pub work: Work,
+    /// What the miner says that the device's sensors showed during the work: a claim, on which nothing rests.
+    pub claimed_telemetry: Option<Telemetry>,
+}
+
+/// With which probability a host would have passed although a fraction of its work was wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Bound {
+    /// The fraction that was wrong.
+    pub fraction: f64,
+    /// log2 of the probability.
+    pub log2_probability: f64,
+}
+
+/// What a challenge ended in, and everything that a reader needs to judge that for himself.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Verdict {
+    /// The challenge.
+    pub challenge_id: ChallengeId,
+    /// Who answered.
+    pub miner_key: PublicKey,
+    /// Who asked.
+    pub validator_key: PublicKey,
+    /// What it ended in.
+    pub outcome: Outcome,
+    /// Why, when not a pass.
+    pub reasons: Vec<Reason>,
+    /// How the work was checked; `None` when it did not come so far.
+    pub mode: Option<Mode>,
+    /// The matrix size.
+    pub n: u32,
+    /// Passes of each device.
+    pub iterations: u32,
+    /// Passes of each device that were checked.
+    pub iterations_checked: u32,
+    /// Each device, in order of id.
+    pub devices: Vec<DeviceWork>,
+    /// All together.
+    pub whole: Work,
+    /// The work's bounds, for 1 %, 5 % and 10 %.
+    pub work_bounds: Vec<Bound>,
+    /// The bounds of drawing iterations, for 1 %, 5 % and 10 % of them faked; empty when all were checked.
+    pub iteration_bounds: Vec<Bound>,
+    /// The memory's bounds, for 1 %, 5 % and 10 % of the lines.
+    pub probe_bounds: Vec<Bound>,
+    /// The round trip of the connection, measured by ping.
+    pub round_trip_ms: Option<f64>,
+    /// When the challenge was sent, or files were judged: seconds since 1970, by the validator's clock.
+    pub unix_seconds: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_forged_and_late_fail() {
+        for code in ReasonCode::ALL {
+            let outcome = outcome_of(&[Reason::new(*code, "")]);
+            let fails = matches!(code.class(), Class::Forged | Class::Late);
+            assert_eq!(outcome, if fails { Outcome::Fail } else { Outcome::Inconclusive }, "{code}");
+        }
+        assert_eq!(outcome_of(&[]), Outcome::Pass);
+    }
+
+    #[test]
+    fn codes_are_distinct_and_machine_readable() {
+        let mut names: Vec<_> = ReasonCode::ALL.iter().map(|c| c.name()).collect();
+        assert!(names.iter().all(|n| n.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')));
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ReasonCode::ALL.len());
+    }
+
+    #[test]
+    fn a_failure_outweighs_what_could_not_be_judged() {
+        let reasons = [Reason::new(ReasonCode::Disconnected, ""), Reason::new(ReasonCode::AuditElement, "")];
+        assert_eq!(outcome_of(&reasons), Outcome::Fail);
+    }
+}

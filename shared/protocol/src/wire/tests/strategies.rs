@@ -1,0 +1,391 @@
+//! Every message in the domain's types, as anyone who keeps to the bounds could send it.
+
+use std::time::Duration;
+
+use proptest::collection::{btree_map, vec};
+use proptest::option;
+use proptest::prelude::*;
+
+use crate::claims::{ConfidentialComputing, Hardware, Spread, Telemetry, ThrottleReason};
+use crate::message::*;
+use crate::verdict::{Bound, DeviceWork, Mode, Outcome, Reason, ReasonCode, Verdict, Work};
+use crate::wire::limits::*;
+use assay_work::opening::{OpenedRange, Parents, Sample, SampleOpenings};
+use assay_work::probe::{Probe, UncheckedProbe};
+use assay_work::segment::{Opening, Segment, SegmentOpenings};
+use assay_work::{ChallengeId, DeviceId, Share};
+
+fn bytes<const N: usize, T: From<[u8; N]> + std::fmt::Debug>() -> impl Strategy<Value = T> {
+    any::<[u8; N]>().prop_map(T::from)
+}
+
+/// Up to 16 characters of one to four bytes.
+fn text() -> impl Strategy<Value = String> {
+    "[ -~äß€東😀]{0,16}"
+}
+
+fn short_text() -> impl Strategy<Value = String> {
+    "[a-z0-9]{0,16}"
+}
+
+fn milliseconds(min: u64, max: u64) -> impl Strategy<Value = Duration> {
+    (min..=max).prop_map(Duration::from_millis)
+}
+
+fn deadline() -> impl Strategy<Value = Duration> {
+    milliseconds(MIN_DEADLINE_MS, MAX_DEADLINE_MS)
+}
+
+fn claimed() -> impl Strategy<Value = Duration> {
+    milliseconds(0, MAX_CLAIMED_MS)
+}
+
+fn finite() -> impl Strategy<Value = f64> {
+    use proptest::num::f64::{NEGATIVE, NORMAL, POSITIVE, SUBNORMAL, ZERO};
+    NORMAL | SUBNORMAL | ZERO | POSITIVE | NEGATIVE
+}
+
+fn hardware() -> impl Strategy<Value = Hardware> {
+    use ConfidentialComputing::{DevTools, Off, On};
+    let texts = proptest::array::uniform6(option::of("[a-z0-9ß:.-]{0,16}"));
+    let switches = any::<[Option<bool>; 2]>();
+    let confidential = option::of(proptest::sample::select(vec![Off, On, DevTools]));
+    (texts, any::<Option<u64>>(), any::<Option<u32>>(), switches, confidential).prop_map(
+        |(texts, memory_bytes, power_limit_mw, [mig_enabled, ecc_enabled], confidential_computing)| {
+            let [model, uuid, serial, pci_address, driver_version, vbios_version] = texts;
+            Hardware {
+                model,
+                uuid,
+                serial,
+                pci_address,
+                driver_version,
+                vbios_version,
+                memory_bytes,
+                power_limit_mw,
+                mig_enabled,
+                ecc_enabled,
+                confidential_computing,
+            }
+        },
+    )
+}
+
+fn spread() -> impl Strategy<Value = Option<Spread>> {
+    option::of(any::<[u32; 3]>().prop_map(|mut values| {
+        values.sort_unstable();
+        let [min, mean, max] = values;
+        Spread { min, mean, max }
+    }))
+}
+
+fn telemetry() -> impl Strategy<Value = Telemetry> {
+    let spreads = [spread(), spread(), spread(), spread(), spread(), spread()];
+    let reasons = proptest::sample::subsequence(ThrottleReason::ALL, 0..=ThrottleReason::ALL.len());
+    let xids = proptest::collection::btree_set(any::<u32>(), 0..=MAX_XIDS);
+    (any::<u32>(), spreads, any::<[Option<u64>; 3]>(), reasons, xids).prop_map(
+        |(samples, spreads, [memory_used_max_bytes, ecc_corrected, ecc_uncorrected], reasons, xids)| {
+            let [temperature_c, power_mw, sm_clock_mhz, memory_clock_mhz, gpu, memory] = spreads;
+            Telemetry {
+                samples,
+                temperature_c,
+                power_mw,
+                sm_clock_mhz,
+                memory_clock_mhz,
+                gpu_utilisation_percent: gpu,
+                memory_utilisation_percent: memory,
+                memory_used_max_bytes,
+                throttle_reasons: reasons.into_iter().collect(),
+                ecc_corrected,
+                ecc_uncorrected,
+                xids,
+            }
+        },
+    )
+}
+
+fn device(id: [u8; 16]) -> impl Strategy<Value = DeviceClaim> {
+    let memory = any::<u64>().prop_flat_map(|total| (Just(total), 0..=total));
+    (text(), short_text(), text(), memory, any::<[u32; 8]>(), option::of(hardware())).prop_map(
+        move |(name, backend, detail, (total_bytes, free_bytes), slots, claimed_hardware)| DeviceClaim {
+            id: DeviceId(id),
+            name,
+            backend,
+            detail,
+            total_bytes,
+            free_bytes,
+            slots,
+            claimed_hardware,
+        },
+    )
+}
+
+fn inventory() -> impl Strategy<Value = Inventory> {
+    let devices = btree_map(any::<[u8; 16]>(), Just(()), 0..6)
+        .prop_flat_map(|ids| ids.into_keys().map(device).collect::<Vec<_>>());
+    (any::<u32>(), devices).prop_map(|(sequence, devices)| Inventory { sequence, devices })
+}
+
+fn stop_code() -> impl Strategy<Value = StopCode> {
+    proptest::sample::select(vec![
+        StopCode::Busy,
+        StopCode::Draining,
+        StopCode::NotEnoughMemory,
+        StopCode::DeviceLost,
+        StopCode::Invalid,
+        StopCode::StaleInventory,
+        StopCode::Unsupported,
+        StopCode::Deadline,
+        StopCode::Internal,
+    ])
+}
+
+fn refused_code() -> impl Strategy<Value = RefusedCode> {
+    proptest::sample::select(vec![
+        RefusedCode::Version,
+        RefusedCode::Signature,
+        RefusedCode::NotAllowed,
+        RefusedCode::Full,
+        RefusedCode::Draining,
+        RefusedCode::Malformed,
+    ])
+}
+
+fn stop() -> impl Strategy<Value = Stop> {
+    (bytes(), stop_code(), text()).prop_map(|(challenge_id, code, detail)| Stop { challenge_id, code, detail })
+}
+
+fn commitment() -> impl Strategy<Value = Commitment> {
+    (bytes(), bytes(), any::<[[u8; 32]; 2]>(), claimed()).prop_map(|(challenge_id, checksum, halves, claimed)| {
+        let mut signature = [0; 64];
+        signature[..32].copy_from_slice(&halves[0]);
+        signature[32..].copy_from_slice(&halves[1]);
+        Commitment { challenge_id, checksum, signature: signature.into(), claimed }
+    })
+}
+
+fn hello() -> impl Strategy<Value = Hello> {
+    (vec(any::<u32>(), 0..=MAX_VERSIONS), bytes(), bytes(), text(), inventory()).prop_map(
+        |(versions, miner_key, miner_nonce, agent, inventory)| Hello {
+            versions,
+            miner_key,
+            miner_nonce,
+            agent,
+            inventory,
+        },
+    )
+}
+
+fn welcome() -> impl Strategy<Value = Welcome> {
+    (any::<u32>(), bytes(), bytes(), commitment(), text()).prop_map(|(version, validator_key, nonce, c, agent)| {
+        Welcome { version, validator_key, nonce, signature: c.signature, agent }
+    })
+}
+
+fn offer() -> impl Strategy<Value = Offer> {
+    (bytes(), bytes(), any::<[u32; 6]>(), deadline()).prop_map(|(challenge_id, nonce, numbers, deadline)| {
+        let [version, precision, n, iterations, total, inventory_sequence] = numbers;
+        Offer { version, challenge_id, nonce, precision, n, iterations, total, inventory_sequence, deadline }
+    })
+}
+
+fn device_roots() -> impl Strategy<Value = DeviceRoots> {
+    let share = (bytes(), any::<u32>(), any::<u32>());
+    let share = share.prop_map(|(device_id, offset, count)| Share { device_id, offset, count });
+    (bytes(), share, vec(bytes(), 0..9), bytes(), claimed(), option::of(telemetry().prop_map(Box::new))).prop_map(
+        |(challenge_id, share, roots, checksum, claimed, claimed_telemetry)| DeviceRoots {
+            challenge_id,
+            share,
+            roots,
+            checksum,
+            claimed,
+            claimed_telemetry,
+        },
+    )
+}
+
+fn device_digests() -> impl Strategy<Value = DeviceDigests> {
+    (bytes(), bytes(), vec(bytes(), 0..9), claimed()).prop_map(|(challenge_id, device_id, digests, claimed)| {
+        DeviceDigests { challenge_id, device_id, digests, claimed }
+    })
+}
+
+fn probe() -> impl Strategy<Value = Probe> {
+    (bytes(), 6..=22_u32, 1..=1024_u32, 1..=65_536_u32).prop_map(|(seed, log2_walks, steps, rounds)| {
+        Probe::try_from(UncheckedProbe { seed, walks: 1 << log2_walks, steps, rounds }).expect("in its ranges")
+    })
+}
+
+fn segment() -> impl Strategy<Value = Segment> {
+    any::<(u32, u32)>().prop_map(|(round, walk)| Segment { round, walk })
+}
+
+fn sample() -> impl Strategy<Value = Sample> {
+    (any::<[u32; 4]>(), any::<bool>()).prop_map(|([slot, row, column, inner], leaf)| {
+        if leaf { Sample::Leaf { slot, row } } else { Sample::Product { slot, row, column, inner } }
+    })
+}
+
+fn open_item() -> impl Strategy<Value = OpenItem> {
+    let samples = (any::<u32>(), vec(sample(), 0..9));
+    let what = prop_oneof![
+        vec(segment(), 0..9).prop_map(OpenWhat::Segments),
+        samples.prop_map(|(iteration, samples)| OpenWhat::Samples { iteration, samples }),
+    ];
+    (bytes(), what).prop_map(|(device_id, what)| OpenItem { device_id, what })
+}
+
+fn range() -> impl Strategy<Value = OpenedRange> {
+    (any::<u32>(), any::<u64>(), vec(any::<u8>(), 0..40), vec(bytes(), 0..=MAX_SIBLINGS))
+        .prop_map(|(slot, first_byte, bytes, siblings)| OpenedRange { slot, first_byte, bytes, siblings })
+}
+
+fn sample_openings() -> impl Strategy<Value = SampleOpenings> {
+    let parents = any::<(u32, u32)>().prop_map(|(earlier, previous)| Parents { earlier, previous });
+    (sample(), option::of(parents), vec(range(), 0..=MAX_SAMPLE_OPENINGS))
+        .prop_map(|(sample, parents, openings)| SampleOpenings { sample, parents, openings })
+}
+
+fn segment_openings() -> impl Strategy<Value = SegmentOpenings> {
+    (segment(), range(), vec(range(), 0..4)).prop_map(|(Segment { round, walk }, state, lines)| {
+        let OpenedRange { slot: _, first_byte, bytes, siblings } = state;
+        SegmentOpenings { round, walk, state: Opening { first_byte, bytes, siblings }, lines }
+    })
+}
+
+fn chunk() -> impl Strategy<Value = OpeningsChunk> {
+    let part = prop_oneof![
+        vec(bytes(), 0..9).prop_map(OpeningsPart::SlotDigests),
+        sample_openings().prop_map(OpeningsPart::Sample),
+        segment_openings().prop_map(OpeningsPart::Segment),
+        Just(OpeningsPart::End),
+    ];
+    (bytes(), 0..MAX_OPEN_ITEMS as u32, part).prop_map(|(challenge_id, item, part)| OpeningsChunk {
+        challenge_id,
+        item,
+        part,
+    })
+}
+
+fn reason() -> impl Strategy<Value = Reason> {
+    (proptest::sample::select(ReasonCode::ALL), text(), option::of(bytes()))
+        .prop_map(|(code, detail, device_id)| Reason { code, detail, device_id })
+}
+
+fn work() -> impl Strategy<Value = Work> {
+    let floats = [finite(), finite(), finite(), finite()];
+    (any::<[u64; 3]>(), any::<u128>(), any::<[u32; 2]>(), floats, option::of(finite())).prop_map(
+        |([matrices, bytes_held, probe_bytes], multiply_accumulates, [samples, segments], floats, claimed_seconds)| {
+            let [seconds, tops, probe_seconds, probe_gb_per_s] = floats;
+            Work {
+                matrices,
+                bytes_held,
+                multiply_accumulates,
+                seconds,
+                tops,
+                probe_bytes,
+                probe_seconds,
+                probe_gb_per_s,
+                samples,
+                segments,
+                claimed_seconds,
+            }
+        },
+    )
+}
+
+fn device_works() -> impl Strategy<Value = Vec<DeviceWork>> {
+    btree_map(any::<[u8; 16]>(), (text(), work(), option::of(telemetry())), 0..6).prop_map(|devices| {
+        let device = |(id, (name, work, claimed_telemetry))| DeviceWork {
+            device_id: DeviceId(id),
+            name,
+            work,
+            claimed_telemetry,
+        };
+        devices.into_iter().map(device).collect()
+    })
+}
+
+fn bounds() -> impl Strategy<Value = Vec<Bound>> {
+    let bound = (finite(), finite()).prop_map(|(fraction, log2_probability)| Bound { fraction, log2_probability });
+    vec(bound, 0..4)
+}
+
+fn verdict() -> impl Strategy<Value = Verdict> {
+    let ids = (bytes(), bytes(), bytes());
+    let outcome = proptest::sample::select(vec![Outcome::Pass, Outcome::Fail, Outcome::Inconclusive]);
+    let mode = option::of(proptest::sample::select(vec![Mode::Replay, Mode::ReplaySample, Mode::Audit]));
+    let numbers = (any::<[u32; 3]>(), any::<u64>());
+    let round_trip_ms = option::of(finite().prop_filter("0 stands for none", |ms| *ms != 0.0));
+    let works = (device_works(), work(), [bounds(), bounds(), bounds()]);
+    (ids, outcome, vec(reason(), 0..4), mode, numbers, works, round_trip_ms).prop_map(
+        |(ids, outcome, reasons, mode, ([n, iterations, iterations_checked], unix_seconds), works, round_trip_ms)| {
+            let (challenge_id, miner_key, validator_key) = ids;
+            let (devices, whole, [work_bounds, iteration_bounds, probe_bounds]) = works;
+            Verdict {
+                challenge_id,
+                miner_key,
+                validator_key,
+                outcome,
+                reasons,
+                mode,
+                n,
+                iterations,
+                iterations_checked,
+                devices,
+                whole,
+                work_bounds,
+                iteration_bounds,
+                probe_bounds,
+                round_trip_ms,
+                unix_seconds,
+            }
+        },
+    )
+}
+
+fn progress() -> impl Strategy<Value = MinerMessage> {
+    let slots = (0..=MAX_PROGRESS_SLOTS).prop_flat_map(|all| (0..=all, Just(all)));
+    (bytes(), slots).prop_map(|(challenge_id, (done_slots, all_slots))| MinerMessage::Progress {
+        challenge_id,
+        done_slots,
+        all_slots,
+    })
+}
+
+/// Every kind of message that a miner sends.
+pub fn miner_message() -> impl Strategy<Value = MinerMessage> {
+    prop_oneof![
+        hello().prop_map(MinerMessage::Hello),
+        commitment().prop_map(|c| MinerMessage::Proof(c.signature)),
+        inventory().prop_map(MinerMessage::Inventory),
+        any::<u64>().prop_map(MinerMessage::Pong),
+        stop().prop_map(MinerMessage::Declined),
+        progress(),
+        commitment().prop_map(MinerMessage::Commitment),
+        device_roots().prop_map(MinerMessage::DeviceRoots),
+        commitment().prop_map(MinerMessage::ProbeAnswer),
+        device_digests().prop_map(MinerMessage::DeviceDigests),
+        chunk().prop_map(MinerMessage::OpeningsChunk),
+        stop().prop_map(MinerMessage::Abort),
+        (stop_code(), text()).prop_map(|(code, detail)| MinerMessage::Goodbye(code, detail)),
+    ]
+}
+
+/// Every kind of message that a validator sends.
+pub fn validator_message() -> impl Strategy<Value = ValidatorMessage> {
+    let id = bytes::<16, ChallengeId>;
+    let probe = (id(), probe(), deadline());
+    let open = (id(), vec(open_item(), 0..6), deadline());
+    prop_oneof![
+        welcome().prop_map(ValidatorMessage::Welcome),
+        milliseconds(MIN_PING_INTERVAL_MS, MAX_PING_INTERVAL_MS).prop_map(ValidatorMessage::Accepted),
+        (refused_code(), text()).prop_map(|(code, detail)| ValidatorMessage::Refused(code, detail)),
+        any::<u64>().prop_map(ValidatorMessage::Ping),
+        offer().prop_map(ValidatorMessage::Challenge),
+        probe.prop_map(|(challenge_id, probe, deadline)| ValidatorMessage::Probe { challenge_id, probe, deadline }),
+        open.prop_map(|(challenge_id, items, deadline)| ValidatorMessage::Open { challenge_id, items, deadline }),
+        verdict().prop_map(|verdict| ValidatorMessage::Verdict(Box::new(verdict))),
+        stop().prop_map(ValidatorMessage::Abort),
+        (stop_code(), text()).prop_map(|(code, detail)| ValidatorMessage::Goodbye(code, detail)),
+    ]
+}

@@ -1,0 +1,213 @@
+//! Readings added up, one by one, in constant space.
+
+use super::reading::Reading;
+use assay_protocol::claims::{MAX_XIDS, Spread, Telemetry};
+
+/// Adds readings of one device up.
+#[derive(Debug, Clone, Default)]
+pub struct Collector {
+    summary: Telemetry,
+    sums: Sums,
+    ecc_corrected: Counter,
+    ecc_uncorrected: Counter,
+    dropped: u32,
+}
+
+/// What the means are made from.
+#[derive(Debug, Clone, Default)]
+struct Sums {
+    temperature: Mean,
+    power: Mean,
+    sm_clock: Mean,
+    memory_clock: Mean,
+    gpu_utilisation: Mean,
+    memory_utilisation: Mean,
+}
+
+impl Collector {
+    /// Adds a reading; what no device can show is left out.
+    pub fn add(&mut self, reading: Reading) {
+        let (reading, dropped) = reading.plausible();
+        let Self { summary, sums, .. } = self;
+        sums.temperature.add(reading.temperature_c, &mut summary.temperature_c);
+        sums.power.add(reading.power_mw, &mut summary.power_mw);
+        sums.sm_clock.add(reading.sm_clock_mhz, &mut summary.sm_clock_mhz);
+        sums.memory_clock.add(reading.memory_clock_mhz, &mut summary.memory_clock_mhz);
+        sums.gpu_utilisation.add(reading.gpu_utilisation_percent, &mut summary.gpu_utilisation_percent);
+        sums.memory_utilisation.add(reading.memory_utilisation_percent, &mut summary.memory_utilisation_percent);
+        summary.memory_used_max_bytes = summary.memory_used_max_bytes.max(reading.memory_used_bytes);
+        summary.throttle_reasons.extend(reading.throttle_reasons);
+        summary.ecc_corrected = self.ecc_corrected.add(reading.ecc_corrected);
+        summary.ecc_uncorrected = self.ecc_uncorrected.add(reading.ecc_uncorrected);
+        for xid in reading.xids.into_iter().filter_map(|xid| u32::try_from(xid).ok()) {
+            if summary.xids.len() < MAX_XIDS {
+                summary.xids.insert(xid);
+            }
+        }
+        summary.samples = summary.samples.saturating_add(1);
+        self.dropped = self.dropped.saturating_add(dropped);
+    }
+
+    /// The sum of all readings so far.
+    #[must_use]
+    pub const fn summary(&self) -> &Telemetry {
+        &self.summary
+    }
+
+    /// How many values were left out.
+    #[must_use]
+    pub const fn dropped(&self) -> u32 {
+        self.dropped
+    }
+}
+
+/// A mean that is kept up to date with its spread.
+#[derive(Debug, Clone, Default)]
+struct Mean {
+    sum: u64,
+    count: u64,
+}
+
+impl Mean {
+    fn add(&mut self, value: Option<u32>, spread: &mut Option<Spread>) {
+        let Some(value) = value else { return };
+        // 2³² readings of 2³² each fit; at four a second that takes a generation.
+        self.sum += u64::from(value);
+        self.count += 1;
+        // A mean of 32-bit values is one.
+        let mean = ((self.sum + self.count / 2) / self.count) as u32;
+        *spread = Some(match *spread {
+            None => Spread { min: value, mean, max: value },
+            Some(Spread { min, max, .. }) => Spread { min: min.min(value), mean, max: max.max(value) },
+        });
+    }
+}
+
+/// How far a counter has come since its first reading. One that goes back was reset, and counts on from there.
+#[derive(Debug, Clone, Default)]
+struct Counter {
+    last: Option<u64>,
+    added: u64,
+}
+
+impl Counter {
+    fn add(&mut self, value: Option<u64>) -> Option<u64> {
+        if let Some(value) = value {
+            let step = self.last.map_or(0, |last| value.saturating_sub(last));
+            self.added = self.added.saturating_add(step);
+            self.last = Some(value);
+        }
+        self.last.map(|_| self.added)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use assay_protocol::claims::ThrottleReason;
+
+    fn collected(readings: impl IntoIterator<Item = Reading>) -> Collector {
+        let mut collector = Collector::default();
+        readings.into_iter().for_each(|reading| collector.add(reading));
+        collector
+    }
+
+    #[test]
+    fn nothing_read_is_nothing_known() {
+        assert_eq!(collected([]).summary(), &Telemetry::default());
+        let silent = collected([Reading::default(), Reading::default()]);
+        assert_eq!(silent.summary(), &Telemetry { samples: 2, ..Telemetry::default() });
+    }
+
+    #[test]
+    fn a_spread_has_the_least_the_rounded_mean_and_the_largest() {
+        let of = |values: &[u32]| {
+            let reading = |value: &u32| Reading { power_mw: Some(*value), ..Reading::default() };
+            collected(values.iter().map(reading)).summary().power_mw.unwrap()
+        };
+        assert_eq!(of(&[5]), Spread { min: 5, mean: 5, max: 5 });
+        assert_eq!(of(&[3, 1, 2]), Spread { min: 1, mean: 2, max: 3 });
+        // 2.5 is rounded up, 1.25 down, 1.75 up.
+        assert_eq!(of(&[2, 3]).mean, 3);
+        assert_eq!(of(&[1, 1, 1, 2]).mean, 1);
+        assert_eq!(of(&[1, 2, 2, 2]).mean, 2);
+    }
+
+    #[test]
+    fn a_mean_is_over_what_was_read() {
+        let hot = Reading { temperature_c: Some(80), sm_clock_mhz: Some(1000), ..Reading::default() };
+        let cold = Reading { temperature_c: Some(40), ..Reading::default() };
+        let collector = collected([hot, Reading::default(), cold]);
+        let summary = collector.summary();
+        assert_eq!(summary.temperature_c, Some(Spread { min: 40, mean: 60, max: 80 }));
+        assert_eq!(summary.sm_clock_mhz, Some(Spread { min: 1000, mean: 1000, max: 1000 }));
+        assert_eq!((summary.samples, summary.memory_clock_mhz), (3, None));
+    }
+
+    #[test]
+    fn each_sensor_has_its_place() {
+        let reading = Reading {
+            temperature_c: Some(1),
+            power_mw: Some(2),
+            sm_clock_mhz: Some(3),
+            memory_clock_mhz: Some(4),
+            gpu_utilisation_percent: Some(5),
+            memory_utilisation_percent: Some(6),
+            memory_used_bytes: Some(7),
+            ..Reading::default()
+        };
+        let only = |value| Some(Spread { min: value, mean: value, max: value });
+        let expected = Telemetry {
+            samples: 1,
+            temperature_c: only(1),
+            power_mw: only(2),
+            sm_clock_mhz: only(3),
+            memory_clock_mhz: only(4),
+            gpu_utilisation_percent: only(5),
+            memory_utilisation_percent: only(6),
+            memory_used_max_bytes: Some(7),
+            ..Telemetry::default()
+        };
+        assert_eq!(collected([reading]).summary(), &expected);
+    }
+
+    #[test]
+    fn errors_count_from_the_first_reading() {
+        let of = |values: &[Option<u64>]| {
+            let reading = |value: &Option<u64>| Reading { ecc_uncorrected: *value, ..Reading::default() };
+            collected(values.iter().map(reading)).summary().ecc_uncorrected
+        };
+        assert_eq!(of(&[None, None]), None);
+        assert_eq!(of(&[Some(1000)]), Some(0));
+        assert_eq!(of(&[Some(1000), None, Some(1003), Some(1004)]), Some(4));
+        // Reset in between: what came before is not lost, and what comes after not missed.
+        assert_eq!(of(&[Some(10), Some(12), Some(0), Some(1)]), Some(3));
+        assert_eq!(of(&[Some(0), Some(u64::MAX), Some(0), Some(u64::MAX)]), Some(u64::MAX));
+    }
+
+    #[test]
+    fn reasons_and_codes_are_kept_once_and_codes_up_to_their_bound() {
+        let reading =
+            |reason, xids: Vec<u64>| Reading { throttle_reasons: [reason].into(), xids, ..Reading::default() };
+        let collector = collected([
+            reading(ThrottleReason::SwThermal, vec![79, 13]),
+            reading(ThrottleReason::GpuIdle, vec![13, u64::MAX]),
+            reading(ThrottleReason::SwThermal, vec![]),
+        ]);
+        let summary = collector.summary();
+        assert_eq!(summary.throttle_reasons, [ThrottleReason::GpuIdle, ThrottleReason::SwThermal].into());
+        assert_eq!(summary.xids, [13, 79].into());
+        assert_eq!(collector.dropped(), 1);
+        let many = collected((0..100).map(|xid| reading(ThrottleReason::GpuIdle, vec![xid])));
+        assert_eq!(many.summary().xids.len(), MAX_XIDS);
+    }
+
+    /// The least of readings with a lie among them is that of the others.
+    #[test]
+    fn a_lie_does_not_enter() {
+        let reading = |value| Reading { temperature_c: Some(value), ..Reading::default() };
+        let collector = collected([reading(50), reading(4_000_000_000), reading(52)]);
+        assert_eq!(collector.summary().temperature_c, Some(Spread { min: 50, mean: 51, max: 52 }));
+        assert_eq!((collector.summary().samples, collector.dropped()), (3, 1));
+    }
+}

@@ -1,0 +1,237 @@
+//! NVIDIA's management library, NVML, as a source of readings. It comes with the driver and is loaded at run time.
+//!
+//! Every question may go unanswered: by an old driver that lacks the function, for a device that lacks the sensor, by a
+//! partition whose GPU alone has it. Then that one value is not known. The numbers of all values are the library's word.
+//! No driver has run this yet; it is tested against a stand-in library.
+
+mod text;
+#[cfg_attr(not(target_os = "linux"), path = "no_xid.rs")]
+mod xid;
+
+use std::collections::BTreeSet;
+
+use nvml_wrapper::bitmasks::device::ThrottleReasons;
+use nvml_wrapper::enum_wrappers::device::{Clock, EccCounter, MemoryError, TemperatureSensor};
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Device, Nvml};
+
+use self::xid::Xids;
+use super::reading::{MAX_MEMORY_BYTES, MAX_POWER_MW, Reading};
+use super::sampler::Source;
+use assay_protocol::claims::ThrottleReason;
+use assay_protocol::claims::{ConfidentialComputing, Facts, Hardware};
+use assay_work::DeviceId;
+
+/// GPUs that are looked at: several times what one machine holds.
+const MAX_BOARDS: u32 = 64;
+/// Partitions of a GPU that are looked at: the hardware has at most seven.
+const MAX_PARTITIONS: u32 = 16;
+
+/// The library, and its devices as they were when it was opened.
+pub struct NvmlSource {
+    nvml: &'static Nvml,
+    boards: Vec<Board>,
+}
+
+/// One GPU.
+struct Board {
+    device: Device<'static>,
+    id: Option<DeviceId>,
+    partitions: Vec<Partition>,
+    xids: Option<Xids>,
+}
+
+/// A part of a GPU that counts as a device.
+struct Partition {
+    device: Device<'static>,
+    id: Option<DeviceId>,
+}
+
+impl NvmlSource {
+    /// Loads the library and finds its devices.
+    ///
+    /// # Errors
+    /// Why there is none, in a sentence.
+    pub fn open() -> Result<Self, String> {
+        let nvml = Nvml::init().map_err(|error| explain(&error))?;
+        // Never unloaded: its handles live as long as the process, and unloading calls into a driver that may hang.
+        let nvml: &'static Nvml = Box::leak(Box::new(nvml));
+        let count = nvml.device_count().map_err(|error| explain(&error))?.min(MAX_BOARDS);
+        let boards = (0..count).filter_map(|index| nvml.device_by_index(index).ok()).map(Board::new).collect();
+        Ok(Self { nvml, boards })
+    }
+}
+
+/// A sentence with the remedy, where there is one.
+fn explain(error: &NvmlError) -> String {
+    match error {
+        NvmlError::LibloadingError(_) => "NVML is not there: it comes with NVIDIA's driver".into(),
+        NvmlError::DriverNotLoaded => "NVML finds no driver: load the kernel module, as nvidia-smi does".into(),
+        NvmlError::LibRmVersionMismatch => {
+            "NVML and the driver are of different versions: restart the machine after an update".into()
+        }
+        NvmlError::NoPermission => "NVML may not talk to the driver: look at the rights of /dev/nvidiactl".into(),
+        error => format!("NVML does not start: {error}"),
+    }
+}
+
+impl Source for NvmlSource {
+    fn facts(&mut self) -> Facts {
+        let driver_version = text::driver_version(self.nvml);
+        let confidential_computing = self.boards.first().and_then(|board| confidential_computing(&board.device));
+        let mut hardware = Vec::new();
+        for board in &self.boards {
+            let mut whole = board.hardware();
+            whole.driver_version.clone_from(&driver_version);
+            whole.confidential_computing = confidential_computing;
+            let parts = board.partitions.iter().map(|partition| partition.hardware(&whole)).collect::<Vec<_>>();
+            hardware.push(whole);
+            hardware.extend(parts);
+        }
+        let cuda_version = self.nvml.sys_cuda_driver_version().ok().and_then(|version| u32::try_from(version).ok());
+        Facts { hardware, cuda_version }
+    }
+
+    fn begin(&mut self, _ids: &[DeviceId]) {
+        self.boards.iter_mut().filter_map(|board| board.xids.as_mut()).for_each(Xids::forget);
+    }
+
+    fn read(&mut self, id: DeviceId) -> Option<Reading> {
+        let is_meant = |board: &&mut Board| board.id == Some(id) || board.partition(id).is_some();
+        let board = self.boards.iter_mut().find(is_meant)?;
+        let mut reading = board.read();
+        if let Some(partition) = board.partition(id) {
+            // Sensors are the whole GPU's; memory is the partition's own.
+            reading.memory_used_bytes = memory_used(&partition.device);
+        }
+        Some(reading)
+    }
+}
+
+impl Board {
+    fn new(device: Device<'static>) -> Self {
+        let id = Hardware { uuid: text::uuid(&device), ..Hardware::default() }.device_id();
+        let partitions = if mig_enabled(&device) == Some(true) { partitions(&device) } else { Vec::new() };
+        let xids = Xids::of(&device);
+        Self { device, id, partitions, xids }
+    }
+
+    fn partition(&self, id: DeviceId) -> Option<&Partition> {
+        self.partitions.iter().find(|partition| partition.id == Some(id))
+    }
+
+    /// What is its own: the driver's version and the like are the machine's.
+    fn hardware(&self) -> Hardware {
+        let device = &self.device;
+        let limit = device.enforced_power_limit().or_else(|_| device.power_management_limit()).ok();
+        Hardware {
+            model: text::name(device),
+            uuid: text::uuid(device),
+            serial: text::serial(device),
+            pci_address: text::pci_address(device),
+            vbios_version: text::vbios_version(device),
+            memory_bytes: memory_total(device),
+            power_limit_mw: limit.filter(|limit| *limit <= MAX_POWER_MW),
+            mig_enabled: mig_enabled(device),
+            ecc_enabled: device.is_ecc_enabled().ok().map(|ecc| ecc.currently_enabled),
+            ..Hardware::default()
+        }
+    }
+
+    fn read(&mut self) -> Reading {
+        let device = &self.device;
+        let utilisation = device.utilization_rates().ok();
+        let errors = |kind| device.total_ecc_errors(kind, EccCounter::Volatile).ok();
+        Reading {
+            temperature_c: device.temperature(TemperatureSensor::Gpu).ok(),
+            power_mw: device.power_usage().ok(),
+            sm_clock_mhz: device.clock_info(Clock::SM).ok(),
+            memory_clock_mhz: device.clock_info(Clock::Memory).ok(),
+            gpu_utilisation_percent: utilisation.as_ref().map(|utilisation| utilisation.gpu),
+            memory_utilisation_percent: utilisation.as_ref().map(|utilisation| utilisation.memory),
+            memory_used_bytes: memory_used(device),
+            throttle_reasons: device.current_throttle_reasons().map(throttle_reasons).unwrap_or_default(),
+            ecc_corrected: errors(MemoryError::Corrected),
+            ecc_uncorrected: errors(MemoryError::Uncorrected),
+            xids: self.xids.as_mut().map(Xids::since_begin).unwrap_or_default(),
+        }
+    }
+}
+
+impl Partition {
+    /// What is its own, and the rest from the whole.
+    fn hardware(&self, whole: &Hardware) -> Hardware {
+        Hardware {
+            model: text::name(&self.device).or_else(|| whole.model.clone()),
+            uuid: text::uuid(&self.device),
+            memory_bytes: memory_total(&self.device),
+            ..whole.clone()
+        }
+    }
+}
+
+fn partitions(device: &Device<'static>) -> Vec<Partition> {
+    let places = device.mig_device_count().unwrap_or(0).min(MAX_PARTITIONS);
+    let partition = |place| {
+        let device = device.mig_device_by_index(place).ok()?;
+        let id = Hardware { uuid: text::uuid(&device), ..Hardware::default() }.device_id();
+        Some(Partition { device, id })
+    };
+    (0..places).filter_map(partition).collect()
+}
+
+/// Whether the GPU is partitioned now; a number that stands for neither is not known.
+fn mig_enabled(device: &Device<'_>) -> Option<bool> {
+    match device.mig_mode().ok()?.current {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
+    }
+}
+
+/// The whole machine's setting, which any of its devices can be asked for.
+fn confidential_computing(device: &Device<'_>) -> Option<ConfidentialComputing> {
+    let dev_tools = || device.is_cc_dev_mode_enabled().unwrap_or(false);
+    Some(match device.is_cc_enabled().ok()? {
+        false => ConfidentialComputing::Off,
+        true if dev_tools() => ConfidentialComputing::DevTools,
+        true => ConfidentialComputing::On,
+    })
+}
+
+fn memory_used(device: &Device<'_>) -> Option<u64> {
+    device.memory_info().ok().map(|memory| memory.used)
+}
+
+fn memory_total(device: &Device<'_>) -> Option<u64> {
+    device.memory_info().ok().map(|memory| memory.total).filter(|total| *total <= MAX_MEMORY_BYTES)
+}
+
+/// The names for the library's bits; one that a newer library has more is passed over.
+fn throttle_reasons(bits: ThrottleReasons) -> BTreeSet<ThrottleReason> {
+    let names = [
+        (ThrottleReasons::GPU_IDLE, ThrottleReason::GpuIdle),
+        (ThrottleReasons::APPLICATIONS_CLOCKS_SETTING, ThrottleReason::ApplicationsClocks),
+        (ThrottleReasons::SW_POWER_CAP, ThrottleReason::SwPowerCap),
+        (ThrottleReasons::HW_SLOWDOWN, ThrottleReason::HwSlowdown),
+        (ThrottleReasons::SYNC_BOOST, ThrottleReason::SyncBoost),
+        (ThrottleReasons::SW_THERMAL_SLOWDOWN, ThrottleReason::SwThermal),
+        (ThrottleReasons::HW_THERMAL_SLOWDOWN, ThrottleReason::HwThermal),
+        (ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN, ThrottleReason::HwPowerBrake),
+        (ThrottleReasons::DISPLAY_CLOCK_SETTING, ThrottleReason::DisplayClocks),
+    ];
+    names.into_iter().filter(|(bit, _)| bits.contains(*bit)).map(|(_, reason)| reason).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_its_bit() {
+        assert_eq!(throttle_reasons(ThrottleReasons::all()).into_iter().collect::<Vec<_>>(), ThrottleReason::ALL);
+        assert_eq!(throttle_reasons(ThrottleReasons::NONE), [].into());
+        let hot = ThrottleReasons::from_bits_truncate(0x40 | 1 << 40);
+        assert_eq!(throttle_reasons(hot), [ThrottleReason::HwThermal].into());
+    }
+}

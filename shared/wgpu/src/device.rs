@@ -1,0 +1,332 @@
+//! One device driven through wgpu ([`assay_device`] says what a device is).
+
+use std::fmt;
+
+use ::wgpu::Buffer;
+
+use super::bind::Bindings;
+use super::config::WgpuConfig;
+use super::copy::Staging;
+use super::describe::{AdapterDescription, Described};
+use super::digest::Hashing;
+use super::error::WgpuError;
+use super::flow::{self, Flow, Parts};
+use super::gpu::{Gpu, NotMade};
+use super::kernels::Kernels;
+use super::measure::Bench;
+use super::memory::{self, Memory, Piece};
+use super::pace::{Kind, Rates};
+use super::pass::Filling;
+use super::plan::{self, Bounds, CHUNK_BYTES, GROUP_CHUNKS, Layout, Region, STATE_BYTES, VALUE_BYTES};
+use super::probe::Walking;
+use assay_device::backend::{BackendKind, Preparing};
+use assay_device::measure::Measured;
+use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, SlotRange};
+use assay_work::challenge::MAX_N;
+use assay_work::{ChainingValue, Digest, tree};
+
+/// An opened device. It takes memory for slots with the first pass, and keeps that until [`Device::release`].
+pub struct WgpuDevice {
+    pub(super) description: AdapterDescription,
+    pub(super) config: WgpuConfig,
+    pub(super) bounds: Bounds,
+    pub(super) kernels: Kernels,
+    pub(super) parameters: Buffer,
+    pub(super) staging: Staging,
+    pub(super) bindings: Bindings,
+    pub(super) rates: Rates,
+    /// The layout that the probe's rate was measured on.
+    paced: Option<Layout>,
+    pub(super) memory: Memory,
+    /// What benchmarks keep.
+    pub(super) bench: Bench,
+    /// The layout of the pass whose slots are resident.
+    resident: Option<Layout>,
+    /// Walks of the last round of the probe, and which states are its last.
+    walked: Option<(u32, usize)>,
+    /// Given up last.
+    pub(super) gpu: Gpu,
+}
+
+impl WgpuDevice {
+    /// Opens an adapter and compiles its shaders, where its driver has not kept them.
+    pub(super) fn open(
+        described: Described,
+        config: WgpuConfig,
+        progress: &mut dyn FnMut(Preparing),
+    ) -> Result<Self, WgpuError> {
+        let description = described.description.clone();
+        let gpu = Gpu::open(described)?;
+        let bounds = Bounds::new(&gpu.device.limits(), config.buffer_bytes);
+        let kernels = Kernels::load(&gpu, &description, &config, progress)?;
+        let not_made = |error: NotMade| {
+            let reason = match error {
+                NotMade::OutOfMemory => "not even its parameters fit into the memory that is free".into(),
+                NotMade::Refused(reason) => reason,
+            };
+            WgpuError::Open { device: description.title(), reason }
+        };
+        let parameters = flow::parameters(&gpu).map_err(not_made)?;
+        let staging = Staging::new(&gpu).map_err(not_made)?;
+        let mut device = Self {
+            description: description.clone(),
+            config,
+            bounds,
+            kernels,
+            parameters,
+            staging,
+            bindings: Bindings::default(),
+            rates: Rates::default(),
+            paced: None,
+            memory: Memory::default(),
+            bench: Bench::default(),
+            resident: None,
+            walked: None,
+            gpu,
+        };
+        device.settle()?;
+        Ok(device)
+    }
+
+    /// What its API says of it.
+    #[must_use]
+    pub const fn description(&self) -> &AdapterDescription {
+        &self.description
+    }
+
+    /// What a challenge could take now, with what is held for one.
+    pub(super) fn free_bytes(&self) -> u64 {
+        let is_host_memory = self.description.software || self.description.integrated;
+        memory::free_bytes(&self.gpu, self.memory.held_bytes(), is_host_memory, self.config.memory_bytes)
+    }
+
+    pub(super) fn resident(&self) -> Result<Layout, DeviceError> {
+        self.resident.ok_or_else(|| DeviceError::Unsupported("no pass is resident on this device".into()))
+    }
+
+    /// The layout of a pass, unless the adapter's limits forbid it.
+    fn layout(&self, pass: &Pass) -> Result<Layout, DeviceError> {
+        let (n, count, largest) = (pass.n, pass.count, self.bounds.largest_n());
+        if n > largest {
+            let bytes = self.bounds.buffer_bytes;
+            let text =
+                format!("n = {n}: with buffers of {bytes} bytes, which is all that it binds, {largest} is the largest");
+            return Err(DeviceError::Unsupported(text));
+        }
+        let layout = Layout::new(&self.bounds, n, count);
+        if layout.is_possible(&self.bounds) {
+            return Ok(layout);
+        }
+        Err(DeviceError::Unsupported(format!("{count} slots: the digests of so many are more than it binds")))
+    }
+
+    /// The largest matrix size, where that is not the largest of all.
+    fn least_detail(&self) -> String {
+        let largest = self.bounds.largest_n();
+        if largest < MAX_N { format!(", n up to {largest}") } else { String::new() }
+    }
+
+    fn run_pass(&mut self, pass: &Pass, layout: &Layout, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
+        let (free_bytes, made) = (self.free_bytes(), self.memory.made());
+        let fitted = self.memory.fit(&self.gpu, &self.bounds, layout, free_bytes);
+        if fitted.is_err() || self.memory.made() != made {
+            // Groups name buffers that are gone.
+            self.bindings.clear();
+        }
+        fitted?;
+        let buffers = layout.slot_buffers().len() as u32;
+        let prepared = self.kernels.prepare_probe(&self.gpu, &self.bounds, buffers);
+        prepared.map_err(|error| self.refused(&error))?;
+        if self.paced.replace(*layout) != Some(*layout) {
+            // Lines out of a cache are no measure of lines out of memory.
+            self.rates.forget(Kind::Probe);
+        }
+        let Self { gpu, bindings, parameters, rates, memory, kernels, config, .. } = self;
+        let tally = Some((&kernels.tally, memory.values(layout, layout.tally)));
+        let parts = Parts { gpu, bindings, parameters, rates, handle, stall_limit: config.stall_limit, tally };
+        let filling = Filling { pass: *pass, layout: *layout, kernels, memory, poison: config.poison };
+        let mut flow = Flow::new(parts);
+        filling.run(&mut flow)?;
+        let tallied = flow.tallied();
+        let bytes = self.read_tallied(layout, layout.digests, tallied)?;
+        Ok(values(&bytes).map(Digest).collect())
+    }
+
+    fn run_round(
+        &mut self,
+        round: &ProbeRound,
+        layout: &Layout,
+        handle: &Handle,
+    ) -> Result<(Digest, usize), DeviceError> {
+        let (free_bytes, states_bytes) = (self.free_bytes(), u64::from(round.walks) * STATE_BYTES);
+        let fitted = self.memory.fit_states(&self.gpu, &self.bounds, layout, states_bytes, free_bytes);
+        if fitted.is_err() {
+            // Then there is nothing left.
+            self.resident = None;
+        }
+        fitted?;
+        let Self { gpu, bindings, parameters, rates, memory, kernels, config, bounds, .. } = self;
+        let tally = Some((&kernels.tally, memory.values(layout, layout.tally)));
+        let parts = Parts { gpu, bindings, parameters, rates, handle, stall_limit: config.stall_limit, tally };
+        let walking = Walking { round: *round, layout: *layout, bounds, kernels, memory };
+        let mut flow = Flow::new(parts);
+        let last = walking.run(&mut flow)?;
+        let tallied = flow.tallied();
+        let bytes = self.read_tallied(layout, layout.round_digest, tallied)?;
+        let mut digest = [0; VALUE_BYTES as usize];
+        digest.copy_from_slice(&bytes);
+        Ok((Digest(digest), last))
+    }
+
+    /// Chaining values of subtrees that a workgroup can make.
+    fn subtrees(&mut self, layout: &Layout, slot: u32, chunks: u64) -> Result<Vec<ChainingValue>, DeviceError> {
+        let handle = Handle::default();
+        let Self { gpu, bindings, parameters, rates, memory, kernels, config, .. } = self;
+        let tally = Some((&kernels.tally, memory.values(layout, layout.tally)));
+        let parts = Parts { gpu, bindings, parameters, rates, handle: &handle, stall_limit: config.stall_limit, tally };
+        let mut flow = Flow::new(parts);
+        let pieces = (0..layout.pieces_per_slot).map(|piece| memory.piece(layout, slot, piece));
+        let hashing = Hashing { kernels, memory, layout: *layout };
+        hashing.subtrees(&mut flow, pieces, chunks.ilog2(), false, layout.values.first)?;
+        flow.finish()?;
+        let tallied = flow.tallied();
+        self.read_tallied(layout, layout.round_digest, tallied)?;
+        let mut region = layout.values;
+        region.values = layout.slot_bytes() / CHUNK_BYTES / chunks;
+        let bytes = self.read_piece(self.memory.values(layout, region))?;
+        Ok(values(&bytes).map(ChainingValue).collect())
+    }
+
+    /// A region that lies before the tally, once the tally shows that all was carried out that was submitted.
+    fn read_tallied(&self, layout: &Layout, region: Region, tallied: u32) -> Result<Vec<u8>, DeviceError> {
+        let both = Region { first: region.first, values: layout.tally.first + layout.tally.values - region.first };
+        let mut bytes = self.read_piece(self.memory.values(layout, both))?;
+        let tally = (layout.tally.first - region.first) * VALUE_BYTES;
+        let found = bytes.split_off(tally as usize);
+        if found[..4] != tallied.to_le_bytes() {
+            return Err(self.gpu.lose("its driver called work done that was not carried out"));
+        }
+        bytes.truncate((region.values * VALUE_BYTES) as usize);
+        Ok(bytes)
+    }
+
+    /// What could not be compiled: for good, if the device is well otherwise.
+    fn refused(&self, error: &WgpuError) -> DeviceError {
+        self.gpu.check().err().unwrap_or_else(|| DeviceError::Unsupported(error.to_string()))
+    }
+
+    fn read_piece(&self, piece: Piece<'_>) -> Result<Vec<u8>, DeviceError> {
+        let mut bytes = vec![0; piece.bytes as usize];
+        self.staging.read(&self.gpu, self.config.stall_limit, piece, 0, &mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+impl Device for WgpuDevice {
+    fn info(&self) -> DeviceInfo {
+        let d = &self.description;
+        let free_bytes = self.free_bytes();
+        DeviceInfo {
+            id: d.id,
+            name: d.name.clone(),
+            backend: BackendKind::Wgpu,
+            detail: format!("{}, {}{}", self.kernels.detail(), d.detail(), self.least_detail()),
+            total_bytes: d.memory_bytes.or(self.config.memory_bytes).unwrap_or(free_bytes),
+            free_bytes: plan::usable_bytes(free_bytes),
+        }
+    }
+
+    fn fault(&self) -> Option<DeviceError> {
+        self.gpu.check().err()
+    }
+
+    fn slots_that_fit(&self, n: u32) -> u32 {
+        plan::slots_that_fit(&self.bounds, n, self.free_bytes())
+    }
+
+    fn fill(&mut self, pass: &Pass, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
+        (self.resident, self.walked) = (None, None);
+        pass.check()?;
+        let layout = self.layout(pass)?;
+        self.gpu.check()?;
+        handle.check()?;
+        let digests = self.run_pass(pass, &layout, handle)?;
+        self.resident = Some(layout);
+        Ok(digests)
+    }
+
+    fn probe_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
+        self.walked = None;
+        round.check()?;
+        let layout = self.resident()?;
+        self.gpu.check()?;
+        let (digest, last) = self.run_round(round, &layout, handle)?;
+        self.walked = Some((round.walks, last));
+        handle.advance(1);
+        Ok(digest)
+    }
+
+    fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {
+        let none = || DeviceError::Unsupported("no round of the probe was walked".into());
+        let (walks, last) = self.walked.ok_or_else(none)?;
+        self.gpu.check()?;
+        let mut all = Vec::with_capacity(walks as usize * STATE_BYTES as usize);
+        for piece in &self.memory.states(&self.bounds, u64::from(walks) * STATE_BYTES)[last] {
+            all.extend(self.read_piece(*piece)?);
+        }
+        Ok(all)
+    }
+
+    fn read(&mut self, slot: u32, first_byte: u64, out: &mut [u8]) -> Result<(), DeviceError> {
+        let layout = self.resident()?;
+        layout.resident().check_range(SlotRange { slot, first_byte, bytes: out.len() as u64 })?;
+        self.gpu.check()?;
+        let (mut at, mut rest) = (first_byte, out);
+        while !rest.is_empty() {
+            let inside = at % layout.piece_bytes;
+            let here = (layout.piece_bytes - inside).min(rest.len() as u64);
+            let (part, after) = rest.split_at_mut(here as usize);
+            let piece = self.memory.piece(&layout, slot, at / layout.piece_bytes);
+            self.staging.read(&self.gpu, self.config.stall_limit, piece, inside, part)?;
+            (at, rest) = (at + here, after);
+        }
+        Ok(())
+    }
+
+    fn chaining_values(&mut self, slot: u32, subtree_bytes: u64) -> Result<Vec<[u8; 32]>, DeviceError> {
+        let layout = self.resident()?;
+        layout.resident().check_subtrees(slot, subtree_bytes)?;
+        self.gpu.check()?;
+        let chunks = subtree_bytes / CHUNK_BYTES;
+        let mut merged = chunks.min(GROUP_CHUNKS);
+        let mut values = self.subtrees(&layout, slot, merged)?;
+        // What a workgroup does not merge is merged here: at most 16384 values of the largest slot.
+        while merged < chunks {
+            values = tree::parents(&values);
+            merged *= 2;
+        }
+        Ok(values.into_iter().map(|value| value.0).collect())
+    }
+
+    fn release(&mut self) {
+        (self.resident, self.walked) = (None, None);
+        self.bindings.clear();
+        self.bench.release();
+        self.memory.release(&self.gpu);
+    }
+
+    fn measured(&mut self) -> Option<&mut dyn Measured> {
+        Some(self)
+    }
+}
+
+impl fmt::Debug for WgpuDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WgpuDevice").field("id", &self.description.id).finish_non_exhaustive()
+    }
+}
+
+/// The 32-byte values that bytes consist of.
+fn values(bytes: &[u8]) -> impl Iterator<Item = [u8; 32]> {
+    bytes.as_chunks::<{ VALUE_BYTES as usize }>().0.iter().copied()
+}

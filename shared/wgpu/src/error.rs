@@ -1,0 +1,72 @@
+//! Why there is no adapter, or why one cannot be used, each in one sentence with what to do about it.
+
+use assay_device::DeviceError;
+use assay_work::DeviceId;
+
+/// Why the wgpu backend gives no device.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WgpuError {
+    /// No API shows an adapter.
+    #[error("no GPU is seen through {apis}: install its driver ({remedy})")]
+    NoAdapter {
+        /// The APIs asked, as a person names them.
+        apis: String,
+        /// What that driver is called here.
+        remedy: &'static str,
+    },
+    /// Adapters that are programs, where hardware is wanted.
+    #[error(
+        "only software adapters are seen ({names}), which are taken only when wgpu is asked for by name; a driver of a GPU \
+         that does not call itself conformant is not used"
+    )]
+    OnlySoftware {
+        /// Their names.
+        names: String,
+    },
+    /// An adapter that cannot do the work.
+    #[error("{device}: {reason}")]
+    Refused {
+        /// How the adapter is called.
+        device: String,
+        /// Why.
+        reason: String,
+    },
+    /// No adapter has this id now.
+    #[error("no adapter has the id {id} now: it was lost, or another driver shows it")]
+    Unknown {
+        /// The id asked for.
+        id: DeviceId,
+    },
+    /// The driver does not open it.
+    #[error("{device} cannot be opened: {reason}")]
+    Open {
+        /// How the adapter is called.
+        device: String,
+        /// What the driver says.
+        reason: String,
+    },
+    /// Its memory is in use.
+    #[error("{device}: not even its shaders fit into the memory that is free: wait for the other tenant")]
+    NoMemory {
+        /// How the adapter is called.
+        device: String,
+    },
+    /// It was opened, and does not do what it is asked.
+    #[error("{device}: {error}")]
+    Device {
+        /// How the adapter is called.
+        device: String,
+        /// What it did instead.
+        error: DeviceError,
+    },
+    /// The driver does not take a shader.
+    #[error("{device} does not take the shader {shader}: {reason}")]
+    Shader {
+        /// How the adapter is called.
+        device: String,
+        /// Which shader.
+        shader: String,
+        /// What the driver says.
+        reason: String,
+    },
+}

@@ -1,0 +1,321 @@
+//! What is recorded, what is submitted and not known to be done: bounded, in order, watched.
+//!
+//! Dispatches gather in a batch until it is estimated to take long enough; then it is submitted, if what is in flight
+//! leaves room. wgpu's queue runs them in their order, each after what it depends on.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use ::wgpu::{Buffer, BufferUsages, CommandEncoderDescriptor, ComputePassDescriptor, SubmissionIndex};
+
+use super::bind::{Binding, Bindings};
+use super::gpu::{Gpu, NotMade};
+use super::kernels::Pipeline;
+use super::memory::Piece;
+use super::pace::{Kind, QUEUED, Rates, SUBMISSION, Work};
+use super::plan::ALIGNMENT;
+use super::shaders;
+use assay_device::{DeviceError, Handle};
+
+/// The most dispatches of a submission: their parameters lie in one buffer.
+const MOST_DISPATCHES: usize = 512;
+/// What one look at the device counts for at most, where it counts as doing nothing.
+pub(super) const LONGEST_TURN: Duration = Duration::from_secs(1);
+/// The most submissions in flight: what is short is bounded by this, what is long by its time.
+const MOST_IN_FLIGHT: usize = 16;
+
+/// The buffer that dispatches' parameters are written to before each submission.
+pub(super) fn parameters(gpu: &Gpu) -> Result<Buffer, NotMade> {
+    let usage = BufferUsages::UNIFORM | BufferUsages::COPY_DST;
+    gpu.buffer("parameters", MOST_DISPATCHES as u64 * ALIGNMENT, usage)
+}
+
+/// One dispatch.
+pub(super) struct Dispatch<'a, 'd> {
+    /// What runs.
+    pub(super) pipeline: &'a Pipeline,
+    /// Its parameters, at most 64 words.
+    pub(super) words: &'d [u32],
+    /// Its storage bindings, in order.
+    pub(super) bindings: &'d [Binding<'d>],
+    /// How many workgroups.
+    pub(super) workgroups: u32,
+    /// What it does, for the estimate.
+    pub(super) work: Work,
+}
+
+/// A dispatch that was recorded.
+struct Recorded<'a> {
+    pipeline: &'a Pipeline,
+    group: ::wgpu::BindGroup,
+    offsets: Vec<u32>,
+    workgroups: u32,
+}
+
+/// What gathers for a submission.
+#[derive(Default)]
+struct Batch<'a> {
+    dispatches: Vec<Recorded<'a>>,
+    parameters: Vec<u8>,
+    work: Vec<Work>,
+    estimate: Duration,
+    steps: u64,
+    /// Whether it holds work of a kind that was not measured yet, and so nothing else.
+    unmeasured: bool,
+}
+
+struct Submitted {
+    number: u64,
+    index: SubmissionIndex,
+    at: Instant,
+    work: Vec<Work>,
+    estimate: Duration,
+    steps: u64,
+}
+
+/// What a device does for one call.
+pub(super) struct Flow<'a> {
+    gpu: &'a Gpu,
+    bindings: &'a mut Bindings,
+    parameters: &'a Buffer,
+    /// What is known of the device's rates.
+    pub(super) rates: &'a mut Rates,
+    handle: &'a Handle,
+    stall_limit: Duration,
+    batch: Batch<'a>,
+    in_flight: VecDeque<Submitted>,
+    queued: Duration,
+    submitted: u64,
+    done: Arc<AtomicU64>,
+    last_done: Instant,
+    tally: Option<(&'a Pipeline, Piece<'a>)>,
+    /// What the tally is, once all is done.
+    tallied: u32,
+    /// For how long nothing got done.
+    idle: Duration,
+}
+
+/// What of a device a flow needs.
+pub(super) struct Parts<'a> {
+    /// Where it runs.
+    pub(super) gpu: &'a Gpu,
+    /// Bindings made before.
+    pub(super) bindings: &'a mut Bindings,
+    /// See [`parameters`].
+    pub(super) parameters: &'a Buffer,
+    /// What is known of the device's rates.
+    pub(super) rates: &'a mut Rates,
+    /// Progress out, cancellation in.
+    pub(super) handle: &'a Handle,
+    /// For how long nothing may get done.
+    pub(super) stall_limit: Duration,
+    /// What tallies submissions, and where; `None` where nobody compares.
+    pub(super) tally: Option<(&'a Pipeline, Piece<'a>)>,
+}
+
+impl<'a> Flow<'a> {
+    /// A flow with nothing in it.
+    pub(super) fn new(parts: Parts<'a>) -> Self {
+        let Parts { gpu, bindings, parameters, rates, handle, stall_limit, tally } = parts;
+        Self {
+            tally,
+            tallied: 0,
+            idle: Duration::ZERO,
+            gpu,
+            bindings,
+            parameters,
+            rates,
+            handle,
+            stall_limit,
+            batch: Batch::default(),
+            in_flight: VecDeque::with_capacity(MOST_IN_FLIGHT),
+            queued: Duration::ZERO,
+            submitted: 0,
+            done: Arc::default(),
+            last_done: Instant::now(),
+        }
+    }
+
+    /// Records a dispatch; submits what is recorded where that is enough.
+    pub(super) fn dispatch(&mut self, dispatch: &Dispatch<'a, '_>) -> Result<(), DeviceError> {
+        let estimate = self.rates.estimate(dispatch.work);
+        let is_long = self.batch.estimate + estimate.unwrap_or_default() > SUBMISSION;
+        // One is left for the tally.
+        let is_full = self.batch.dispatches.len() == MOST_DISPATCHES - 1;
+        if is_long || is_full || estimate.is_none() || self.batch.unmeasured {
+            self.submit()?;
+        }
+        self.record(dispatch, estimate)?;
+        if estimate.is_none() {
+            // Alone, so that its time is its own; what comes next is cut by it.
+            self.submit()?;
+            self.drain()?;
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, dispatch: &Dispatch<'a, '_>, estimate: Option<Duration>) -> Result<(), DeviceError> {
+        let batch = &mut self.batch;
+        let at = batch.parameters.len();
+        batch.parameters.extend(dispatch.words.iter().flat_map(|word| word.to_le_bytes()));
+        assert!(batch.parameters.len() <= at + ALIGNMENT as usize, "parameters of a dispatch");
+        batch.parameters.resize(at + ALIGNMENT as usize, 0);
+        let (group, offsets) =
+            self.bindings.bind(self.gpu, dispatch.pipeline, self.parameters, at as u32, dispatch.bindings)?;
+        batch.dispatches.push(Recorded {
+            pipeline: dispatch.pipeline,
+            group,
+            offsets,
+            workgroups: dispatch.workgroups,
+        });
+        batch.work.push(dispatch.work);
+        batch.estimate += estimate.unwrap_or_default();
+        batch.unmeasured |= estimate.is_none();
+        Ok(())
+    }
+
+    /// What was recorded so far finishes `steps` more steps of the handle's.
+    pub(super) fn finish_steps(&mut self, steps: u64) -> Result<(), DeviceError> {
+        if !self.batch.dispatches.is_empty() {
+            self.batch.steps += steps;
+        } else if let Some(last) = self.in_flight.back_mut() {
+            last.steps += steps;
+        } else {
+            self.handle.advance(steps);
+        }
+        self.handle.check()
+    }
+
+    /// How many pieces of `piece_units` each one dispatch takes.
+    pub(super) fn pieces(&self, kind: Kind, left: u64, piece_units: u64, first: u64) -> u64 {
+        self.rates.pieces(kind, left, piece_units, first)
+    }
+
+    /// Submits what is recorded, once there is room for it.
+    fn submit(&mut self) -> Result<(), DeviceError> {
+        if self.batch.dispatches.is_empty() {
+            return Ok(());
+        }
+        self.make_way()?;
+        self.record_tally()?;
+        let batch = std::mem::take(&mut self.batch);
+        let index = self.gpu.calling(|| self.hand_over(&batch))?;
+        self.submitted += 1;
+        let (number, done) = (self.submitted, self.done.clone());
+        self.gpu.queue.on_submitted_work_done(move || {
+            done.fetch_max(number, Ordering::Relaxed);
+        });
+        self.queued += batch.estimate;
+        self.in_flight.push_back(Submitted {
+            number,
+            index,
+            at: Instant::now(),
+            work: batch.work,
+            estimate: batch.estimate,
+            steps: batch.steps,
+        });
+        self.gpu.check()
+    }
+
+    /// The last dispatch of a submission, where there is a tally.
+    fn record_tally(&mut self) -> Result<(), DeviceError> {
+        let Some((pipeline, piece)) = self.tally else { return Ok(()) };
+        // Of a device's submissions no two have the same number, so that an older tally is never the right one.
+        let number = self.gpu.next_number();
+        let words = shaders::Tally { number, first: self.submitted == 0 }.words();
+        self.tallied = shaders::tallied(if self.submitted == 0 { 0 } else { self.tallied }, number);
+        let work = Work { kind: Kind::Product, units: 0 };
+        let dispatch = Dispatch { pipeline, words: &words, bindings: &[piece], workgroups: 1, work };
+        self.record(&dispatch, Some(Duration::ZERO))
+    }
+
+    /// What the tally must be, once all is done.
+    pub(super) const fn tallied(&self) -> u32 {
+        self.tallied
+    }
+
+    fn hand_over(&self, batch: &Batch<'_>) -> SubmissionIndex {
+        self.gpu.queue.write_buffer(self.parameters, 0, &batch.parameters);
+        let mut encoder = self.gpu.device.create_command_encoder(&CommandEncoderDescriptor::default());
+        {
+            let mut pass = encoder.begin_compute_pass(&ComputePassDescriptor::default());
+            for dispatch in &batch.dispatches {
+                pass.set_pipeline(dispatch.pipeline.raw());
+                pass.set_bind_group(0, &dispatch.group, &dispatch.offsets);
+                pass.dispatch_workgroups(dispatch.workgroups, 1, 1);
+            }
+        }
+        self.gpu.queue.submit([encoder.finish()])
+    }
+
+    /// Waits until what is in flight leaves room for the batch.
+    fn make_way(&mut self) -> Result<(), DeviceError> {
+        loop {
+            self.handle.check()?;
+            self.reap()?;
+            let fits = self.in_flight.len() < MOST_IN_FLIGHT && self.queued + self.batch.estimate <= QUEUED;
+            if fits || self.in_flight.is_empty() {
+                return Ok(());
+            }
+            self.wait()?;
+        }
+    }
+
+    /// Submits all that is recorded, and waits until all is done.
+    pub(super) fn finish(&mut self) -> Result<(), DeviceError> {
+        self.submit()?;
+        while !self.in_flight.is_empty() {
+            self.handle.check()?;
+            self.wait()?;
+        }
+        self.handle.check()
+    }
+
+    /// Drops what is recorded, and waits for what is in flight whatever the handle says.
+    pub(super) fn abandon(&mut self) -> Result<(), DeviceError> {
+        self.batch = Batch::default();
+        self.drain()
+    }
+
+    fn drain(&mut self) -> Result<(), DeviceError> {
+        while !self.in_flight.is_empty() {
+            self.wait()?;
+        }
+        Ok(())
+    }
+
+    /// Waits a moment, and takes off what is done then.
+    fn wait(&mut self) -> Result<(), DeviceError> {
+        let start = Instant::now();
+        self.gpu.turn(self.in_flight.front().map(|oldest| oldest.index.clone()))?;
+        // A machine that slept meanwhile has not stalled for as long.
+        self.idle += start.elapsed().min(LONGEST_TURN);
+        self.reap()?;
+        if self.idle > self.stall_limit {
+            let text = format!("nothing was done for {} s", self.stall_limit.as_secs());
+            return Err(self.gpu.lose(&text));
+        }
+        Ok(())
+    }
+
+    /// Takes off what is done, and learns from how long it took.
+    fn reap(&mut self) -> Result<(), DeviceError> {
+        self.gpu.check()?;
+        let done = self.done.load(Ordering::Relaxed);
+        let ended = self.in_flight.iter().take_while(|entry| entry.number <= done).count();
+        let Some(first) = self.in_flight.front().filter(|_| ended > 0) else { return Ok(()) };
+        let (now, start) = (Instant::now(), first.at.max(self.last_done));
+        let mut work = Vec::new();
+        for entry in self.in_flight.drain(..ended) {
+            self.queued = self.queued.saturating_sub(entry.estimate);
+            self.handle.advance(entry.steps);
+            work.extend(entry.work);
+        }
+        self.idle = Duration::ZERO;
+        self.rates.learn(&work, now - start);
+        self.last_done = now;
+        Ok(())
+    }
+}

@@ -1,0 +1,220 @@
+//! wgpu's device and queue, and what became of them.
+//!
+//! wgpu reports most failures apart from the call that caused them: to an error scope, to a callback for what no scope
+//! caught, to another callback when the device is lost. Here they all end in one place, [`Gpu::check`], which whoever
+//! waits asks.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use ::wgpu::{
+    Adapter, Buffer, BufferDescriptor, BufferUsages, Device, DeviceDescriptor, DeviceLostReason, Error, ErrorFilter,
+    Features, MemoryHints, PollType, Queue, SubmissionIndex,
+};
+
+use super::describe::Described;
+use super::error::WgpuError;
+use super::flow::LONGEST_TURN;
+use assay_device::DeviceError;
+
+/// The longest single wait, so that a cancellation and a stall are seen.
+const WAIT: Duration = Duration::from_millis(10);
+/// What the backend makes use of where an adapter has it.
+const WANTED: Features = Features::SUBGROUP.union(Features::PIPELINE_CACHE);
+
+/// An opened device.
+pub(super) struct Gpu {
+    /// What it was opened from.
+    pub(super) adapter: Adapter,
+    /// Makes buffers, shaders, pipelines.
+    pub(super) device: Device,
+    /// Takes work.
+    pub(super) queue: Queue,
+    health: Health,
+    submissions: AtomicU32,
+}
+
+/// Why a device is lost, once it is. Clones tell the same.
+#[derive(Debug, Clone, Default)]
+struct Health(Arc<Mutex<Option<String>>>);
+
+impl Health {
+    /// Notes a failure; the first one counts.
+    fn lose(&self, why: &str) {
+        let mut lost = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lost.get_or_insert_with(|| why.trim().replace('\n', " "));
+    }
+
+    fn why(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Why a buffer or a pipeline was not made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum NotMade {
+    /// There is no memory for it.
+    OutOfMemory,
+    /// Anything else, as wgpu says it.
+    Refused(String),
+}
+
+impl Gpu {
+    /// Opens an adapter with all its limits.
+    pub(super) fn open(described: Described) -> Result<Self, WgpuError> {
+        let Described { adapter, description } = described;
+        let descriptor = DeviceDescriptor {
+            label: Some("assay"),
+            required_features: adapter.features() & WANTED,
+            required_limits: adapter.limits(),
+            // Large buffers have allocations of their own; small ones need no large pools.
+            memory_hints: MemoryHints::MemoryUsage,
+            ..DeviceDescriptor::default()
+        };
+        let opened = caught(|| pollster::block_on(adapter.request_device(&descriptor)));
+        let (device, queue) = opened
+            .and_then(|opened| opened.map_err(|error| error.to_string()))
+            .map_err(|error| WgpuError::Open { device: description.title(), reason: one_line(&error) })?;
+        let health = Health::default();
+        let lost = health.clone();
+        device.set_device_lost_callback(move |reason, why| {
+            if reason != DeviceLostReason::Destroyed {
+                lost.lose(&format!("the driver lost it: {why}"));
+            }
+        });
+        let failed = health.clone();
+        device.on_uncaptured_error(Arc::new(move |error: Error| failed.lose(&error.to_string())));
+        Ok(Self { adapter, device, queue, health, submissions: AtomicU32::new(0) })
+    }
+
+    /// The number of the next submission: another one for each.
+    pub(super) fn next_number(&self) -> u32 {
+        self.submissions.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
+    }
+
+    /// Nothing has failed yet.
+    pub(super) fn check(&self) -> Result<(), DeviceError> {
+        match self.health.why() {
+            Some(why) => Err(sick(&why)),
+            None => Ok(()),
+        }
+    }
+
+    /// From here on the device counts as failed, for this reason if it did not before.
+    pub(super) fn lose(&self, why: &str) -> DeviceError {
+        self.health.lose(why);
+        sick(&self.health.why().unwrap_or_default())
+    }
+
+    /// Calls wgpu, which makes panics of failures that it has no error for: a device that is lost while it is waited
+    /// for, memory of the host that is short. Then the device is lost.
+    pub(super) fn calling<T>(&self, call: impl FnOnce() -> T) -> Result<T, DeviceError> {
+        caught(call).map_err(|why| self.lose(&why))
+    }
+
+    /// A buffer of device memory, or of the host's where `usage` maps it.
+    pub(super) fn buffer(&self, label: &str, bytes: u64, usage: BufferUsages) -> Result<Buffer, NotMade> {
+        let descriptor = BufferDescriptor { label: Some(label), size: bytes, usage, mapped_at_creation: false };
+        self.scoped(|| self.device.create_buffer(&descriptor))
+    }
+
+    /// Makes something, with its errors caught.
+    pub(super) fn scoped<T>(&self, make: impl FnOnce() -> T) -> Result<T, NotMade> {
+        let scopes = [ErrorFilter::OutOfMemory, ErrorFilter::Internal, ErrorFilter::Validation]
+            .map(|filter| self.device.push_error_scope(filter));
+        let made = self.calling(make);
+        // The innermost first.
+        let errors = scopes.into_iter().rev().filter_map(|scope| pollster::block_on(scope.pop()));
+        match errors.collect::<Vec<_>>().into_iter().next() {
+            None => made.map_err(|error| NotMade::Refused(error.to_string())),
+            Some(Error::OutOfMemory { .. }) => Err(NotMade::OutOfMemory),
+            Some(error) => Err(NotMade::Refused(one_line(&error.to_string()))),
+        }
+    }
+
+    /// Lets callbacks run, waiting a moment for a submission, or for all of them.
+    pub(super) fn turn(&self, submission_index: Option<SubmissionIndex>) -> Result<(), DeviceError> {
+        self.poll(PollType::Wait { submission_index, timeout: Some(WAIT) })
+    }
+
+    /// Lets callbacks run.
+    pub(super) fn poll(&self, poll: PollType) -> Result<(), DeviceError> {
+        // A timeout is what a moment is for; whatever else is wrong, the callbacks tell.
+        self.calling(|| drop(self.device.poll(poll)))?;
+        self.check()
+    }
+
+    /// Lets callbacks run until `done`. Gives up when nothing comes for `stall_limit`.
+    pub(super) fn wait_until(
+        &self,
+        stall_limit: Duration,
+        doing: &str,
+        mut done: impl FnMut() -> bool,
+    ) -> Result<(), DeviceError> {
+        let mut idle = Duration::ZERO;
+        while !done() {
+            let start = Instant::now();
+            self.turn(None)?;
+            // A machine that slept meanwhile has not stalled for as long.
+            idle += start.elapsed().min(LONGEST_TURN);
+            if idle > stall_limit {
+                return Err(self.lose(&format!("nothing was done for {} s while {doing}", stall_limit.as_secs())));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Gpu {
+    /// Waits until all that was submitted is done.
+    pub(super) fn idle(&self, stall_limit: Duration, doing: &str) -> Result<(), DeviceError> {
+        let done = Arc::new(AtomicBool::new(false));
+        let told = done.clone();
+        self.queue.on_submitted_work_done(move || told.store(true, Ordering::Release));
+        self.wait_until(stall_limit, doing, || done.load(Ordering::Acquire))
+    }
+}
+
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        if self.health.why().is_some() {
+            // wgpu waits for the queue as it drops it, and a queue that hangs for ever. What failed is left to the end of
+            // the process.
+            std::mem::forget((self.device.clone(), self.queue.clone()));
+        }
+    }
+}
+
+fn sick(why: &str) -> DeviceError {
+    DeviceError::Sick(format!("{why}; the process that drives it must start again"))
+}
+
+/// A call, or what it said as it panicked. What it left half done is not used again: then the device is lost.
+fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).into()));
+        one_line(&text.unwrap_or_else(|| "wgpu panicked".into()))
+    })
+}
+
+/// An error's text without its line breaks.
+pub(super) fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_failure_is_the_one_that_is_told() {
+        let health = Health::default();
+        assert_eq!(health.why(), None);
+        health.clone().lose("first\nline");
+        health.lose("second");
+        assert_eq!(health.why().unwrap(), "first line");
+    }
+}

@@ -1,0 +1,307 @@
+//! The pipelines of a device: which shaders it gets, compiled, with the layouts of their bindings.
+
+use std::collections::HashMap;
+
+use ::wgpu::{
+    BindGroupLayout, BindGroupLayoutDescriptor, BindGroupLayoutEntry, BindingType, BufferBindingType, BufferSize,
+    ComputePipeline, ComputePipelineDescriptor, Features, Limits, PipelineCompilationOptions, PipelineLayoutDescriptor,
+    ShaderModule, ShaderModuleDescriptor, ShaderRuntimeChecks, ShaderSource, ShaderStages,
+};
+
+use super::cache::Cache;
+use super::config::{DotChoice, WgpuConfig};
+use super::describe::AdapterDescription;
+use super::error::WgpuError;
+use super::gpu::{Gpu, NotMade};
+use super::plan::{ALIGNMENT, Bounds};
+use super::shaders::{self, Dot, ProbeShape, QUAD_LANES, Shader, Tile};
+use assay_device::backend::Preparing;
+
+/// How many shaders are compiled at once.
+const STEPS: u64 = 7;
+
+/// A compiled shader.
+pub(super) struct Pipeline {
+    raw: ComputePipeline,
+    layout: BindGroupLayout,
+    /// Of each storage binding, whether it has a dynamic offset.
+    storages: Vec<bool>,
+    name: String,
+    id: u64,
+}
+
+impl Pipeline {
+    pub(super) const fn raw(&self) -> &ComputePipeline {
+        &self.raw
+    }
+
+    pub(super) const fn layout(&self) -> &BindGroupLayout {
+        &self.layout
+    }
+
+    pub(super) fn storages(&self) -> &[bool] {
+        &self.storages
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Distinct within a device.
+    pub(super) const fn id(&self) -> u64 {
+        self.id
+    }
+}
+
+/// A product's pipeline, and its tiles.
+pub(super) struct Product {
+    /// What it runs.
+    pub(super) pipeline: Pipeline,
+    /// How it cuts.
+    pub(super) tile: Tile,
+}
+
+/// All pipelines of a device.
+pub(super) struct Kernels {
+    /// See [`shaders::keystream`].
+    pub(super) keystream: Pipeline,
+    /// See [`shaders::chunks`].
+    pub(super) chunks: Pipeline,
+    /// See [`shaders::parents`].
+    pub(super) parents: Pipeline,
+    /// See [`shaders::tally`].
+    pub(super) tally: Pipeline,
+    /// With large tiles, and with small ones.
+    products: [Product; 2],
+    /// Which of them is tried alone.
+    only: Option<usize>,
+    probes: HashMap<ProbeShape, Pipeline>,
+    /// How products multiply.
+    pub(super) dot: Dot,
+    quads: bool,
+    limits: Limits,
+    compiler: Compiler,
+}
+
+impl Kernels {
+    /// Compiles what every pass and every probe of few buffers needs.
+    pub(super) fn load(
+        gpu: &Gpu,
+        description: &AdapterDescription,
+        config: &WgpuConfig,
+        progress: &mut dyn FnMut(Preparing),
+    ) -> Result<Self, WgpuError> {
+        let dot = chosen(config.dot, description).unwrap_or(Dot::Plain);
+        let limits = gpu.device.limits();
+        let tile = |n: u32| {
+            let none = || WgpuError::Refused { device: description.title(), reason: "no tile fits its limits".into() };
+            Tile::choose(&limits, n).ok_or_else(none)
+        };
+        let (large, small) = (tile(assay_work::challenge::MAX_N)?, tile(assay_work::challenge::MIN_N)?);
+        let mut compiler = Compiler { title: description.title(), next_id: 0, cache: Cache::open(gpu, config) };
+        let what = if compiler.cache.is_warm() { "loading shaders" } else { "compiling shaders, once for each driver" };
+        let mut done = 0;
+        let mut step = || {
+            progress(Preparing { what: what.into(), done, total: STEPS });
+            done += 1;
+        };
+        let quads = gpu.device.features().contains(Features::SUBGROUP)
+            && gpu.adapter.get_info().subgroup_min_size >= QUAD_LANES;
+        let mut compile = |shader: Shader, storages: &[bool]| {
+            step();
+            compiler.compile(gpu, &shader, storages)
+        };
+        let keystream = compile(shaders::keystream(), &[true])?;
+        let chunks = compile(shaders::chunks(), &[true, true])?;
+        let parents = compile(shaders::parents(), &[true])?;
+        let tally = compile(shaders::tally(), &[true])?;
+        let product = |tile, pipeline| Product { tile, pipeline };
+        let large = product(large, compile(shaders::product(large, dot), &[true; 3])?);
+        let small = product(small, compile(shaders::product(small, dot), &[true; 3])?);
+        let shape = ProbeShape { buffers: 1, grouped: false, quads };
+        let probe = compile(shaders::probe(shape), &probe_storages(shape))?;
+        let products = [large, small];
+        let mut probes = HashMap::new();
+        probes.insert(shape, probe);
+        step();
+        compiler.cache.save();
+        Ok(Self { keystream, chunks, parents, tally, products, only: None, probes, dot, quads, limits, compiler })
+    }
+
+    /// Compiles products of the other kind; gives those that are used no more.
+    pub(super) fn multiply_by(&mut self, gpu: &Gpu, dot: Dot) -> Result<[Product; 2], WgpuError> {
+        let [large, small] = [self.products[0].tile, self.products[1].tile];
+        let mut compile = |tile| {
+            let pipeline = self.compiler.compile(gpu, &shaders::product(tile, dot), &[true; 3])?;
+            Ok::<_, WgpuError>(Product { pipeline, tile })
+        };
+        let products = [compile(large)?, compile(small)?];
+        self.compiler.cache.save();
+        self.dot = dot;
+        Ok(std::mem::replace(&mut self.products, products))
+    }
+
+    /// From here on only these tiles are used, the large ones or the small ones; or both again.
+    pub(super) fn use_only(&mut self, which: Option<usize>) {
+        self.only = which;
+    }
+
+    /// Takes products that were compiled before.
+    pub(super) fn take_products(&mut self, dot: Dot, products: [Product; 2]) {
+        (self.dot, self.products) = (dot, products);
+    }
+
+    /// The product for n-by-n matrices in pieces of so many rows.
+    pub(super) fn product(&self, n: u32, piece_rows: u64) -> &Product {
+        if let Some(only) = self.only {
+            return &self.products[only];
+        }
+        let [large, small] = &self.products;
+        let wants_large = Tile::choose(&self.limits, n) == Some(large.tile);
+        if wants_large && u64::from(large.tile.side) <= piece_rows { large } else { small }
+    }
+
+    /// Compiles the probe over so many slot buffers, unless it was.
+    pub(super) fn prepare_probe(&mut self, gpu: &Gpu, bounds: &Bounds, buffers: u32) -> Result<(), WgpuError> {
+        let shape = self.probe_shape(bounds, buffers);
+        if !self.probes.contains_key(&shape) {
+            let pipeline = self.compiler.compile(gpu, &shaders::probe(shape), &probe_storages(shape))?;
+            self.probes.insert(shape, pipeline);
+            self.compiler.cache.save();
+        }
+        Ok(())
+    }
+
+    /// The shape of the probe over so many slot buffers: few shapes, so that few are compiled.
+    pub(super) fn probe_shape(&self, bounds: &Bounds, buffers: u32) -> ProbeShape {
+        let bound = buffers.next_power_of_two().min(bounds.slot_buffers);
+        ProbeShape { buffers: bound, grouped: buffers > bound, quads: self.quads }
+    }
+
+    /// The probe of a shape.
+    ///
+    /// # Panics
+    /// When it was not prepared.
+    pub(super) fn probe(&self, shape: ProbeShape) -> &Pipeline {
+        let found = self.probes.get(&shape);
+        found.unwrap_or_else(|| unreachable!("{shape:?} was prepared with the slots"))
+    }
+
+    /// Compiles another shader: those of benchmarks.
+    pub(super) fn compile(&mut self, gpu: &Gpu, shader: &Shader, storages: &[bool]) -> Result<Pipeline, WgpuError> {
+        self.compiler.compile(gpu, shader, storages)
+    }
+
+    /// What was chosen, as a person reads it.
+    pub(super) fn detail(&self) -> String {
+        let (dot, side) = (self.dot.name(), self.products[0].tile.side);
+        let walks = if self.quads { ", walks in subgroups" } else { "" };
+        format!("{dot} products in tiles of {side}{walks}")
+    }
+
+    /// Whether walks run in subgroups.
+    pub(super) const fn has_quads(&self) -> bool {
+        self.quads
+    }
+
+    /// From here on walks run in subgroups, or in single threads.
+    pub(super) const fn walk_in(&mut self, subgroups: bool) {
+        self.quads = subgroups;
+    }
+}
+
+/// How products multiply, where that is known without trying.
+pub(super) const fn chosen(choice: DotChoice, description: &AdapterDescription) -> Option<Dot> {
+    match (choice, description.packed_dot) {
+        (DotChoice::Packed, _) | (DotChoice::Auto, Some(true)) => Some(Dot::Packed),
+        (DotChoice::Plain, _) | (DotChoice::Auto, Some(false)) => Some(Dot::Plain),
+        (DotChoice::Fastest, _) | (DotChoice::Auto, None) => None,
+    }
+}
+
+/// States with dynamic offsets, twice where walks go by groups of buffers; slot buffers whole.
+fn probe_storages(shape: ProbeShape) -> Vec<bool> {
+    let states = if shape.grouped { 2 } else { 1 };
+    let mut storages = vec![true; states];
+    storages.resize(states + shape.buffers as usize, false);
+    storages
+}
+
+struct Compiler {
+    title: String,
+    next_id: u64,
+    cache: Cache,
+}
+
+impl Compiler {
+    fn compile(&mut self, gpu: &Gpu, shader: &Shader, storages: &[bool]) -> Result<Pipeline, WgpuError> {
+        self.next_id += 1;
+        let name = shader.name.clone();
+        let (module, made) = (module(gpu, shader), |module: &ShaderModule| self.pipeline(gpu, &name, module, storages));
+        let made = module.and_then(|module| gpu.scoped(|| made(&module)));
+        let (layout, raw) = made.map_err(|error| self.refused(gpu, &name, error))?;
+        Ok(Pipeline { raw, layout, storages: storages.to_vec(), name, id: self.next_id })
+    }
+
+    fn pipeline(
+        &self,
+        gpu: &Gpu,
+        name: &str,
+        module: &ShaderModule,
+        storages: &[bool],
+    ) -> (BindGroupLayout, ComputePipeline) {
+        let mut entries = vec![entry(0, BufferBindingType::Uniform, true, BufferSize::new(ALIGNMENT))];
+        let storage = BufferBindingType::Storage { read_only: false };
+        entries.extend((1..).zip(storages).map(|(number, dynamic)| entry(number, storage, *dynamic, None)));
+        let descriptor = BindGroupLayoutDescriptor { label: Some(name), entries: &entries };
+        let layout = gpu.device.create_bind_group_layout(&descriptor);
+        let layouts = [Some(&layout)];
+        let pipeline_layout = gpu.device.create_pipeline_layout(&PipelineLayoutDescriptor {
+            label: Some(name),
+            bind_group_layouts: &layouts,
+            immediate_size: 0,
+        });
+        // Shaders write workgroup memory before they read it.
+        let options = PipelineCompilationOptions { zero_initialize_workgroup_memory: false, ..Default::default() };
+        let pipeline = gpu.device.create_compute_pipeline(&ComputePipelineDescriptor {
+            label: Some(name),
+            layout: Some(&pipeline_layout),
+            module,
+            entry_point: Some("main"),
+            compilation_options: options,
+            cache: self.cache.raw(),
+        });
+        (layout, pipeline)
+    }
+
+    /// Why there is no pipeline: only what is of the shader itself is refused for good.
+    fn refused(&self, gpu: &Gpu, shader: &str, error: NotMade) -> WgpuError {
+        let device = self.title.clone();
+        match (gpu.check(), error) {
+            (Err(error), _) => WgpuError::Device { device, error },
+            (Ok(()), NotMade::OutOfMemory) => WgpuError::NoMemory { device },
+            (Ok(()), NotMade::Refused(reason)) => WgpuError::Shader { device, shader: shader.to_owned(), reason },
+        }
+    }
+}
+
+fn module(gpu: &Gpu, shader: &Shader) -> Result<ShaderModule, NotMade> {
+    let descriptor =
+        ShaderModuleDescriptor { label: Some(&shader.name), source: ShaderSource::Wgsl(shader.source.as_str().into()) };
+    gpu.scoped(|| {
+        // SAFETY: without these checks a shader must not leave its bindings, nor loop for ever. The shaders are this
+        // program's own; each one's header says what it is bounded by, and `pass`, `probe` and `digest` dispatch within
+        // that, over bindings whose lengths they say.
+        unsafe { gpu.device.create_shader_module_trusted(descriptor, ShaderRuntimeChecks::unchecked()) }
+    })
+}
+
+const fn entry(
+    binding: u32,
+    ty: BufferBindingType,
+    has_dynamic_offset: bool,
+    min_binding_size: Option<BufferSize>,
+) -> BindGroupLayoutEntry {
+    let ty = BindingType::Buffer { ty, has_dynamic_offset, min_binding_size };
+    BindGroupLayoutEntry { binding, visibility: ShaderStages::COMPUTE, ty, count: None }
+}

@@ -1,0 +1,154 @@
+//! The wgpu backend: every GPU that Vulkan, Metal or DirectX 12 shows, through wgpu, which loads them at run time.
+//!
+//! [`detect`] describes the adapters (`describe`, with what only the API below says from `native`), each physical one
+//! once. [`open`] makes one device: `gpu` holds wgpu's device and what became of it, `kernels` the pipelines, compiled
+//! from `shaders` and kept in a `cache`. `plan` says how slots are cut into pieces that a binding can hold, `memory`
+//! holds them. A `pass` and a round of the `probe` go through a `flow`, which bounds what is submitted by the rates in
+//! `pace`.
+//!
+//! A device that failed is lost to this process ([`DeviceError::Sick`]); a worker process ends with it
+//! (`assay-worker`), and another one opens it again.
+//!
+//! [`DeviceError::Sick`]: assay_device::DeviceError::Sick
+
+mod bind;
+mod cache;
+mod config;
+mod copy;
+mod describe;
+mod device;
+mod digest;
+mod error;
+mod flow;
+mod gpu;
+mod kernels;
+mod measure;
+mod memory;
+mod native;
+mod pace;
+mod pass;
+mod plan;
+mod probe;
+mod settle;
+pub mod shaders;
+
+pub use config::{DotChoice, WgpuConfig};
+pub use describe::AdapterDescription;
+pub use device::WgpuDevice;
+pub use error::WgpuError;
+use std::ffi::OsString;
+
+use serde::{Deserialize, Serialize};
+
+use assay_device::backend::{Backend, BackendKind, Found, Opened, Prepare, Preparing};
+use assay_device::place::Place;
+use assay_device::{DeviceError, DeviceInfo};
+use assay_work::DeviceId;
+
+/// Which device to open.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Spec {
+    id: DeviceId,
+}
+
+/// Describes all adapters, with those that cannot be used and why. Ids are derived from `seed` where hardware has none.
+///
+/// # Errors
+/// [`WgpuError`]: why there are none.
+pub fn detect(seed: &[u8]) -> Result<Vec<AdapterDescription>, WgpuError> {
+    Ok(describe::describe_all(seed)?.into_iter().map(|described| described.description).collect())
+}
+
+/// Finds the adapters that can be used, and names the others in the log. Software adapters are among them only where
+/// the settings say so and there is no other.
+///
+/// # Errors
+/// [`WgpuError`]: why there are none.
+pub fn find(config: &WgpuConfig) -> Result<Vec<Found>, WgpuError> {
+    let (refused, usable): (Vec<_>, Vec<_>) =
+        detect(&config.seed)?.into_iter().partition(|adapter| adapter.refusal.is_some());
+    let refusals: Vec<_> = refused
+        .into_iter()
+        .map(|adapter| WgpuError::Refused { device: adapter.title(), reason: adapter.refusal.unwrap_or_default() })
+        .collect();
+    for refusal in &refusals {
+        tracing::warn!("not used: {refusal}");
+    }
+    let (programs, hardware): (Vec<_>, Vec<_>) = usable.into_iter().partition(|adapter| adapter.software);
+    let taken = if hardware.is_empty() && config.software { &programs } else { &hardware };
+    if !taken.is_empty() {
+        return Ok(taken.iter().map(|adapter| found(adapter, config)).collect());
+    }
+    Err(match refusals.into_iter().next() {
+        Some(refusal) => refusal,
+        None => WgpuError::OnlySoftware {
+            names: programs.iter().map(|adapter| adapter.name.as_str()).collect::<Vec<_>>().join(", "),
+        },
+    })
+}
+
+fn found(adapter: &AdapterDescription, config: &WgpuConfig) -> Found {
+    let total_bytes = adapter.memory_bytes.or(config.memory_bytes).unwrap_or(0);
+    let info = DeviceInfo {
+        id: adapter.id,
+        name: adapter.name.clone(),
+        backend: BackendKind::Wgpu,
+        detail: adapter.detail(),
+        total_bytes,
+        // What is free is known once it is opened.
+        free_bytes: total_bytes,
+    };
+    let pci_address = adapter.pci_address.as_ref().and_then(|address| address.parse().ok());
+    let place = Place { pci_address, uuid: adapter.uuid, vendor: Some(adapter.vendor) };
+    // A struct of plain fields: turning it into text cannot fail.
+    Found { info, place, spec: serde_json::to_string(&Spec { id: adapter.id }).unwrap_or_default() }
+}
+
+/// Opens one device.
+///
+/// # Errors
+/// [`WgpuError`]: why it cannot be used, in one sentence with what to do about it.
+pub fn open(id: DeviceId, config: WgpuConfig, progress: &mut dyn FnMut(Preparing)) -> Result<WgpuDevice, WgpuError> {
+    let all = describe::describe_all(&config.seed)?;
+    let described = all.into_iter().find(|described| described.description.id == id);
+    let described = described.ok_or(WgpuError::Unknown { id })?;
+    if let Some(reason) = described.description.refusal.clone() {
+        return Err(WgpuError::Refused { device: described.description.title(), reason });
+    }
+    WgpuDevice::open(described, config, progress)
+}
+
+impl Backend for WgpuConfig {
+    fn kind(&self) -> BackendKind {
+        BackendKind::Wgpu
+    }
+
+    fn settings(&self) -> String {
+        // A struct of plain fields: turning it into text cannot fail.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    fn environment(&self) -> Vec<(&'static str, OsString)> {
+        // Mesa's layer that orders devices for desktops looks for a display, and complains where there is none.
+        vec![("NODEVICE_SELECT", "1".into())]
+    }
+
+    fn detect(&self) -> Result<Vec<Found>, String> {
+        find(self).map_err(|error| error.to_string())
+    }
+
+    fn open(&self, spec: &str, prepare: Prepare<'_>) -> Opened {
+        let Spec { id } =
+            serde_json::from_str(spec).map_err(|e| DeviceError::Unsupported(format!("no wgpu device: {e}")))?;
+        match open(id, self.clone(), &mut |preparing| prepare(preparing)) {
+            Ok(device) => Ok(Box::new(device)),
+            Err(error @ (WgpuError::Refused { .. } | WgpuError::Shader { .. })) => {
+                Err(DeviceError::Unsupported(error.to_string()))
+            }
+            // A busy device is busy whether it is being opened or works.
+            Err(WgpuError::Device { error: error @ DeviceError::Busy { .. }, .. }) => Err(error),
+            Err(error) => Err(DeviceError::Sick(error.to_string())),
+        }
+    }
+}

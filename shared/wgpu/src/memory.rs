@@ -1,0 +1,241 @@
+//! The buffers of a device: slots, what is around them, states of a probe. Kept from pass to pass.
+
+use ::wgpu::{Buffer, BufferUsages, PollType};
+
+use super::gpu::{Gpu, NotMade};
+use super::native;
+use super::plan::{self, Bounds, Layout, Region, VALUE_BYTES};
+use assay_device::DeviceError;
+use assay_device::machine;
+
+/// A buffer with an id of its own.
+pub(super) struct DeviceBuffer {
+    /// Distinct within a device.
+    pub(super) id: u64,
+    /// wgpu's own.
+    pub(super) raw: Buffer,
+    /// How long it is.
+    pub(super) bytes: u64,
+}
+
+/// A part of a buffer.
+#[derive(Clone, Copy)]
+pub(super) struct Piece<'a> {
+    /// Which buffer.
+    pub(super) buffer: &'a DeviceBuffer,
+    /// Its first byte.
+    pub(super) first: u64,
+    /// How many bytes.
+    pub(super) bytes: u64,
+}
+
+impl<'a> Piece<'a> {
+    /// All of a buffer.
+    pub(super) const fn whole(buffer: &'a DeviceBuffer) -> Self {
+        Self { buffer, first: 0, bytes: buffer.bytes }
+    }
+}
+
+/// What a device holds.
+#[derive(Default)]
+pub(super) struct Memory {
+    slots: Vec<DeviceBuffer>,
+    scratch: Option<DeviceBuffer>,
+    states: Vec<DeviceBuffer>,
+    next_states: Vec<DeviceBuffer>,
+    made: u64,
+}
+
+impl Memory {
+    /// Makes room for a layout. When there is none, nothing is held.
+    pub(super) fn fit(
+        &mut self,
+        gpu: &Gpu,
+        bounds: &Bounds,
+        layout: &Layout,
+        free_bytes: u64,
+    ) -> Result<(), DeviceError> {
+        let states = plan::state_buffers(bounds, layout.states_bytes());
+        if self.holds(layout) && self.holds_states(states, layout.grouped) {
+            return Ok(());
+        }
+        self.release(gpu);
+        let needed_bytes = layout.total_bytes();
+        let busy = DeviceError::Busy { needed_bytes, free_bytes };
+        if needed_bytes > plan::usable_bytes(free_bytes) {
+            return Err(busy);
+        }
+        let made = self.make_all(gpu, layout, states);
+        self.settle(gpu, made, busy)
+    }
+
+    /// Makes room for the states of a round; the slots stay, unless there is no room.
+    pub(super) fn fit_states(
+        &mut self,
+        gpu: &Gpu,
+        bounds: &Bounds,
+        layout: &Layout,
+        bytes: u64,
+        free_bytes: u64,
+    ) -> Result<(), DeviceError> {
+        let states = plan::state_buffers(bounds, bytes);
+        if self.holds_states(states, layout.grouped) {
+            return Ok(());
+        }
+        drop_all(gpu, self.states.drain(..).chain(self.next_states.drain(..)));
+        let needed_bytes = self.held_bytes() + bytes * if layout.grouped { 2 } else { 1 };
+        let busy = DeviceError::Busy { needed_bytes, free_bytes };
+        if needed_bytes > plan::usable_bytes(free_bytes) {
+            return Err(busy);
+        }
+        let made = self.make_states(gpu, states, layout.grouped);
+        self.settle(gpu, made, busy)
+    }
+
+    /// What could not be made for want of memory is nobody's fault; all is given back then.
+    fn settle(&mut self, gpu: &Gpu, made: Result<(), NotMade>, busy: DeviceError) -> Result<(), DeviceError> {
+        match made {
+            Ok(()) => gpu.check(),
+            Err(NotMade::OutOfMemory) => {
+                self.release(gpu);
+                gpu.check().and(Err(busy))
+            }
+            Err(NotMade::Refused(why)) => Err(gpu.lose(&why)),
+        }
+    }
+
+    fn make_all(&mut self, gpu: &Gpu, layout: &Layout, states: (u64, u32)) -> Result<(), NotMade> {
+        for bytes in layout.slot_buffers() {
+            let buffer = self.make(gpu, "slots", bytes)?;
+            self.slots.push(buffer);
+        }
+        self.scratch = Some(self.make(gpu, "scratch", layout.scratch_bytes())?);
+        self.make_states(gpu, states, layout.grouped)
+    }
+
+    fn make_states(&mut self, gpu: &Gpu, (bytes, count): (u64, u32), twice: bool) -> Result<(), NotMade> {
+        for _ in 0..count {
+            let buffer = self.make(gpu, "states", bytes)?;
+            self.states.push(buffer);
+            if twice {
+                let buffer = self.make(gpu, "next states", bytes)?;
+                self.next_states.push(buffer);
+            }
+        }
+        Ok(())
+    }
+
+    /// A buffer beside all of these, for benchmarks.
+    pub(super) fn other(&mut self, gpu: &Gpu, bytes: u64) -> Result<DeviceBuffer, NotMade> {
+        self.make(gpu, "other", bytes)
+    }
+
+    fn make(&mut self, gpu: &Gpu, label: &str, bytes: u64) -> Result<DeviceBuffer, NotMade> {
+        let usage = BufferUsages::STORAGE | BufferUsages::COPY_SRC | BufferUsages::COPY_DST;
+        let raw = gpu.buffer(label, bytes, usage)?;
+        self.made += 1;
+        Ok(DeviceBuffer { id: self.made, raw, bytes })
+    }
+
+    /// Whether slots and scratch are there already.
+    fn holds(&self, layout: &Layout) -> bool {
+        let slots = layout.slot_buffers();
+        slots.len() <= self.slots.len()
+            && slots.zip(&self.slots).all(|(needed, held)| needed <= held.bytes)
+            && self.scratch.as_ref().is_some_and(|scratch| layout.scratch_bytes() <= scratch.bytes)
+    }
+
+    /// Whether states are there, in buffers of just this length or in a longer one.
+    fn holds_states(&self, (bytes, count): (u64, u32), twice: bool) -> bool {
+        let holds = |held: &[DeviceBuffer]| {
+            held.len() >= count as usize && held.iter().all(|b| b.bytes == bytes || count == 1 && b.bytes > bytes)
+        };
+        holds(&self.states) && (!twice || holds(&self.next_states))
+    }
+
+    /// How many buffers were made so far: another number means other buffers.
+    pub(super) const fn made(&self) -> u64 {
+        self.made
+    }
+
+    /// What it holds altogether.
+    pub(super) fn held_bytes(&self) -> u64 {
+        let all = self.slots.iter().chain(&self.scratch).chain(&self.states).chain(&self.next_states);
+        all.map(|buffer| buffer.bytes).sum()
+    }
+
+    /// Gives all of it back.
+    pub(super) fn release(&mut self, gpu: &Gpu) {
+        let states = self.states.drain(..).chain(self.next_states.drain(..));
+        drop_all(gpu, self.slots.drain(..).chain(self.scratch.take()).chain(states));
+    }
+
+    /// A piece of a slot.
+    ///
+    /// # Panics
+    /// When the slots are not there.
+    pub(super) fn piece(&self, layout: &Layout, slot: u32, piece: u64) -> Piece<'_> {
+        let number = u64::from(slot) * layout.pieces_per_slot + piece;
+        assert!(number < layout.pieces(), "a piece of this layout");
+        let buffer = &self.slots[(number / layout.pieces_per_buffer) as usize];
+        let first = number % layout.pieces_per_buffer * layout.piece_bytes;
+        assert!(first + layout.piece_bytes <= buffer.bytes, "a piece of its buffer");
+        Piece { buffer, first, bytes: layout.piece_bytes }
+    }
+
+    /// The buffers that the slots of a layout lie in.
+    pub(super) fn slot_buffers(&self, layout: &Layout) -> &[DeviceBuffer] {
+        &self.slots[..layout.slot_buffers().len()]
+    }
+
+    /// The scratch buffer, up to the end of what a layout has in it.
+    ///
+    /// # Panics
+    /// When it is not there.
+    pub(super) fn scratch(&self, layout: &Layout) -> Piece<'_> {
+        let buffer = self.scratch.as_ref().unwrap_or_else(|| unreachable!("memory was made room in"));
+        assert!(layout.scratch_bytes() <= buffer.bytes, "the scratch of this layout");
+        Piece { buffer, first: 0, bytes: layout.scratch_bytes() }
+    }
+
+    /// Where values of the scratch buffer lie.
+    pub(super) fn values(&self, layout: &Layout, region: Region) -> Piece<'_> {
+        let scratch = self.scratch(layout);
+        Piece { first: region.first * VALUE_BYTES, bytes: region.values * VALUE_BYTES, ..scratch }
+    }
+
+    /// States of `bytes` altogether: the ones that a round starts with, and, for walks by groups, the others.
+    pub(super) fn states(&self, bounds: &Bounds, bytes: u64) -> [Vec<Piece<'_>>; 2] {
+        let (each, count) = plan::state_buffers(bounds, bytes);
+        [&self.states, &self.next_states].map(|buffers| {
+            let piece = |buffer| Piece { buffer, first: 0, bytes: each };
+            buffers.iter().take(count as usize).map(piece).collect()
+        })
+    }
+}
+
+fn drop_all(gpu: &Gpu, buffers: impl Iterator<Item = DeviceBuffer>) {
+    for buffer in buffers {
+        buffer.raw.destroy();
+    }
+    // What is freed is freed when the device is looked at. Whether it failed, whoever uses it next is told.
+    drop(gpu.poll(PollType::Poll));
+}
+
+/// What a challenge could take now, with what is held for one: what the API says is free, at most what was set.
+pub(super) fn free_bytes(gpu: &Gpu, held_bytes: u64, is_host_memory: bool, most_bytes: Option<u64>) -> u64 {
+    let memory = native::memory(&gpu.adapter);
+    // Where nobody says what is free: a quarter is left to others.
+    let unsaid = memory.map_or(0, |memory| memory.total_bytes / 4 * 3);
+    // What is held may not be resident: systems that page let more be held than they grant.
+    let granted = memory.and_then(|memory| memory.budget_bytes).unwrap_or(u64::MAX);
+    let told = memory.and_then(|memory| memory.free_bytes).map(|free| free.saturating_add(held_bytes).min(granted));
+    let free = match (told, most_bytes) {
+        (Some(told), most) => told.min(most.unwrap_or(u64::MAX)),
+        (None, Some(most)) => most,
+        (None, None) => unsaid,
+    };
+    // Memory that is the host's is only there while the host has it.
+    let host = if is_host_memory { machine::available_bytes() / 4 * 3 + held_bytes } else { u64::MAX };
+    free.min(host)
+}

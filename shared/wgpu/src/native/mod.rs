@@ -1,0 +1,54 @@
+//! What wgpu does not tell of an adapter, asked of the API below it: its identity, its memory, what it is fast at.
+//!
+//! Each API has its own way; where none answers, a fact is unknown and [`describe`](super::describe) goes on without.
+
+#[cfg(windows)]
+mod dx12;
+#[cfg(target_vendor = "apple")]
+mod metal;
+#[cfg(not(target_vendor = "apple"))]
+mod vulkan;
+
+use ::wgpu::Adapter;
+
+use assay_device::place::PciAddress;
+
+/// What the API below says of an adapter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Facts {
+    /// Its address on the bus.
+    pub(super) pci_address: Option<PciAddress>,
+    /// The driver's UUID of the hardware.
+    pub(super) uuid: Option<[u8; 16]>,
+    /// The memory that buffers lie in.
+    pub(super) memory: Option<Memory>,
+    /// Whether products of packed bytes have instructions of their own.
+    pub(super) packed_dot: Option<bool>,
+}
+
+/// An adapter's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Memory {
+    /// All of it.
+    pub(super) total_bytes: u64,
+    /// What this process could still take, where the API says so.
+    pub(super) free_bytes: Option<u64>,
+    /// What this process may hold altogether, where the API says so.
+    pub(super) budget_bytes: Option<u64>,
+}
+
+/// Asks the API below wgpu.
+pub(super) fn facts(adapter: &Adapter) -> Facts {
+    #[cfg(target_vendor = "apple")]
+    let facts = metal::facts(adapter);
+    #[cfg(not(target_vendor = "apple"))]
+    let facts = vulkan::facts(adapter);
+    #[cfg(windows)]
+    let facts = facts.or_else(|| dx12::facts(adapter));
+    facts.unwrap_or_default()
+}
+
+/// The memory as it is now.
+pub(super) fn memory(adapter: &Adapter) -> Option<Memory> {
+    facts(adapter).memory
+}

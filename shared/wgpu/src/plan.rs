@@ -1,0 +1,372 @@
+//! How slots are cut into pieces that an adapter can bind, how a pass's memory is laid out, and how many slots fit.
+//!
+//! A *piece* is a power-of-two part of a slot, whole rows of it; a buffer holds as many whole pieces as fit. Pieces are
+//! numbered over all slots. What the pieces are never shows in the bits.
+
+use ::wgpu::Limits;
+
+use assay_device::{Resident, check_size};
+use assay_work::challenge::{MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
+
+/// Every binding starts at a multiple of this, in bytes: the most that an adapter may ask for.
+pub(super) const ALIGNMENT: u64 = 256;
+/// The share of free memory that slots and what is around them take at most, in percent.
+const MOST_PERCENT: u64 = 95;
+/// Bytes of a digest, and of a chaining value.
+pub(super) const VALUE_BYTES: u64 = 32;
+/// Bytes of a chunk of BLAKE3.
+pub(super) const CHUNK_BYTES: u64 = 1024;
+/// Chunks that a workgroup hashes, and merges into one value.
+pub(super) const GROUP_CHUNKS: u64 = 64;
+/// Values that a workgroup merges.
+pub(super) const GROUP_VALUES: u64 = 128;
+/// Bytes of a state of a walk, and of a line.
+pub(super) const STATE_BYTES: u64 = 64;
+/// The states of the largest probe: 2²² walks.
+const MOST_STATES_BYTES: u64 = STATE_BYTES << 22;
+/// Policies ask for states of at most this part of the slots (WORK.md, Residency probe); memory for those is taken with
+/// the slots, so that a probe need not take any.
+const SLOTS_PER_STATES: u64 = 8;
+/// The smallest slot: a buffer holds one at least.
+const LEAST_BUFFER_BYTES: u64 = (MIN_N as u64) * (MIN_N as u64);
+/// The least that can be bound: of the scratch buffer, what hashing the states of the largest probe needs.
+const LEAST_BINDING_BYTES: u64 = 1 << 18;
+/// Shaders count a binding in 16-byte vectors by 32-bit words, and drivers in bytes by such words.
+const MOST_BUFFER_BYTES: u64 = 1 << 31;
+/// The most slot buffers that the probe's shader names at once: each is a branch of it.
+const MOST_BOUND: u32 = 32;
+/// Storage buffers that the probe binds beside slots.
+const PROBE_STATES: u32 = 2;
+/// Uniform buffers of every shader.
+const PARAMETERS: u32 = 1;
+/// Storage buffers that a product binds.
+const PRODUCT_BUFFERS: u32 = 3;
+/// Rows of the smallest tile of a product.
+const LEAST_TILE_ROWS: u64 = 64;
+/// Invocations and bytes of workgroup memory that the smallest tile takes.
+const LEAST_INVOCATIONS: u32 = 64;
+const LEAST_WORKGROUP_BYTES: u32 = 4096;
+/// The most workgroups of a dispatch, which all APIs allow.
+pub(super) const MOST_WORKGROUPS: u32 = 65_535;
+
+/// Why an adapter with these limits cannot do the work.
+pub(super) fn refusal(limits: &Limits) -> Option<String> {
+    let needs: [(&str, u64, u64); 7] = [
+        ("storage buffers in a shader", limits.max_storage_buffers_per_shader_stage.into(), PRODUCT_BUFFERS.into()),
+        (
+            "storage buffers with offsets",
+            limits.max_dynamic_storage_buffers_per_pipeline_layout.into(),
+            PRODUCT_BUFFERS.into(),
+        ),
+        ("bytes of a storage binding", limits.max_storage_buffer_binding_size, LEAST_BINDING_BYTES),
+        ("invocations of a workgroup", limits.max_compute_invocations_per_workgroup.into(), LEAST_INVOCATIONS.into()),
+        ("invocations in x", limits.max_compute_workgroup_size_x.into(), LEAST_INVOCATIONS.into()),
+        ("bytes of workgroup memory", limits.max_compute_workgroup_storage_size.into(), LEAST_WORKGROUP_BYTES.into()),
+        ("workgroups of a dispatch", limits.max_compute_workgroups_per_dimension.into(), MOST_WORKGROUPS.into()),
+    ];
+    let (what, has, least) = needs.into_iter().find(|(_, has, least)| has < least)?;
+    Some(format!("it offers {has} {what}, and {least} are the least"))
+}
+
+/// What an adapter allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Bounds {
+    /// The most bytes of a buffer, all of which can be bound.
+    pub(super) buffer_bytes: u64,
+    /// The most bytes of a binding, whatever was asked.
+    pub(super) binding_bytes: u64,
+    /// The most slot buffers that the probe can bind at once.
+    pub(super) slot_buffers: u32,
+}
+
+impl Bounds {
+    /// Of an adapter with these limits, and at most `asked_bytes` of a buffer.
+    pub(super) fn new(limits: &Limits, asked_bytes: Option<u64>) -> Self {
+        let driver = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size);
+        let bytes = driver.min(MOST_BUFFER_BYTES).min(asked_bytes.unwrap_or(u64::MAX)).max(LEAST_BUFFER_BYTES);
+        // Where an API counts all buffers of a shader together (Metal), the parameters are one of them.
+        let all = limits.max_buffers_and_acceleration_structures_per_shader_stage.saturating_sub(PARAMETERS);
+        let bound = limits.max_storage_buffers_per_shader_stage.min(all).saturating_sub(PROBE_STATES);
+        Self {
+            buffer_bytes: bytes - bytes % LEAST_BUFFER_BYTES,
+            binding_bytes: driver.min(MOST_BUFFER_BYTES),
+            slot_buffers: bound.clamp(1, MOST_BOUND),
+        }
+    }
+
+    /// The largest matrix size whose pieces hold whole tiles, and whose chaining values can be bound.
+    pub(super) fn largest_n(&self) -> u32 {
+        let rows = |n: u32| self.piece_bytes(n) / u64::from(n);
+        let sizes = (MIN_N.ilog2()..=MAX_N.ilog2()).map(|log| 1 << log);
+        let is_possible = |n: &u32| rows(*n) >= LEAST_TILE_ROWS && Layout::new(self, *n, MIN_COUNT).is_possible(self);
+        sizes.take_while(is_possible).last().unwrap_or(0)
+    }
+
+    /// Bytes of a piece: the slot's, or as large a part of it as a buffer holds.
+    pub(super) fn piece_bytes(&self, n: u32) -> u64 {
+        let slot_bytes = u64::from(n) * u64::from(n);
+        slot_bytes.min(1 << self.buffer_bytes.ilog2())
+    }
+}
+
+/// Values in the scratch buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Region {
+    /// The first one's index.
+    pub(super) first: u64,
+    /// How many.
+    pub(super) values: u64,
+}
+
+/// The memory of `count` n-by-n slots and of what a pass, openings and a probe need besides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// The matrix size.
+    pub(super) n: u32,
+    /// How many slots.
+    pub(super) count: u32,
+    /// Bytes of a piece.
+    pub(super) piece_bytes: u64,
+    /// How many pieces a slot has.
+    pub(super) pieces_per_slot: u64,
+    /// How many pieces a buffer holds; the last one may hold fewer.
+    pub(super) pieces_per_buffer: u64,
+    /// Whether a probe cannot bind all slot buffers at once, and needs its states twice.
+    pub(super) grouped: bool,
+    /// The digests of all slots.
+    pub(super) digests: Region,
+    /// The digest of a probe round.
+    pub(super) round_digest: Region,
+    /// The tally of submissions: one word.
+    pub(super) tally: Region,
+    /// Chaining values of all chunks of a slot, or what workgroups made of the chunks of a string.
+    pub(super) values: Region,
+    /// What workgroups made of those.
+    pub(super) merged: Region,
+}
+
+impl Layout {
+    /// The layout for `count` n-by-n slots.
+    pub(super) fn new(bounds: &Bounds, n: u32, count: u32) -> Self {
+        let slot_bytes = u64::from(n) * u64::from(n);
+        let piece_bytes = bounds.piece_bytes(n);
+        let pieces_per_slot = slot_bytes / piece_bytes;
+        let pieces_per_buffer = bounds.buffer_bytes / piece_bytes;
+        let buffers = (u64::from(count) * pieces_per_slot).div_ceil(pieces_per_buffer);
+        let string_chunks = slot_bytes.max(MOST_STATES_BYTES) / CHUNK_BYTES;
+        let digests = Region { first: 0, values: count.into() };
+        let round_digest = after(digests, 1);
+        let tally = after(round_digest, 1);
+        let values = after(tally, (slot_bytes / CHUNK_BYTES).max(string_chunks / GROUP_CHUNKS));
+        let merged = after(values, string_chunks / GROUP_CHUNKS / GROUP_VALUES);
+        Self {
+            n,
+            count,
+            piece_bytes,
+            pieces_per_slot,
+            pieces_per_buffer,
+            grouped: buffers > u64::from(bounds.slot_buffers),
+            digests,
+            round_digest,
+            tally,
+            values,
+            merged,
+        }
+    }
+
+    /// Bytes of a slot.
+    pub(super) const fn slot_bytes(&self) -> u64 {
+        self.n as u64 * self.n as u64
+    }
+
+    /// What may be asked of the slots.
+    pub(super) const fn resident(&self) -> Resident {
+        Resident { count: self.count, slot_bytes: self.slot_bytes() }
+    }
+
+    /// Pieces of all slots.
+    pub(super) const fn pieces(&self) -> u64 {
+        self.count as u64 * self.pieces_per_slot
+    }
+
+    /// Rows of a piece.
+    pub(super) const fn piece_rows(&self) -> u64 {
+        self.piece_bytes / self.n as u64
+    }
+
+    /// Bytes of each buffer of slots.
+    pub(super) fn slot_buffers(&self) -> impl ExactSizeIterator<Item = u64> + use<> {
+        let Self { piece_bytes, pieces_per_buffer, .. } = *self;
+        let pieces = self.pieces();
+        let buffers = pieces.div_ceil(pieces_per_buffer) as u32;
+        (0..buffers).map(move |b| pieces_per_buffer.min(pieces - u64::from(b) * pieces_per_buffer) * piece_bytes)
+    }
+
+    /// Bytes of the scratch buffer.
+    pub(super) const fn scratch_bytes(&self) -> u64 {
+        (self.merged.first + self.merged.values) * VALUE_BYTES
+    }
+
+    /// Bytes of the states that are taken with the slots.
+    pub(super) fn states_bytes(&self) -> u64 {
+        let most = self.count as u64 * self.slot_bytes() / SLOTS_PER_STATES;
+        most.next_power_of_two().min(MOST_STATES_BYTES)
+    }
+
+    /// What all of it takes of the device.
+    pub(super) fn total_bytes(&self) -> u64 {
+        let states = self.states_bytes() * if self.grouped { 2 } else { 1 };
+        self.count as u64 * self.slot_bytes() + self.scratch_bytes() + states
+    }
+
+    /// Whether an adapter can bind all of it, memory aside.
+    pub(super) const fn is_possible(&self, bounds: &Bounds) -> bool {
+        self.scratch_bytes() <= bounds.binding_bytes
+    }
+}
+
+/// The sizes of the buffers that states of `bytes`, a power of two, lie in.
+pub(super) fn state_buffers(bounds: &Bounds, bytes: u64) -> (u64, u32) {
+    let buffer = bytes.min(1 << bounds.buffer_bytes.ilog2());
+    (buffer, (bytes / buffer) as u32)
+}
+
+/// How many n-by-n slots fit into `free_bytes`, at most the share of it that we take.
+pub(super) fn slots_that_fit(bounds: &Bounds, n: u32, free_bytes: u64) -> u32 {
+    if check_size(n).is_err() || n > bounds.largest_n() {
+        return 0;
+    }
+    let usable = usable_bytes(free_bytes);
+    let fits = |count: u32| {
+        let layout = Layout::new(bounds, n, count);
+        layout.is_possible(bounds) && layout.total_bytes() <= usable
+    };
+    let (mut fit, mut too_many) = (0, MAX_TOTAL as u32 + 1);
+    while too_many - fit > 1 {
+        let middle = fit + (too_many - fit) / 2;
+        *(if fits(middle) { &mut fit } else { &mut too_many }) = middle;
+    }
+    fit
+}
+
+/// What we take of free memory at most.
+pub(super) const fn usable_bytes(free_bytes: u64) -> u64 {
+    free_bytes / 100 * MOST_PERCENT
+}
+
+/// The region behind another, aligned to what a binding could start at.
+const fn after(region: Region, values: u64) -> Region {
+    Region { first: (region.first + region.values).next_multiple_of(ALIGNMENT / VALUE_BYTES), values }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bounds(buffer_bytes: u64, slot_buffers: u32) -> Bounds {
+        Bounds { buffer_bytes, binding_bytes: 1 << 27, slot_buffers }
+    }
+
+    #[test]
+    fn small_limits_are_refused_by_name() {
+        assert_eq!(refusal(&Limits::default()), None);
+        let few = Limits { max_storage_buffers_per_shader_stage: 2, ..Limits::default() };
+        assert_eq!(refusal(&few).unwrap(), "it offers 2 storage buffers in a shader, and 3 are the least");
+        let none = Limits { max_compute_workgroup_storage_size: 2048, ..Limits::default() };
+        assert!(refusal(&none).unwrap().contains("workgroup memory"));
+    }
+
+    /// What is not refused can hold something.
+    #[test]
+    fn the_least_adapter_has_room_for_the_smallest_pass() {
+        let least = Limits { max_storage_buffer_binding_size: LEAST_BINDING_BYTES, ..Limits::default() };
+        assert_eq!(refusal(&least), None);
+        let bounds = Bounds::new(&least, None);
+        assert!(Layout::new(&bounds, MIN_N, MIN_COUNT).is_possible(&bounds));
+    }
+
+    /// A regression: on Metal 29 storage buffers may be bound, and 29 buffers altogether.
+    #[test]
+    fn what_the_probe_binds_leaves_room_for_its_parameters() {
+        let metal = Limits {
+            max_storage_buffers_per_shader_stage: 29,
+            max_buffers_and_acceleration_structures_per_shader_stage: 29,
+            ..Limits::default()
+        };
+        assert_eq!(Bounds::new(&metal, None).slot_buffers, 26);
+        let vulkan = Limits { max_buffers_and_acceleration_structures_per_shader_stage: u32::MAX, ..metal };
+        assert_eq!(Bounds::new(&vulkan, None).slot_buffers, 27);
+    }
+
+    #[test]
+    fn buffers_hold_whole_pieces() {
+        let limits = Limits { max_storage_buffer_binding_size: (1 << 31) - 4, ..Limits::default() };
+        let limits = Limits { max_buffer_size: u64::MAX, ..limits };
+        let bounds = Bounds::new(&limits, None);
+        assert_eq!(bounds.buffer_bytes, (1 << 31) - LEAST_BUFFER_BYTES);
+        assert_eq!(bounds.piece_bytes(32_768), 1 << 30);
+        let layout = Layout::new(&bounds, 8192, 100);
+        assert_eq!((layout.piece_bytes, layout.pieces_per_buffer), (64 << 20, 31));
+        let buffers: Vec<_> = layout.slot_buffers().map(|bytes| bytes >> 26).collect();
+        assert_eq!(buffers, [31, 31, 31, 7]);
+        assert_eq!(Bounds::new(&limits, Some(100_000)).buffer_bytes, 65_536);
+        assert_eq!(Bounds::new(&limits, Some(1)).buffer_bytes, 65_536);
+    }
+
+    #[test]
+    fn a_slot_larger_than_a_buffer_is_cut_into_rows() {
+        let layout = Layout::new(&bounds(5 << 16, 8), 1024, 3);
+        assert_eq!((layout.piece_bytes, layout.pieces_per_slot, layout.pieces_per_buffer), (1 << 18, 4, 1));
+        assert_eq!(layout.piece_rows(), 256);
+        assert_eq!(layout.slot_buffers().collect::<Vec<_>>(), [1 << 18; 12]);
+        assert!(layout.grouped, "12 buffers, and 8 can be bound");
+    }
+
+    #[test]
+    fn the_largest_size_is_that_whose_pieces_hold_a_tile() {
+        assert_eq!(bounds(1 << 27, 8).largest_n(), 32_768);
+        assert_eq!(bounds(1 << 20, 8).largest_n(), 16_384);
+        assert_eq!(bounds(1 << 16, 8).largest_n(), 1024);
+        assert_eq!(slots_that_fit(&bounds(1 << 16, 8), 2048, 1 << 40), 0);
+        assert!(slots_that_fit(&bounds(1 << 20, 8), 1024, 1 << 40) > 0);
+    }
+
+    #[test]
+    fn regions_follow_one_another_and_the_scratch_can_be_bound() {
+        for (n, count) in [(256, 3), (256, 1 << 20), (8192, 1000), (32_768, 3)] {
+            let bounds = bounds(1 << 27, 8);
+            let layout = Layout::new(&bounds, n, count);
+            let regions = [layout.digests, layout.round_digest, layout.tally, layout.values, layout.merged];
+            for pair in regions.windows(2) {
+                assert!(pair[0].first + pair[0].values <= pair[1].first, "{layout:?}");
+            }
+            assert!(layout.is_possible(&bounds), "{layout:?}");
+            assert!(layout.values.values >= layout.slot_bytes() / CHUNK_BYTES);
+            // One value for each workgroup, of a slot and of the largest states; then one for each 128 of those.
+            let chunks = layout.slot_bytes().max(MOST_STATES_BYTES) / CHUNK_BYTES;
+            assert!(layout.values.values >= chunks / GROUP_CHUNKS);
+            assert!(layout.merged.values >= chunks / GROUP_CHUNKS / GROUP_VALUES);
+        }
+    }
+
+    #[test]
+    fn what_fits_fits_and_one_more_does_not() {
+        for bounds in [bounds(1 << 27, 6), bounds((1 << 31) - LEAST_BUFFER_BYTES, 30)] {
+            for n in [256, 1024, 8192, 32_768] {
+                for free in [16 << 20, 200 << 20, 8 << 30, 180_u64 << 30] {
+                    let fit = slots_that_fit(&bounds, n, free);
+                    let fits = |count| Layout::new(&bounds, n, count).total_bytes() <= usable_bytes(free);
+                    assert!(fit == 0 || fits(fit), "n = {n}, {free}");
+                    assert!(fit == MAX_TOTAL as u32 || !fits(fit + 1), "n = {n}, {free}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn states_are_cut_into_equal_buffers() {
+        assert_eq!(state_buffers(&bounds(1 << 27, 8), 4096), (4096, 1));
+        assert_eq!(state_buffers(&bounds(1 << 27, 8), 1 << 28), (1 << 27, 2));
+        assert_eq!(state_buffers(&bounds(5 << 16, 8), 1 << 20), (1 << 18, 4));
+    }
+}

@@ -1,0 +1,242 @@
+//! The device code of this backend: WGSL from `kernels/wgsl/`, joined and given its constants.
+//!
+//! A shader is a prelude of constants, made here from those of [`assay_work`] so that they stand in one place, and
+//! one file or several of `kernels/wgsl/` after it. How shaders are called is in `kernels/README.md`; `params` lays
+//! out what each is told, `tile` says how products are cut.
+
+mod params;
+mod tile;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Write;
+
+pub use self::params::PARAM_BYTES;
+pub(super) use self::params::{Chunks, Keystream, Parents, Peak, Probe, Product, Stream, Tally};
+pub(super) use self::tile::Tile;
+use assay_work::probe::walk;
+use assay_work::{product, tree};
+
+/// Invocations of a workgroup of the keystream: one ChaCha block each.
+pub(super) const KEYSTREAM_THREADS: u32 = 64;
+/// Invocations of a workgroup of `chunks` and `parents`: one chunk, or two chaining values, each.
+pub(super) const TREE_THREADS: u32 = 64;
+/// Invocations of a workgroup of the probe: a walk each, or a quarter of one.
+pub(super) const PROBE_THREADS: u32 = 64;
+/// Lanes that share a walk where [`ProbeShape::quads`] is set.
+pub(super) const QUAD_LANES: u32 = 4;
+/// Invocations of a workgroup of [`peak`].
+pub(super) const PEAK_THREADS: u32 = 64;
+/// Multiply-accumulates of one invocation of [`peak`] in one iteration: 16 pairs of operands, each 4 by 4 dot products of 4.
+pub(super) const PEAK_MACS_PER_ITERATION: u64 = 16 * 4 * 4 * 4;
+/// Invocations of a workgroup of [`stream`].
+pub(super) const STREAM_THREADS: u32 = 64;
+
+/// A shader's text, with its entry point `main`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shader {
+    /// What tells it from the others, in logs and in caches.
+    pub name: String,
+    /// WGSL.
+    pub source: String,
+}
+
+/// How sums of INT8 products are computed. The bits are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dot {
+    /// `dot4I8Packed`, which drivers turn into an instruction where the device has one.
+    Packed,
+    /// Integer code for other devices.
+    Plain,
+}
+
+/// Which buffers the probe reads, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ProbeShape {
+    /// How many buffers of slots are bound.
+    pub buffers: u32,
+    /// Whether there are more buffers than are bound: a dispatch then makes one step of the walks whose line is bound.
+    pub grouped: bool,
+    /// Whether four lanes of a subgroup share a walk. Needs `Features::SUBGROUP` and subgroups of at least four.
+    pub quads: bool,
+}
+
+macro_rules! wgsl {
+    ($($file:literal),+) => {
+        concat!($("\n", include_str!(concat!("../../../../kernels/wgsl/", $file, ".wgsl"))),+)
+    };
+}
+
+/// Blocks of the keystream: leaves, and the states that a probe's round starts from.
+pub(super) fn keystream() -> Shader {
+    shader("keystream", wgsl!("chacha", "keystream"))
+}
+
+/// Chunks of a hashed string, and up to six levels of its tree above them.
+pub(super) fn chunks() -> Shader {
+    shader("chunks", wgsl!("blake3", "tree", "chunks"))
+}
+
+/// Up to seven levels of a hashed string's tree.
+pub(super) fn parents() -> Shader {
+    shader("parents", wgsl!("blake3", "tree", "parents"))
+}
+
+/// Tiles of a product, mixed.
+pub(super) fn product(tile: Tile, dot: Dot) -> Shader {
+    let held = if tile.per_thread == 8 { wgsl!("product_8x8") } else { wgsl!("product_4x4") };
+    let Tile { side, per_thread, words } = tile;
+    let name = format!("product {side}x{side} by {per_thread}x{per_thread}, {words} words, {}", dot.name());
+    let sizes = format!("const SIDE = {side}u;\nconst PER_THREAD = {per_thread}u;\nconst STEP_WORDS = {words}u;\n");
+    shader_with(name, &[dot.requires()], &[&sizes, dot.source(), wgsl!("mix", "product"), held])
+}
+
+/// Steps of the walks of a probe.
+pub(super) fn probe(shape: ProbeShape) -> Shader {
+    let ProbeShape { buffers, grouped, quads } = shape;
+    let way = if quads { wgsl!("probe_quads") } else { wgsl!("probe_walks") };
+    let name = format!(
+        "probe of {buffers} buffers{}{}",
+        if grouped { ", grouped" } else { "" },
+        if quads { ", quads" } else { "" }
+    );
+    shader_with(name, &[], &[&probe_buffers(shape), wgsl!("probe"), way])
+}
+
+/// Sums of products from registers alone.
+pub(super) fn peak(dot: Dot) -> Shader {
+    shader_with(format!("peak, {}", dot.name()), &[dot.requires()], &[dot.source(), wgsl!("peak")])
+}
+
+/// Memory read in order.
+pub(super) fn stream() -> Shader {
+    shader("stream", wgsl!("stream"))
+}
+
+/// That a submission was carried out.
+pub(super) fn tally() -> Shader {
+    shader("tally", wgsl!("tally"))
+}
+
+/// A tally after another submission: what `tally.wgsl` makes of it.
+pub(super) const fn tallied(before: u32, number: u32) -> u32 {
+    before.rotate_left(7).wrapping_mul(product::FIRST_FACTOR).wrapping_add(number)
+}
+
+/// Every shader that this backend can run, in every size and shape, for checks of the sources.
+#[must_use]
+pub fn all() -> Vec<Shader> {
+    let dots = [Dot::Packed, Dot::Plain];
+    let mut all = vec![keystream(), chunks(), parents(), stream(), tally()];
+    all.extend(dots.map(peak));
+    for tile in Tile::ALL {
+        all.extend(dots.map(|dot| product(tile, dot)));
+    }
+    for buffers in [1, 2, 7] {
+        for (grouped, quads) in [(false, false), (false, true), (true, false), (true, true)] {
+            all.push(probe(ProbeShape { buffers, grouped, quads }));
+        }
+    }
+    all
+}
+
+impl Dot {
+    /// Its name in settings and tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Packed => "packed",
+            Self::Plain => "plain",
+        }
+    }
+
+    const fn requires(self) -> &'static str {
+        match self {
+            Self::Packed => "requires packed_4x8_integer_dot_product;\n",
+            Self::Plain => "",
+        }
+    }
+
+    const fn source(self) -> &'static str {
+        match self {
+            Self::Packed => wgsl!("dot_packed"),
+            Self::Plain => wgsl!("dot_plain"),
+        }
+    }
+}
+
+fn shader(name: &str, source: &str) -> Shader {
+    shader_with(name.to_owned(), &[], &[source])
+}
+
+/// Directives have to come before everything else.
+fn shader_with(name: String, directives: &[&str], parts: &[&str]) -> Shader {
+    let source = [directives.concat(), prelude(), parts.concat()].concat();
+    Shader { name, source }
+}
+
+/// What Rust and WGSL have to agree on.
+fn prelude() -> String {
+    let chunk_bytes = u32::try_from(tree::CHUNK_BYTES).expect("1024");
+    let constants = [
+        ("SLOT_FACTOR", product::SLOT_FACTOR),
+        ("MIX_FIRST_FACTOR", product::FIRST_FACTOR),
+        ("MIX_SHIFT", product::SHIFT),
+        ("MIX_SECOND_FACTOR", product::SECOND_FACTOR),
+        ("MIX_KEPT_SHIFT", product::KEPT_SHIFT),
+        ("PROBE_FIRST_FACTOR", walk::FIRST_FACTOR),
+        ("PROBE_SHIFT", walk::SHIFT),
+        ("PROBE_SECOND_FACTOR", walk::SECOND_FACTOR),
+        ("PROBE_TURN", walk::NEIGHBOUR_TURN),
+        ("CHUNK_BYTES", chunk_bytes),
+        ("KEYSTREAM_THREADS", KEYSTREAM_THREADS),
+        ("TREE_THREADS", TREE_THREADS),
+        ("PROBE_THREADS", PROBE_THREADS),
+        ("PEAK_THREADS", PEAK_THREADS),
+        ("STREAM_THREADS", STREAM_THREADS),
+    ];
+    constants.iter().map(|(name, value)| format!("const {name} = {value}u;\n")).collect()
+}
+
+/// The bindings of a probe's buffers and the functions that differ with their number, for `probe.wgsl`.
+fn probe_buffers(shape: ProbeShape) -> String {
+    let ProbeShape { buffers, grouped, quads } = shape;
+    let mut text = format!("const BUFFERS = {buffers}u;\nconst GROUPED = {grouped};\n");
+    let first_binding = if grouped { 3 } else { 2 };
+    if grouped {
+        text += "@group(0) @binding(2) var<storage, read_write> next: array<vec4<u32>>;\n";
+    }
+    for i in 0..buffers {
+        let binding = first_binding + i;
+        let _ = writeln!(text, "@group(0) @binding({binding}) var<storage, read_write> slots{i}: array<vec4<u32>>;");
+    }
+    let alone = buffers == 1 && !grouped;
+    let buffer = if alone { "0u" } else { "piece / params.pieces_per_buffer" };
+    let bound = if grouped { "buffer - params.first_buffer" } else { "buffer" };
+    let kept = if grouped { "next" } else { "states" };
+    let _ = writeln!(text, "fn buffer_of(piece: u32) -> u32 {{ return {buffer}; }}");
+    let _ = writeln!(text, "fn bound_of(buffer: u32) -> u32 {{ return {bound}; }}");
+    let _ = writeln!(text, "fn keep(i: u32, words: vec4<u32>) {{ {kept}[i] = words; }}");
+    text + &line_at(buffers, quads)
+}
+
+/// The function that reads a line, or a lane's share of it, from the buffer that it lies in.
+fn line_at(buffers: u32, quads: bool) -> String {
+    let from = |i: u32| {
+        if quads {
+            format!("return slots{i}[place.at + lane];")
+        } else {
+            let words: Vec<String> = (0..4).map(|w| format!("slots{i}[place.at + {w}u]")).collect();
+            format!("return Line({});", words.join(", "))
+        }
+    };
+    let last = buffers - 1;
+    let cases: String = (0..last).map(|i| format!("        case {i}u: {{ {} }}\n", from(i))).collect();
+    let body = if buffers == 1 {
+        format!("    {}\n", from(0))
+    } else {
+        format!("    switch place.buffer {{\n{cases}        default: {{ {} }}\n    }}\n", from(last))
+    };
+    let head = if quads { "place: Place, lane: u32) -> vec4<u32>" } else { "place: Place) -> Line" };
+    format!("fn line_at({head} {{\n{body}}}\n")
+}

@@ -1,0 +1,195 @@
+//! What each shader is told: the words of its uniform block, in the order of its `Params`.
+
+use assay_work::product::SLOT_FACTOR;
+
+const PARAM_WORDS: usize = 16;
+/// Bytes of a uniform block, the same for all shaders: what none of them exceeds.
+pub const PARAM_BYTES: u64 = PARAM_WORDS as u64 * 4;
+
+/// A uniform block.
+pub(in super::super) type Words = [u32; PARAM_WORDS];
+
+/// Parameters of `keystream`: block `at + i` of the output becomes block `counter + i` of the stream, i < blocks.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Keystream {
+    /// The key, little-endian words.
+    pub key: [u32; 8],
+    /// The stream's id.
+    pub stream: u64,
+    /// The first block of the keystream.
+    pub counter: u32,
+    /// How many blocks of 64 bytes.
+    pub blocks: u32,
+    /// The first block of the binding.
+    pub at: u32,
+}
+
+/// Parameters of `chunks`.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Chunks {
+    /// The first chunk in the binding of data.
+    pub at: u32,
+    /// That chunk's number in the whole string.
+    pub counter: u32,
+    /// How many chunks: a power of two.
+    pub chunks: u32,
+    /// Levels to merge, 0 … 6.
+    pub levels: u32,
+    /// Whether the last merge is the string's. Then one value is left, and `levels` is not 0.
+    pub root: bool,
+    /// The first chaining value in the binding of values.
+    pub out_at: u32,
+}
+
+/// Parameters of `parents`.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Parents {
+    /// The first value to merge.
+    pub in_at: u32,
+    /// How many: a power of two.
+    pub values: u32,
+    /// Levels to merge, 1 … 7.
+    pub levels: u32,
+    /// Whether the last merge is the string's. Then one value is left.
+    pub root: bool,
+    /// Where the first of the values that are left goes.
+    pub out_at: u32,
+}
+
+/// Parameters of `product`: rows and columns within pieces are local, and start at these of the matrix.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Product {
+    /// The matrix size.
+    pub n: u32,
+    /// Tiles in the rows of the piece of the previous slot, which are columns of the product.
+    pub tiles_across: u32,
+    /// The tile of the first workgroup.
+    pub first_tile: u32,
+    /// The matrix row of the first row of the piece of the earlier slot, and of the piece written.
+    pub row0: u32,
+    /// The matrix column that the first row of the piece of the previous slot makes.
+    pub column0: u32,
+    /// The slot that is made, u.
+    pub slot: u32,
+}
+
+/// Parameters of `probe`.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Probe {
+    /// How many slots.
+    pub count: u32,
+    /// A slot has 2 to this lines of 64 bytes.
+    pub lines_log2: u32,
+    /// A piece of a slot has 2 to this lines.
+    pub piece_lines_log2: u32,
+    /// Pieces in each buffer but the last.
+    pub pieces_per_buffer: u32,
+    /// How many walks, from the first of the binding on.
+    pub walks: u32,
+    /// How many steps; grouped, one.
+    pub steps: u32,
+    /// The first buffer that is bound; not grouped, 0.
+    pub first_buffer: u32,
+}
+
+/// Parameters of `peak`.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Peak {
+    /// Iterations of every invocation.
+    pub iterations: u32,
+}
+
+/// Parameters of `stream`.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Stream {
+    /// Vectors of 16 bytes to read.
+    pub vectors: u32,
+    /// Invocations of the whole dispatch.
+    pub threads: u32,
+}
+
+/// Parameters of `tally`.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Tally {
+    /// The submission's number.
+    pub number: u32,
+    /// Whether a tally begins.
+    pub first: bool,
+}
+
+impl Tally {
+    /// The uniform block.
+    #[must_use]
+    pub fn words(&self) -> Words {
+        padded(&[self.number, u32::from(self.first)])
+    }
+}
+
+impl Keystream {
+    /// The uniform block.
+    #[must_use]
+    pub fn words(&self) -> Words {
+        let Self { key, stream, counter, blocks, at } = *self;
+        let mut words = padded(&key);
+        words[8..13].copy_from_slice(&[stream as u32, (stream >> 32) as u32, counter, blocks, at]);
+        words
+    }
+}
+
+impl Chunks {
+    /// The uniform block.
+    #[must_use]
+    pub fn words(&self) -> Words {
+        let Self { at, counter, chunks, levels, root, out_at } = *self;
+        padded(&[at, counter, chunks, levels, u32::from(root), out_at])
+    }
+}
+
+impl Parents {
+    /// The uniform block.
+    #[must_use]
+    pub fn words(&self) -> Words {
+        let Self { in_at, values, levels, root, out_at } = *self;
+        padded(&[in_at, values, levels, u32::from(root), out_at])
+    }
+}
+
+impl Product {
+    /// The uniform block.
+    #[must_use]
+    pub fn words(&self) -> Words {
+        let Self { n, tiles_across, first_tile, row0, column0, slot } = *self;
+        padded(&[n, tiles_across, first_tile, row0, column0, slot.wrapping_mul(SLOT_FACTOR)])
+    }
+}
+
+impl Probe {
+    /// The uniform block.
+    #[must_use]
+    pub fn words(&self) -> Words {
+        let Self { count, lines_log2, piece_lines_log2, pieces_per_buffer, walks, steps, first_buffer } = *self;
+        padded(&[count, lines_log2, piece_lines_log2, pieces_per_buffer, walks, steps, first_buffer])
+    }
+}
+
+impl Peak {
+    /// The uniform block.
+    #[must_use]
+    pub fn words(&self) -> Words {
+        padded(&[self.iterations])
+    }
+}
+
+impl Stream {
+    /// The uniform block.
+    #[must_use]
+    pub fn words(&self) -> Words {
+        padded(&[self.vectors, self.threads])
+    }
+}
+
+fn padded(fields: &[u32]) -> Words {
+    let mut words = [0; PARAM_WORDS];
+    words[..fields.len()].copy_from_slice(fields);
+    words
+}

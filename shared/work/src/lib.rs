@@ -1,0 +1,38 @@
+//! `docs/WORK.md` in code: pure functions and types, no I/O, no clock, no randomness.
+
+#![forbid(unsafe_code)]
+
+pub mod audit;
+pub mod bounds;
+pub mod bytes;
+pub mod challenge;
+pub mod commitment;
+pub mod digest;
+pub mod fault;
+pub mod json;
+pub mod keys;
+pub mod leaf;
+pub mod opening;
+pub mod probe;
+pub mod product;
+pub mod reference;
+pub mod segment;
+pub mod split;
+pub mod standalone;
+pub mod text;
+pub mod tree;
+
+pub use audit::{Audit, PassCheck, RangeRequest, check_pass_openings, sample_ranges};
+pub use bytes::{
+    ChainingValue, ChallengeId, Checksum, DeviceId, Digest, Nonce, PassKey, ProbeKey, ProbeSeed, PublicKey, Root,
+    RoundKey, Signature, WorkKey,
+};
+pub use challenge::{Challenge, ChallengeError, Precision, Share, UncheckedChallenge};
+pub use commitment::{CommitmentError, DeviceEvidence, Evidence};
+pub use fault::{FaultKind, FaultPlace, OpeningFault};
+pub use json::{JsonError, from_json};
+pub use opening::{OpenedRange, Parents, PassOpenings, Sample, SampleOpenings};
+pub use probe::{Answer, AnswerError, DeviceAnswer, Probe, ProbeError, UncheckedProbe};
+pub use segment::{Opening, ProbeOpenings, Segment, SegmentAudit, SegmentCheck, SegmentOpenings, check_segments};
+pub use split::{SplitError, Weight, split};
+pub use standalone::{StandaloneError, check_standalone};

@@ -1,0 +1,193 @@
+//! Subtrees of BLAKE3 trees: what opens an aligned range of a hashed string (WORK.md, Openings).
+//!
+//! All strings here are a power of two long, so that their trees are perfect: level by level the chaining
+//! values halve, until two are left, whose merge is the digest.
+
+use blake3::hazmat::{HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
+
+use super::bytes::{ChainingValue, Digest};
+
+/// Bytes of a chunk, BLAKE3's smallest subtree.
+pub const CHUNK_BYTES: u64 = 1024;
+
+/// Bytes of the range that a row of an n-by-n slot is opened as.
+#[must_use]
+pub const fn row_range_bytes(n: u32) -> u64 {
+    if n as u64 > CHUNK_BYTES { n as u64 } else { CHUNK_BYTES }
+}
+
+/// The chaining value of a subtree: an aligned power of two of bytes, from 1024, that starts at `first_byte`
+/// of the whole string and is not the whole of it.
+///
+/// # Panics
+/// When `subtree` is empty or `first_byte` is not the start of a chunk.
+#[must_use]
+pub fn chaining_value(subtree: &[u8], first_byte: u64) -> ChainingValue {
+    let mut hasher = blake3::Hasher::new();
+    hasher.set_input_offset(first_byte);
+    hasher.update(subtree);
+    ChainingValue(hasher.finalize_non_root())
+}
+
+/// The chaining values of the subtrees of `subtree_bytes` each that `data`, a whole string, consists of.
+///
+/// # Panics
+/// When `subtree_bytes` is not a power of two from 1024 to half of `data`, or `data` no power of two long.
+#[must_use]
+pub fn chaining_values(data: &[u8], subtree_bytes: u64) -> Vec<ChainingValue> {
+    assert_perfect(subtree_bytes, data.len() as u64);
+    let starts = (0..).step_by(subtree_bytes as usize);
+    data.chunks_exact(subtree_bytes as usize).zip(starts).map(|(bytes, first)| chaining_value(bytes, first)).collect()
+}
+
+/// How many siblings lead from a range to the digest of the whole.
+///
+/// # Panics
+/// As [`chaining_values`].
+#[must_use]
+pub fn expected_siblings(range_bytes: u64, total_bytes: u64) -> usize {
+    assert_perfect(range_bytes, total_bytes);
+    (total_bytes / range_bytes).trailing_zeros() as usize
+}
+
+/// The siblings of subtree `index` among `values`, lowest first. [`Tree`] serves many of them at once.
+///
+/// # Panics
+/// As [`Tree::new`] and [`Tree::siblings`].
+#[must_use]
+pub fn siblings(values: &[ChainingValue], index: usize) -> Vec<ChainingValue> {
+    Tree::new(values.to_vec()).siblings(index)
+}
+
+/// The digest that a range at `first_byte` and its siblings lead to.
+///
+/// # Panics
+/// When the range is not an aligned power of two of bytes from 1024 to half of `total_bytes`, or there are not
+/// [`expected_siblings`]: a caller checks both first.
+#[must_use]
+pub fn digest_of_range(bytes: &[u8], first_byte: u64, siblings: &[ChainingValue], total_bytes: u64) -> Digest {
+    let range_bytes = bytes.len() as u64;
+    assert_eq!(siblings.len(), expected_siblings(range_bytes, total_bytes), "siblings up to the root");
+    assert!(first_byte.is_multiple_of(range_bytes) && first_byte < total_bytes, "an aligned range of the string");
+    let mut value = chaining_value(bytes, first_byte);
+    let mut index = first_byte / range_bytes;
+    for sibling in &siblings[..siblings.len() - 1] {
+        let (left, right) = in_order(index, &value, sibling);
+        value = merge(left, right);
+        index /= 2;
+    }
+    let (left, right) = in_order(index, &value, &siblings[siblings.len() - 1]);
+    root(left, right)
+}
+
+/// The upper part of a string's tree, from the chaining values of equal subtrees up to the digest.
+#[derive(Debug, Clone)]
+pub struct Tree {
+    /// The values given, then half as many a level, down to the two below the root.
+    levels: Vec<Vec<ChainingValue>>,
+}
+
+impl Tree {
+    /// Builds the levels above `values`, which are those of all subtrees of the string, in order.
+    ///
+    /// # Panics
+    /// When there are not a power of two of them, at least two.
+    #[must_use]
+    pub fn new(values: Vec<ChainingValue>) -> Self {
+        assert!(values.len() >= 2 && values.len().is_power_of_two(), "values of a perfect tree");
+        let mut levels = vec![values];
+        while let Some(below) = levels.last().filter(|level| level.len() > 2) {
+            levels.push(parents(below));
+        }
+        Self { levels }
+    }
+
+    /// The siblings of value `index`, lowest first.
+    ///
+    /// # Panics
+    /// When there is no such value.
+    #[must_use]
+    pub fn siblings(&self, index: usize) -> Vec<ChainingValue> {
+        self.levels.iter().enumerate().map(|(height, level)| level[(index >> height) ^ 1]).collect()
+    }
+
+    /// The digest of the whole string.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        let top = &self.levels[self.levels.len() - 1];
+        root(&top[0], &top[1])
+    }
+}
+
+/// The chaining values one level up: each of two neighbours, neither of which is below the root.
+#[must_use]
+pub fn parents(values: &[ChainingValue]) -> Vec<ChainingValue> {
+    values.chunks_exact(2).map(|pair| merge(&pair[0], &pair[1])).collect()
+}
+
+fn in_order<'a>(
+    index: u64,
+    value: &'a ChainingValue,
+    sibling: &'a ChainingValue,
+) -> (&'a ChainingValue, &'a ChainingValue) {
+    if index.is_multiple_of(2) { (value, sibling) } else { (sibling, value) }
+}
+
+fn merge(left: &ChainingValue, right: &ChainingValue) -> ChainingValue {
+    ChainingValue(merge_subtrees_non_root(left.as_bytes(), right.as_bytes(), Mode::Hash))
+}
+
+fn root(left: &ChainingValue, right: &ChainingValue) -> Digest {
+    Digest(*merge_subtrees_root(left.as_bytes(), right.as_bytes(), Mode::Hash).as_bytes())
+}
+
+fn assert_perfect(subtree_bytes: u64, total_bytes: u64) {
+    assert!(subtree_bytes.is_power_of_two() && total_bytes.is_power_of_two(), "subtrees of a perfect tree");
+    assert!(subtree_bytes >= CHUNK_BYTES && subtree_bytes <= total_bytes / 2, "subtrees below the root");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::digest::slot_digest;
+
+    fn data(len: usize) -> Vec<u8> {
+        (0..len as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 23) as u8).collect()
+    }
+
+    #[test]
+    fn every_range_of_every_size_leads_to_the_digest() {
+        for total in [2048_usize, 4096, 65_536] {
+            let data = data(total);
+            let digest = slot_digest(&data);
+            let mut range = 1024;
+            while range < total {
+                let tree = Tree::new(chaining_values(&data, range as u64));
+                assert_eq!(tree.digest(), digest);
+                for (index, bytes) in data.chunks_exact(range).enumerate() {
+                    let path = tree.siblings(index);
+                    assert_eq!(path.len(), expected_siblings(range as u64, total as u64));
+                    let found = digest_of_range(bytes, (index * range) as u64, &path, total as u64);
+                    assert_eq!(found, digest, "range {index} of {range} bytes in {total}");
+                }
+                range *= 2;
+            }
+        }
+    }
+
+    #[test]
+    fn a_range_moved_or_with_its_siblings_swapped_leads_elsewhere() {
+        let data = data(8192);
+        let digest = slot_digest(&data);
+        let mut path = siblings(&chaining_values(&data, 1024), 2);
+        assert_ne!(digest_of_range(&data[2048..3072], 3072, &path, 8192), digest);
+        path.swap(0, 1);
+        assert_ne!(digest_of_range(&data[2048..3072], 2048, &path, 8192), digest);
+    }
+
+    #[test]
+    #[should_panic(expected = "siblings up to the root")]
+    fn another_number_of_siblings_is_a_mistake_of_the_caller() {
+        let _ = digest_of_range(&[0; 1024], 0, &[ChainingValue([0; 32])], 4096);
+    }
+}

@@ -1,0 +1,231 @@
+//! A device in a process of its own, as everything above sees it.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use super::link::{Link, LinkError, Steps};
+use super::message::{MAX_RANGES, Reply, Request};
+use super::supervisor::{Shared, StartOutcome, WorkerSpec, supervise};
+use assay_device::backend::Preparing;
+use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, ProbeRounds, SlotRange};
+use assay_work::probe::{LINE_BYTES, MAX_ROUNDS, MAX_WALKS};
+use assay_work::{DeviceId, Digest};
+use parking_lot::Mutex;
+
+/// Bytes of a digest and of a chaining value.
+const HASH_BYTES: u64 = 32;
+
+/// A device whose worker is kept running. Dropped, the worker ends.
+pub struct WorkerDevice {
+    shared: Arc<Shared>,
+    supervisor: Option<JoinHandle<()>>,
+    /// As it was described last.
+    info: Mutex<DeviceInfo>,
+    resident: Option<Resident>,
+}
+
+/// What the device holds, and in which worker: with the worker it is gone.
+#[derive(Debug, Clone, Copy)]
+struct Resident {
+    worker: u64,
+    n: u32,
+    walks: Option<u32>,
+}
+
+impl WorkerDevice {
+    /// Starts the device's worker, which takes its time: [`WorkerDevice::start_outcome`] says when it is there.
+    ///
+    /// # Errors
+    /// No thread could be started.
+    pub fn start(spec: WorkerSpec) -> io::Result<Self> {
+        let shared = Arc::new(Shared::new());
+        let info = Mutex::new(DeviceInfo { free_bytes: 0, ..spec.found.info.clone() });
+        let name = format!("worker-{}", &spec.found.info.id.to_string()[..8]);
+        let watched = shared.clone();
+        let supervisor = thread::Builder::new().name(name).spawn(move || supervise(&spec, &watched))?;
+        Ok(Self { shared, supervisor: Some(supervisor), info, resident: None })
+    }
+
+    /// The device's id.
+    pub fn id(&self) -> DeviceId {
+        self.last_info().id
+    }
+
+    /// How the first attempt to open it ended, once it has.
+    pub fn start_outcome(&self) -> Option<StartOutcome> {
+        self.shared.start_outcome()
+    }
+
+    /// What is done to open it.
+    pub fn preparing(&self) -> Preparing {
+        self.shared.preparing()
+    }
+
+    fn last_info(&self) -> DeviceInfo {
+        self.info.lock().clone()
+    }
+
+    /// Does something with the worker, and with its number.
+    fn with<T>(&self, work: impl FnOnce(&mut Link, u64) -> Result<T, LinkError>) -> Result<T, DeviceError> {
+        let (mut link, number) = self.shared.take()?;
+        // Should `work` panic, the supervisor starts another worker; this one ends with its input.
+        let unwinding = GiveUp(&self.shared);
+        let done = work(&mut link, number);
+        std::mem::forget(unwinding);
+        match done {
+            Err(error) if error.is_fatal() => {
+                let error = error.into_error();
+                self.shared.give_up(Some(link), error.clone());
+                Err(error)
+            }
+            other => {
+                self.shared.give_back(link, number);
+                other.map_err(LinkError::into_error)
+            }
+        }
+    }
+
+    /// As [`WorkerDevice::with`], for what needs the slots: they are gone with the worker that filled them.
+    fn with_resident<T>(
+        &self,
+        work: impl FnOnce(&mut Link, Resident) -> Result<T, LinkError>,
+    ) -> Result<T, DeviceError> {
+        // The worker may hold slots of a pass that counts no more.
+        let none = || DeviceError::Unsupported("no pass is resident on this device".into());
+        let resident = self.resident.ok_or_else(none)?;
+        self.with(|link, number| {
+            if resident.worker == number { work(link, resident) } else { Err(LinkError::Past(self.shared.loss())) }
+        })
+    }
+}
+
+/// Says that a worker is lost, when it is dropped.
+struct GiveUp<'a>(&'a Shared);
+
+impl Drop for GiveUp<'_> {
+    fn drop(&mut self) {
+        self.0.give_up(None, DeviceError::Lost("a request to its worker failed for a fault of this program".into()));
+    }
+}
+
+impl Drop for WorkerDevice {
+    fn drop(&mut self) {
+        self.shared.close();
+        if let Some(supervisor) = self.supervisor.take() {
+            // It only panics for a fault of ours, which it has logged.
+            let _ = supervisor.join();
+        }
+    }
+}
+
+impl Device for WorkerDevice {
+    /// As it was last, with no free memory, while there is no worker.
+    fn info(&self) -> DeviceInfo {
+        let asked = self.with(|link, _| match link.ask(Request::Describe)? {
+            Reply::Device(info) => Ok(info),
+            _ => Err(link.malformed("another answer than what the device is")),
+        });
+        let info = asked.unwrap_or_else(|_| DeviceInfo { free_bytes: 0, ..self.last_info() });
+        *self.info.lock() = info.clone();
+        info
+    }
+
+    fn fault(&self) -> Option<DeviceError> {
+        self.shared.fault()
+    }
+
+    fn slots_that_fit(&self, n: u32) -> u32 {
+        let asked = self.with(|link, _| match link.ask(Request::CountSlots(n))? {
+            Reply::Slots(slots) => Ok(slots),
+            _ => Err(link.malformed("another answer than how many slots fit")),
+        });
+        asked.unwrap_or(0)
+    }
+
+    fn fill(&mut self, pass: &Pass, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
+        self.resident = None;
+        let count = u64::from(pass.count);
+        let (digests, worker) = self.with(|link, worker| {
+            let steps = Steps::of(count);
+            Ok((link.ask_bytes(Request::Fill(*pass), count * HASH_BYTES, handle, steps)?, worker))
+        })?;
+        self.resident = Some(Resident { worker, n: pass.n, walks: None });
+        Ok(digests_of(&digests))
+    }
+
+    fn probe_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
+        let bytes =
+            self.with_resident(|link, _| link.ask_bytes(Request::Round(*round), HASH_BYTES, handle, Steps::of(1)))?;
+        self.note_walks(round.walks);
+        digests_of(&bytes).pop().ok_or_else(|| DeviceError::Lost("its worker gave no digest".into()))
+    }
+
+    fn probe_rounds(&mut self, probe: &ProbeRounds, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
+        if probe.rounds == 0 || probe.rounds > MAX_ROUNDS {
+            return Err(DeviceError::Unsupported(format!("{} rounds of a probe", probe.rounds)));
+        }
+        let rounds = u64::from(probe.rounds);
+        let bytes = self.with_resident(|link, _| {
+            link.ask_bytes(Request::Probe(*probe), rounds * HASH_BYTES, handle, Steps::of(rounds))
+        })?;
+        self.note_walks(probe.walks);
+        Ok(digests_of(&bytes))
+    }
+
+    fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {
+        self.with_resident(|link, resident| {
+            let bytes = u64::from(resident.walks.unwrap_or(0).min(MAX_WALKS)) * LINE_BYTES as u64;
+            link.ask_bytes(Request::ReadStates, bytes, &Handle::default(), Steps::none())
+        })
+    }
+
+    fn read(&mut self, slot: u32, first_byte: u64, out: &mut [u8]) -> Result<(), DeviceError> {
+        let read = self.read_all(&[SlotRange { slot, first_byte, bytes: out.len() as u64 }])?;
+        out.copy_from_slice(&read);
+        Ok(())
+    }
+
+    fn read_all(&mut self, ranges: &[SlotRange]) -> Result<Vec<u8>, DeviceError> {
+        let mut all = Vec::new();
+        for ranges in ranges.chunks(MAX_RANGES) {
+            let bytes = ranges.iter().fold(0, |sum: u64, range| sum.saturating_add(range.bytes));
+            let read = self.with_resident(|link, _| {
+                link.ask_bytes(Request::Read(ranges.to_vec()), bytes, &Handle::default(), Steps::none())
+            })?;
+            all.extend_from_slice(&read);
+        }
+        Ok(all)
+    }
+
+    fn chaining_values(&mut self, slot: u32, subtree_bytes: u64) -> Result<Vec<[u8; 32]>, DeviceError> {
+        let bytes = self.with_resident(|link, resident| {
+            let slot_bytes = u64::from(resident.n) * u64::from(resident.n);
+            let bytes = slot_bytes.checked_div(subtree_bytes).unwrap_or(0) * HASH_BYTES;
+            let request = Request::ReadChainingValues { slot, subtree_bytes };
+            link.ask_bytes(request, bytes, &Handle::default(), Steps::none())
+        })?;
+        Ok(bytes.as_chunks::<32>().0.to_vec())
+    }
+
+    fn release(&mut self) {
+        self.resident = None;
+        // A worker that is gone holds nothing, and one that cannot give it back is ended for it.
+        let _ = self.with(|link, _| match link.ask(Request::Release)? {
+            Reply::Done => Ok(()),
+            _ => Err(link.malformed("an answer of another kind")),
+        });
+    }
+}
+
+impl WorkerDevice {
+    fn note_walks(&mut self, walks: u32) {
+        if let Some(resident) = &mut self.resident {
+            resident.walks = Some(walks);
+        }
+    }
+}
+
+fn digests_of(bytes: &[u8]) -> Vec<Digest> {
+    bytes.as_chunks::<32>().0.iter().map(|digest| Digest(*digest)).collect()
+}

@@ -1,0 +1,79 @@
+//! Devices in processes of their own, one for each, and what keeps those running.
+//!
+//! A device's driver can take its process with it: after an illegal address or a lost device only a new process works.
+//! So a program drives no device itself. It starts its own `worker` command for each device, sends requests over a pipe,
+//! and starts another worker when one is lost. To everything above, a device in a worker is a
+//! [`Device`](assay_device::Device) like any other.
+//!
+//! [`serve()`] is the worker's side. `link` is the program's side of one worker, `supervisor` keeps one running, and
+//! [`WorkerDevice`] is what the program sees; [`detect`] lists the devices of a backend in a process that ends with it.
+
+mod device;
+mod frame;
+mod link;
+mod log;
+mod message;
+mod process;
+mod self_test;
+mod serve;
+pub mod stdio;
+mod supervisor;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use assay_device::DeviceError;
+use assay_device::backend::{Backend, Found};
+
+pub use device::WorkerDevice;
+pub use process::{Launched, Launcher, Process, Program};
+pub use self_test::self_test;
+pub use serve::{Registry, serve};
+pub use supervisor::{StartOutcome, WorkerSpec};
+
+use link::{Link, LinkError, Timeouts};
+use message::{Reply, Request};
+
+/// How workers are run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerConfig {
+    /// The program whose `worker` command drives a device; `None`: this one.
+    pub program: Option<PathBuf>,
+    /// How long a worker may give no sign of life before it counts as hung.
+    pub silence: Duration,
+}
+
+impl WorkerConfig {
+    /// The default of [`WorkerConfig::silence`]: forty heartbeats.
+    pub const SILENCE: Duration = Duration::from_secs(10);
+}
+
+impl Default for WorkerConfig {
+    fn default() -> Self {
+        Self { program: None, silence: Self::SILENCE }
+    }
+}
+
+/// Finds the devices of a backend in a process that ends with it, in order of id.
+///
+/// # Errors
+/// Why there is none, in one sentence.
+pub fn detect(backend: &dyn Backend, launcher: &dyn Launcher, silence: Duration) -> Result<Vec<Found>, String> {
+    let (kind, settings) = (backend.kind(), backend.settings());
+    let timeouts = Timeouts { silence, over: Default::default() };
+    let cannot = |error: DeviceError| format!("its devices cannot be listed: {error}");
+    let mut link = Link::start(launcher, kind, timeouts).map_err(cannot)?;
+    let reply = match link.ask(Request::Detect { backend: kind, settings }) {
+        Ok(Reply::Detected(found)) => Ok(found),
+        Ok(_) => Err(link.malformed("another answer than its devices")),
+        Err(error) => Err(error),
+    };
+    let _ = link.end();
+    let mut found = reply.map_err(|error: LinkError| cannot(error.into_error()))??;
+    found.sort_by_key(|found| found.info.id);
+    Ok(found)
+}

@@ -1,0 +1,531 @@
+//! The program's side of one worker: one request at a time, until it is answered, the worker is lost, or it hangs.
+//!
+//! What counts as hung:
+//!
+//! - the process says nothing, not even a heartbeat, for [`Timeouts::silence`]: it is stopped, or starved;
+//! - a request that was cancelled is not given up within [`CANCEL_LIMIT`]: the device does not come back;
+//! - a pass or a probe finishes no step for [`STEP_LIMIT`], opening a device tells no progress for [`OPEN_LIMIT`], or any
+//!   other request takes longer than [`CALL_LIMIT`].
+//!
+//! Time in which this program itself does not run (a suspended machine) is not counted.
+
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::frame::{self, FrameError};
+use super::message::{FromWorker, Reply, Request, ToWorker, VERSION};
+use super::process::{Launched, Launcher, Process};
+use assay_device::backend::{BackendKind, Preparing};
+use assay_device::{DeviceError, Handle};
+use parking_lot::Mutex;
+
+/// How often a wait looks for a cancellation and for signs of life.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// How long a cancelled request may go on: fifty times what a device promises.
+pub const CANCEL_LIMIT: Duration = Duration::from_secs(10);
+/// How long one slot or one round of a probe may take: n = 32768 on a slow processor takes a quarter of an hour.
+/// Deadlines of challenges, which cancel, come long before.
+pub const STEP_LIMIT: Duration = Duration::from_secs(3600);
+/// How long opening a device may go on without telling of progress: one kernel is compiled in seconds.
+pub const OPEN_LIMIT: Duration = Duration::from_secs(300);
+/// How long any other request may take.
+pub const CALL_LIMIT: Duration = Duration::from_secs(120);
+/// How long a worker whose input was closed may take to end by itself.
+const END_LIMIT: Duration = Duration::from_secs(1);
+/// How long a killed process may take to be gone; one that a driver holds takes longer, and is waited for elsewhere.
+const KILL_LIMIT: Duration = Duration::from_secs(2);
+/// Replies and parts of them on their way.
+const REPLIES_AHEAD: usize = 4;
+
+/// How long a worker is waited for.
+#[derive(Debug, Clone)]
+pub struct Timeouts {
+    /// Without any sign of life.
+    pub silence: Duration,
+    /// Set when nobody waits any more.
+    pub over: Arc<AtomicBool>,
+}
+
+/// Why a request was not answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LinkError {
+    /// The device's own answer.
+    Device(DeviceError),
+    /// The worker is gone, hung, or speaks no sense.
+    Broken(DeviceError),
+    /// What an earlier worker of the device ended with; this one is well.
+    Past(DeviceError),
+}
+
+impl LinkError {
+    /// Whether the worker is of no more use: a device that failed may have taken its process with it, and only a new
+    /// process is known to be whole.
+    pub const fn is_fatal(&self) -> bool {
+        matches!(self, Self::Device(DeviceError::Sick(_) | DeviceError::Lost(_)) | Self::Broken(_))
+    }
+
+    /// The device's error.
+    pub fn into_error(self) -> DeviceError {
+        match self {
+            Self::Device(error) | Self::Broken(error) | Self::Past(error) => error,
+        }
+    }
+}
+
+/// What a worker says unasked.
+#[derive(Debug, Default)]
+struct Pulse {
+    /// Messages of any kind.
+    beats: AtomicU64,
+    /// The request that `steps` is about.
+    number: AtomicU64,
+    steps: AtomicU64,
+    ended: AtomicBool,
+    preparing: Mutex<Preparing>,
+}
+
+/// A worker.
+pub struct Link {
+    requests: Option<Box<dyn Write + Send>>,
+    replies: Receiver<Result<(u64, u64, Reply), String>>,
+    pulse: Arc<Pulse>,
+    process: Box<dyn Process>,
+    timeouts: Timeouts,
+    number: u64,
+    idle: Silence,
+}
+
+impl Link {
+    /// Starts a worker for a device of `backend` and hears its first word.
+    ///
+    /// # Errors
+    /// [`DeviceError::Lost`] when it does not come up, [`DeviceError::Sick`] when it says nothing.
+    pub fn start(launcher: &dyn Launcher, backend: BackendKind, timeouts: Timeouts) -> Result<Self, DeviceError> {
+        let lost = |error: io::Error| DeviceError::Lost(format!("its worker cannot be started: {error}"));
+        let Launched { input, output, process } = launcher.launch().map_err(lost)?;
+        let pulse = Arc::new(Pulse::default());
+        let (sender, replies) = sync_channel(REPLIES_AHEAD);
+        let mut link = Self {
+            requests: Some(input),
+            replies,
+            pulse: pulse.clone(),
+            process,
+            timeouts,
+            number: 0,
+            idle: Silence::default(),
+        };
+        let read = move || {
+            read_replies(output, backend, &pulse, &sender);
+            pulse.ended.store(true, Ordering::Release);
+        };
+        thread::Builder::new().name("worker-replies".into()).spawn(read).map_err(lost)?;
+        // The first word comes as the answer to request 0.
+        match link.wait(&Handle::default(), 0, &mut Steps::none(), &|_| ()) {
+            Ok(Reply::Done) => Ok(link),
+            Ok(_) => Err(DeviceError::Lost("its worker did not say hello".into())),
+            Err(error) => Err(error.into_error()),
+        }
+    }
+
+    /// The worker's process.
+    pub fn process(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Opens the device; progress goes to `shown` whenever it is another.
+    ///
+    /// # Errors
+    /// [`LinkError`].
+    pub fn open(&mut self, request: Request, shown: &dyn Fn(&Preparing)) -> Result<Reply, LinkError> {
+        self.number += 1;
+        self.send(ToWorker::Request(self.number, request))?;
+        self.wait(&Handle::default(), self.number, &mut Steps::opening(), shown)
+    }
+
+    /// Asks, and waits for the answer; it takes no longer than [`CALL_LIMIT`].
+    ///
+    /// # Errors
+    /// [`LinkError`].
+    pub fn ask(&mut self, request: Request) -> Result<Reply, LinkError> {
+        self.ask_counting(request, &Handle::default(), &mut Steps::none())
+    }
+
+    /// Asks for `bytes` bytes, passes progress on to `handle` and cancellation on to the worker, and waits for them.
+    ///
+    /// # Errors
+    /// [`LinkError`]; another number of bytes breaks the link.
+    pub fn ask_bytes(
+        &mut self,
+        request: Request,
+        bytes: u64,
+        handle: &Handle,
+        steps: Steps,
+    ) -> Result<Vec<u8>, LinkError> {
+        let mut steps = steps;
+        let mut reply = self.ask_counting(request, handle, &mut steps)?;
+        let mut all = Vec::new();
+        loop {
+            let Reply::Data { bytes: part, last } = reply else {
+                return Err(self.malformed("another answer than bytes"));
+            };
+            let length = all.len() as u64 + part.len() as u64;
+            if length > bytes || (last && length < bytes) || (part.is_empty() && !last) {
+                return Err(self.malformed(&format!("{length} bytes or more where {bytes} were asked for")));
+            }
+            all.extend_from_slice(&part);
+            if last {
+                return Ok(all);
+            }
+            reply = self.wait(handle, self.number, &mut steps, &|_| ())?;
+        }
+    }
+
+    fn ask_counting(&mut self, request: Request, handle: &Handle, steps: &mut Steps) -> Result<Reply, LinkError> {
+        // An answer may come before the first look at the handle: a chain of short requests would never stop.
+        handle.check().map_err(LinkError::Device)?;
+        self.number += 1;
+        self.send(ToWorker::Request(self.number, request))?;
+        self.wait(handle, self.number, steps, &|_| ())
+    }
+
+    /// What keeps an idle worker from being of use; looked at now and then.
+    pub fn trouble(&mut self) -> Option<DeviceError> {
+        let ended = self.pulse.ended.load(Ordering::Acquire);
+        if ended {
+            return Some(self.post_mortem());
+        }
+        let silent = self.idle.look(self.pulse.beats.load(Ordering::Relaxed));
+        (silent >= self.timeouts.silence).then(|| self.hung(&format!("said nothing for {silent:.1?}")))
+    }
+
+    /// An answer of the wrong kind.
+    pub fn malformed(&mut self, what: &str) -> LinkError {
+        self.process.kill();
+        LinkError::Broken(DeviceError::Lost(format!("its worker gave {what}")))
+    }
+
+    /// Ends the worker: it is asked to, then made to. Gives the process back when not even that ends it.
+    pub fn end(mut self) -> Option<Box<dyn Process>> {
+        self.requests = None;
+        if self.process.wait(END_LIMIT).is_some() {
+            return None;
+        }
+        self.process.kill();
+        if self.process.wait(KILL_LIMIT).is_some() {
+            return None;
+        }
+        tracing::error!(process = self.process.id(), "a killed worker does not end: the driver holds it");
+        Some(self.process)
+    }
+
+    fn send(&mut self, message: ToWorker) -> Result<(), LinkError> {
+        let sent = match &mut self.requests {
+            Some(pipe) => frame::write(pipe, &message),
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        };
+        sent.map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidInput => LinkError::Device(DeviceError::Unsupported(error.to_string())),
+            _ => LinkError::Broken(self.post_mortem()),
+        })
+    }
+
+    fn wait(
+        &mut self,
+        handle: &Handle,
+        number: u64,
+        steps: &mut Steps,
+        shown: &dyn Fn(&Preparing),
+    ) -> Result<Reply, LinkError> {
+        let mut watch = Watch::new(self.pulse.beats.load(Ordering::Relaxed));
+        loop {
+            match self.replies.recv_timeout(POLL_INTERVAL) {
+                Ok(Ok((of, done, reply))) if of == number => {
+                    steps.advance(handle, done);
+                    self.show(&mut watch, shown);
+                    return match reply {
+                        Reply::Failed(error) => Err(LinkError::Device(error)),
+                        reply => Ok(reply),
+                    };
+                }
+                Ok(Ok((of, ..))) => return Err(self.malformed(&format!("an answer to request {of}, not {number}"))),
+                Ok(Err(problem)) => return Err(self.malformed(&problem)),
+                Err(RecvTimeoutError::Disconnected) => return Err(LinkError::Broken(self.post_mortem())),
+                Err(RecvTimeoutError::Timeout) => {
+                    let moved = self.show(&mut watch, shown);
+                    self.look(handle, number, steps, &mut watch, moved)?;
+                }
+            }
+        }
+    }
+
+    /// Shows what is prepared, when it is something else than before; whether it is.
+    fn show(&self, watch: &mut Watch, shown: &dyn Fn(&Preparing)) -> bool {
+        let preparing = self.pulse.preparing.lock().clone();
+        let moved = preparing != watch.preparing;
+        if moved {
+            shown(&preparing);
+            watch.preparing = preparing;
+        }
+        moved
+    }
+
+    /// Nothing came for a moment: is the worker still at it?
+    fn look(
+        &mut self,
+        handle: &Handle,
+        number: u64,
+        steps: &mut Steps,
+        watch: &mut Watch,
+        moved: bool,
+    ) -> Result<(), LinkError> {
+        if self.timeouts.over.load(Ordering::Relaxed) {
+            self.process.kill();
+            return Err(LinkError::Broken(DeviceError::Cancelled));
+        }
+        if self.pulse.number.load(Ordering::Acquire) == number {
+            let done = self.pulse.steps.load(Ordering::Relaxed);
+            steps.advance(handle, done);
+        }
+        let (slice, beats) = (watch.silence.slice(), self.pulse.beats.load(Ordering::Relaxed));
+        let hung = watch.look(slice, beats, moved || watch.told != steps.told, self.timeouts.silence, steps.limit);
+        watch.told = steps.told;
+        if let Some(why) = hung {
+            return Err(LinkError::Broken(self.hung(&why)));
+        }
+        if handle.is_cancelled() && watch.cancelled.is_none() {
+            watch.cancelled = Some(Duration::ZERO);
+            self.send(ToWorker::Cancel(number))?;
+        }
+        Ok(())
+    }
+
+    fn hung(&mut self, why: &str) -> DeviceError {
+        self.process.kill();
+        DeviceError::Sick(format!("its worker hung and was killed: it {why}"))
+    }
+
+    /// How the process ended, whose pipe did.
+    fn post_mortem(&mut self) -> DeviceError {
+        self.requests = None;
+        let how = self.process.wait(END_LIMIT).unwrap_or_else(|| {
+            self.process.kill();
+            "closed its output".into()
+        });
+        DeviceError::Lost(format!("its worker {how}"))
+    }
+}
+
+/// Reads until the pipe ends, or what comes is no message.
+fn read_replies(
+    mut output: impl Read,
+    backend: BackendKind,
+    pulse: &Pulse,
+    replies: &SyncSender<Result<(u64, u64, Reply), String>>,
+) {
+    let mut greeted = false;
+    loop {
+        let message = match frame::read::<FromWorker>(&mut output) {
+            Ok(mut message) => message.check(backend).map(|()| message).map_err(|error| error.to_string()),
+            Err(FrameError::End | FrameError::Broken(_)) => return,
+            Err(FrameError::Malformed(problem)) => Err(problem),
+        };
+        pulse.beats.fetch_add(1, Ordering::Relaxed);
+        let reply = match message {
+            Ok(FromWorker::Hello(version)) if !greeted => {
+                greeted = true;
+                if version == VERSION {
+                    Ok((0, 0, Reply::Done))
+                } else {
+                    Err(format!("version {version}, not {VERSION}"))
+                }
+            }
+            Ok(_) if !greeted => Err("something else than a greeting".into()),
+            Ok(FromWorker::Hello(_)) => Err("a second greeting".into()),
+            Ok(FromWorker::Heartbeat { number, done_steps }) => {
+                pulse.steps.store(done_steps, Ordering::Relaxed);
+                pulse.number.store(number, Ordering::Release);
+                continue;
+            }
+            Ok(FromWorker::Preparing(preparing)) => {
+                *pulse.preparing.lock() = preparing;
+                continue;
+            }
+            Ok(FromWorker::Reply { number, done_steps, reply }) => Ok((number, done_steps, reply)),
+            Err(problem) => Err(format!("malformed answer: {problem}")),
+        };
+        let problem = reply.is_err();
+        if replies.send(reply).is_err() || problem {
+            return;
+        }
+    }
+}
+
+/// Steps of a request: how many it has, and how many the handle knows of.
+#[derive(Debug, Clone, Copy)]
+pub struct Steps {
+    all: u64,
+    told: u64,
+    /// How long one may take.
+    limit: Duration,
+}
+
+impl Steps {
+    /// A request without steps.
+    pub const fn none() -> Self {
+        Self { all: 0, told: 0, limit: CALL_LIMIT }
+    }
+
+    /// Opening a device.
+    pub const fn opening() -> Self {
+        Self { all: 0, told: 0, limit: OPEN_LIMIT }
+    }
+
+    /// So many steps, each of which may take [`STEP_LIMIT`].
+    pub const fn of(all: u64) -> Self {
+        Self { all, told: 0, limit: STEP_LIMIT }
+    }
+
+    /// Tells the handle of steps that it does not know of; never of more than there are.
+    fn advance(&mut self, handle: &Handle, done: u64) {
+        let done = done.min(self.all);
+        handle.advance(done.saturating_sub(self.told));
+        self.told = self.told.max(done);
+    }
+}
+
+/// What is watched while a request runs.
+#[derive(Debug)]
+struct Watch {
+    silence: Silence,
+    /// Of the step that runs.
+    step: Duration,
+    told: u64,
+    preparing: Preparing,
+    /// Since it was cancelled.
+    cancelled: Option<Duration>,
+}
+
+impl Watch {
+    fn new(beats: u64) -> Self {
+        let silence = Silence { beats, ..Silence::default() };
+        Self { silence, step: Duration::ZERO, told: 0, preparing: Preparing::default(), cancelled: None }
+    }
+
+    /// Why the worker counts as hung after a further `slice` of time, if it does. `moved`: it came further in it.
+    fn look(&mut self, slice: Duration, beats: u64, moved: bool, silence: Duration, limit: Duration) -> Option<String> {
+        let silent = self.silence.count(beats, slice);
+        if silent >= silence {
+            return Some(format!("said nothing for {silent:.1?}"));
+        }
+        self.step = if moved { Duration::ZERO } else { self.step + slice };
+        if self.step >= limit {
+            return Some(format!("finished nothing for {:.0?}", self.step));
+        }
+        let cancelled = self.cancelled.as_mut()?;
+        *cancelled += slice;
+        (*cancelled >= CANCEL_LIMIT).then(|| format!("did not stop within {CANCEL_LIMIT:?}"))
+    }
+}
+
+/// How long nothing was heard, in time during which this program ran.
+#[derive(Debug, Default)]
+struct Silence {
+    beats: u64,
+    silent: Duration,
+    looked: Option<Instant>,
+}
+
+impl Silence {
+    /// One look can count for at most so much: a gap between two looks is time in which this program did not run, and
+    /// could not hear either.
+    const LONGEST_SLICE: Duration = Duration::from_millis(500);
+
+    fn look(&mut self, beats: u64) -> Duration {
+        let slice = self.slice();
+        self.count(beats, slice)
+    }
+
+    /// The time since the last look.
+    fn slice(&mut self) -> Duration {
+        let now = Instant::now();
+        let slice = self.looked.map_or(Duration::ZERO, |looked| now.duration_since(looked));
+        self.looked = Some(now);
+        slice.min(Self::LONGEST_SLICE)
+    }
+
+    fn count(&mut self, beats: u64, slice: Duration) -> Duration {
+        self.silent = if self.beats == beats { self.silent + slice } else { Duration::ZERO };
+        self.beats = beats;
+        self.silent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SILENCE: Duration = Duration::from_secs(10);
+    const SLICE: Duration = Duration::from_millis(500);
+
+    /// Looks again and again, and gives what makes it hang and after how long.
+    fn hangs(
+        watch: &mut Watch,
+        limit: Duration,
+        beats: impl Fn(u64) -> u64,
+        moved: impl Fn(u64) -> bool,
+    ) -> (String, Duration) {
+        for look in 1.. {
+            if let Some(why) = watch.look(SLICE, beats(look), moved(look), SILENCE, limit) {
+                return (why, SLICE * u32::try_from(look).unwrap());
+            }
+        }
+        unreachable!()
+    }
+
+    #[test]
+    fn a_worker_without_a_heartbeat_hangs() {
+        let (why, after) = hangs(&mut Watch::new(7), STEP_LIMIT, |_| 7, |_| false);
+        assert_eq!((why.as_str(), after), ("said nothing for 10.0s", SILENCE));
+        // It was heard for a while.
+        let (_, after) = hangs(&mut Watch::new(0), STEP_LIMIT, |look| look.min(20), |_| true);
+        assert_eq!(after, SILENCE + 20 * SLICE);
+    }
+
+    #[test]
+    fn a_device_that_finishes_nothing_hangs_although_its_process_lives() {
+        for limit in [STEP_LIMIT, CALL_LIMIT, OPEN_LIMIT] {
+            let (why, after) = hangs(&mut Watch::new(0), limit, |look| look, |_| false);
+            assert_eq!((why, after), (format!("finished nothing for {limit:.0?}"), limit));
+            // Every step starts the time again.
+            let (_, after) = hangs(&mut Watch::new(0), limit, |look| look, |look| look <= 50);
+            assert_eq!(after, limit + 50 * SLICE);
+        }
+    }
+
+    #[test]
+    fn a_device_that_does_not_stop_hangs() {
+        let mut watch = Watch { cancelled: Some(Duration::ZERO), ..Watch::new(0) };
+        let (why, after) = hangs(&mut watch, STEP_LIMIT, |look| look, |_| true);
+        assert_eq!((why.as_str(), after), ("did not stop within 10s", CANCEL_LIMIT));
+    }
+
+    #[test]
+    fn a_suspended_machine_is_no_silence() {
+        let mut silence = Silence { looked: Instant::now().checked_sub(Duration::from_secs(3)), ..Silence::default() };
+        assert_eq!(silence.look(0), Silence::LONGEST_SLICE);
+    }
+
+    #[test]
+    fn no_more_steps_are_told_than_there_are() {
+        let handle = Handle::default();
+        let mut steps = Steps::of(5);
+        for (done, told) in [(2, 2), (1, 2), (u64::MAX, 5), (0, 5)] {
+            steps.advance(&handle, done);
+            assert_eq!(handle.done_steps(), told);
+        }
+    }
+}

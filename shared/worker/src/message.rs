@@ -1,0 +1,380 @@
+//! The messages of the pipe, in the devices' own types. Both ends are one binary: the greeting says so.
+//!
+//! The other end may be a dying process, so that every message is checked once, as it is read: texts are printable and
+//! bounded, lists and numbers are in their range.
+
+use std::collections::BTreeSet;
+
+use assay_device::backend::{BackendKind, Found, MAX_HOST_DEVICES, MAX_SPEC_BYTES, Preparing};
+use assay_device::place::{MAX_PCI_DEVICE, MAX_PCI_FUNCTION};
+use assay_device::{
+    DeviceError, DeviceInfo, MAX_DEVICE_DETAIL_BYTES, MAX_DEVICE_NAME_BYTES, Pass, ProbeRound, ProbeRounds, SlotRange,
+};
+use assay_work::probe::MAX_ROUNDS;
+use assay_work::text::{is_printable, printable};
+use serde::{Deserialize, Serialize};
+
+use super::frame::MAX_DATA_BYTES;
+
+/// Ranges of one request: the lines of four of the longest walks.
+pub const MAX_RANGES: usize = 4096;
+/// Bytes of a reason, in an error or for a backend without devices.
+pub const MAX_REASON_BYTES: usize = 1024;
+
+/// The version that both ends must have: another build could mean other things by the same bytes.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A message to a worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToWorker {
+    /// A request, with its number.
+    Request(u64, Request),
+    /// Cancels the request of this number.
+    Cancel(u64),
+}
+
+/// What a worker is asked to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    /// [`Backend::detect`](assay_device::backend::Backend::detect).
+    Detect {
+        /// Which backend.
+        backend: BackendKind,
+        /// Its settings, as JSON.
+        settings: String,
+    },
+    /// [`Backend::open`](assay_device::backend::Backend::open).
+    Open {
+        /// Which backend.
+        backend: BackendKind,
+        /// Its settings, as JSON.
+        settings: String,
+        /// The device, as the backend described it.
+        spec: String,
+    },
+    /// To compare the device with known bits.
+    SelfTest,
+    /// `Device::info`.
+    Describe,
+    /// `Device::slots_that_fit`.
+    CountSlots(u32),
+    /// `Device::fill`.
+    Fill(Pass),
+    /// `Device::probe_rounds`.
+    Probe(ProbeRounds),
+    /// `Device::probe_round`.
+    Round(ProbeRound),
+    /// `Device::probe_states`.
+    ReadStates,
+    /// `Device::read_all`.
+    Read(Vec<SlotRange>),
+    /// `Device::chaining_values`.
+    ReadChainingValues {
+        /// The slot.
+        slot: u32,
+        /// Bytes of each subtree.
+        subtree_bytes: u64,
+    },
+    /// `Device::release`.
+    Release,
+}
+
+/// A message of a worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FromWorker {
+    /// The first message: [`VERSION`]. Its encoding stays as it is, so that builds can tell each other apart.
+    Hello(String),
+    /// A sign of life.
+    Heartbeat {
+        /// The current request, 0 for none.
+        number: u64,
+        /// Its finished steps.
+        done_steps: u64,
+    },
+    /// Progress of opening a device.
+    Preparing(Preparing),
+    /// An answer, or a part of one.
+    Reply {
+        /// The request.
+        number: u64,
+        /// Its finished steps.
+        done_steps: u64,
+        /// The answer.
+        reply: Reply,
+    },
+}
+
+/// An answer to a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    /// The devices of a backend, in order of id, or why there is none.
+    Detected(Result<Vec<Found>, String>),
+    /// The device's description.
+    Device(DeviceInfo),
+    /// How many slots fit.
+    Slots(u32),
+    /// A part of the bytes asked for.
+    Data {
+        /// The part.
+        #[serde(with = "serde_bytes")]
+        bytes: Vec<u8>,
+        /// Whether it is the last one.
+        last: bool,
+    },
+    /// Done, without a result.
+    Done,
+    /// The request failed.
+    Failed(DeviceError),
+}
+
+/// A field of a message that breaks its bound.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub struct Malformed {
+    /// Which field.
+    pub field: &'static str,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// A text of a message: its name, its longest length in bytes, itself.
+type Text<'a> = (&'static str, usize, &'a mut String);
+
+impl ToWorker {
+    /// Checks every bound of a message that was read.
+    ///
+    /// # Errors
+    /// [`Malformed`]: the first field that breaks its bound.
+    pub fn check(&self) -> Result<(), Malformed> {
+        match self {
+            Self::Request(_, Request::Read(ranges)) => at_most("Read.ranges", MAX_RANGES, ranges.len()),
+            Self::Request(_, Request::Probe(ProbeRounds { rounds, .. })) => {
+                at_most("Probe.rounds", MAX_ROUNDS as usize, *rounds as usize)?;
+                ensure("Probe.rounds", *rounds > 0, || "0, at least 1 is needed".into())
+            }
+            Self::Request(..) | Self::Cancel(_) => Ok(()),
+        }
+    }
+}
+
+impl FromWorker {
+    /// The message with its texts made printable and cut to their bounds, as it is sent.
+    #[must_use]
+    pub fn bounded(mut self) -> Self {
+        for (_, max, text) in self.texts() {
+            *text = printable(text, max);
+        }
+        self
+    }
+
+    /// Checks every bound of a message that was read from a worker of `backend`.
+    ///
+    /// # Errors
+    /// [`Malformed`]: the first field that breaks its bound.
+    pub fn check(&mut self, backend: BackendKind) -> Result<(), Malformed> {
+        for (field, max, text) in self.texts() {
+            at_most(field, max, text.len())?;
+            ensure(field, is_printable(text), || "a control character".into())?;
+        }
+        match self {
+            Self::Reply { reply: Reply::Detected(Ok(found)), .. } => check_found(found, backend),
+            Self::Reply { reply: Reply::Device(info), .. } => check_backend(info, backend),
+            Self::Reply { reply: Reply::Data { bytes, .. }, .. } => at_most("Data.bytes", MAX_DATA_BYTES, bytes.len()),
+            _ => Ok(()),
+        }
+    }
+
+    /// All texts of the message.
+    fn texts(&mut self) -> Vec<Text<'_>> {
+        match self {
+            Self::Hello(version) => vec![("Hello.version", MAX_DEVICE_NAME_BYTES, version)],
+            Self::Preparing(preparing) => vec![("Preparing.what", MAX_DEVICE_DETAIL_BYTES, &mut preparing.what)],
+            Self::Reply { reply: Reply::Detected(Ok(found)), .. } => found
+                .iter_mut()
+                .flat_map(|Found { info, spec, place: _ }| {
+                    texts_of(info).into_iter().chain([("Found.spec", MAX_SPEC_BYTES, spec)])
+                })
+                .collect(),
+            Self::Reply { reply: Reply::Detected(Err(why)), .. } => vec![("Detected.none", MAX_REASON_BYTES, why)],
+            Self::Reply { reply: Reply::Device(info), .. } => texts_of(info).into(),
+            Self::Reply {
+                reply: Reply::Failed(DeviceError::Sick(why) | DeviceError::Lost(why) | DeviceError::Unsupported(why)),
+                ..
+            } => vec![("Failed.why", MAX_REASON_BYTES, why)],
+            Self::Heartbeat { .. } | Self::Reply { .. } => Vec::new(),
+        }
+    }
+}
+
+fn texts_of(info: &mut DeviceInfo) -> [Text<'_>; 2] {
+    [
+        ("DeviceInfo.name", MAX_DEVICE_NAME_BYTES, &mut info.name),
+        ("DeviceInfo.detail", MAX_DEVICE_DETAIL_BYTES, &mut info.detail),
+    ]
+}
+
+fn check_found(found: &[Found], backend: BackendKind) -> Result<(), Malformed> {
+    at_most("Detected.found", MAX_HOST_DEVICES, found.len())?;
+    let ids: BTreeSet<_> = found.iter().map(|found| found.info.id).collect();
+    ensure("Detected.found", ids.len() == found.len(), || "an id is there twice".into())?;
+    for Found { info, place, spec: _ } in found {
+        check_backend(info, backend)?;
+        if let Some(address) = &place.pci_address {
+            at_most("PciAddress.device", MAX_PCI_DEVICE.into(), address.device.into())?;
+            at_most("PciAddress.function", MAX_PCI_FUNCTION.into(), address.function.into())?;
+        }
+    }
+    Ok(())
+}
+
+fn check_backend(info: &DeviceInfo, backend: BackendKind) -> Result<(), Malformed> {
+    ensure("DeviceInfo.backend", info.backend == backend, || format!("{}, not {backend}", info.backend))
+}
+
+fn at_most(field: &'static str, max: usize, found: usize) -> Result<(), Malformed> {
+    ensure(field, found <= max, || format!("{found}, at most {max} are allowed"))
+}
+
+fn ensure(field: &'static str, holds: bool, problem: impl FnOnce() -> String) -> Result<(), Malformed> {
+    if holds { Ok(()) } else { Err(Malformed { field, problem: problem() }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::frame;
+    use super::*;
+    use assay_device::place::{PciAddress, Place};
+    use assay_work::{DeviceId, PassKey, ProbeKey, RoundKey};
+
+    fn info() -> DeviceInfo {
+        DeviceInfo {
+            id: DeviceId([3; 16]),
+            name: "a device".into(),
+            backend: BackendKind::Cpu,
+            detail: "kernel x".into(),
+            total_bytes: 5,
+            free_bytes: 4,
+        }
+    }
+
+    fn place() -> Place {
+        let pci_address = Some(PciAddress { domain: u32::MAX, bus: 255, device: 31, function: 7 });
+        Place { pci_address, uuid: Some([8; 16]), vendor: Some(0x1_0005) }
+    }
+
+    fn found(id: u8) -> Found {
+        Found { info: DeviceInfo { id: DeviceId([id; 16]), ..info() }, place: place(), spec: "{}".into() }
+    }
+
+    fn reply(reply: Reply) -> FromWorker {
+        FromWorker::Reply { number: 5, done_steps: 6, reply }
+    }
+
+    /// The message as the other end reads it.
+    fn carried<M: Serialize + serde::de::DeserializeOwned>(message: &M) -> M {
+        let mut pipe = Vec::new();
+        frame::write(&mut pipe, message).unwrap();
+        frame::read(&mut &pipe[..]).unwrap()
+    }
+
+    #[test]
+    fn requests_arrive_as_they_were_sent() {
+        let (backend, settings) = (BackendKind::Wgpu, "{}".to_owned());
+        let requests = [
+            Request::Detect { backend, settings: settings.clone() },
+            Request::Open { backend, settings, spec: "x".into() },
+            Request::SelfTest,
+            Request::Describe,
+            Request::CountSlots(256),
+            Request::Fill(Pass { key: PassKey([1; 32]), n: 256, offset: u32::MAX, count: 3 }),
+            Request::Probe(ProbeRounds { key: ProbeKey([2; 32]), walks: 64, steps: 1, rounds: 1 }),
+            Request::Round(ProbeRound { key: RoundKey([3; 32]), walks: 64, steps: 1 }),
+            Request::ReadStates,
+            Request::Read(vec![SlotRange { slot: 1, first_byte: u64::MAX, bytes: 7 }]),
+            Request::ReadChainingValues { slot: 1, subtree_bytes: 1024 },
+            Request::Release,
+        ];
+        for request in requests.map(|request| ToWorker::Request(7, request)).into_iter().chain([ToWorker::Cancel(9)]) {
+            assert_eq!(carried(&request), request);
+            assert_eq!(request.check(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn replies_arrive_as_they_were_sent() {
+        let replies = [
+            Reply::Detected(Ok(vec![found(1), found(2)])),
+            Reply::Detected(Ok(Vec::new())),
+            Reply::Detected(Err("no driver".into())),
+            Reply::Device(info()),
+            Reply::Slots(9),
+            Reply::Data { bytes: vec![1; MAX_DATA_BYTES], last: true },
+            Reply::Done,
+            Reply::Failed(DeviceError::Busy { needed_bytes: 3, free_bytes: 2 }),
+            Reply::Failed(DeviceError::Sick("bits".into())),
+            Reply::Failed(DeviceError::Lost("killed".into())),
+            Reply::Failed(DeviceError::Cancelled),
+            Reply::Failed(DeviceError::Unsupported("no".into())),
+        ];
+        let others = [
+            FromWorker::Hello(VERSION.into()),
+            FromWorker::Heartbeat { number: 3, done_steps: 4 },
+            FromWorker::Preparing(Preparing { what: "compiling".into(), done: 1, total: 2 }),
+        ];
+        for message in replies.map(reply).into_iter().chain(others) {
+            let mut read = carried(&message.clone().bounded());
+            assert_eq!(read, message);
+            assert_eq!(read.check(BackendKind::Cpu), Ok(()), "{message:?}");
+        }
+    }
+
+    fn refused(message: FromWorker) -> &'static str {
+        carried(&message).check(BackendKind::Cpu).expect_err("a message beyond its bounds was taken").field
+    }
+
+    #[test]
+    fn a_message_beyond_its_bounds_is_refused_by_name() {
+        let device = |info: DeviceInfo| refused(reply(Reply::Device(info)));
+        assert_eq!(device(DeviceInfo { name: "x".repeat(MAX_DEVICE_NAME_BYTES + 1), ..info() }), "DeviceInfo.name");
+        assert_eq!(device(DeviceInfo { detail: "\u{1b}[2J".into(), ..info() }), "DeviceInfo.detail");
+        assert_eq!(device(DeviceInfo { backend: BackendKind::Cuda, ..info() }), "DeviceInfo.backend");
+        let detected = |found: Vec<Found>| refused(reply(Reply::Detected(Ok(found))));
+        assert_eq!(detected((0..65).map(found).collect()), "Detected.found");
+        assert_eq!(detected(vec![found(1), found(1)]), "Detected.found");
+        assert_eq!(detected(vec![Found { spec: "x".repeat(MAX_SPEC_BYTES + 1), ..found(1) }]), "Found.spec");
+        let at = |device, function| {
+            let pci_address = Some(PciAddress { domain: 0, bus: 0, device, function });
+            detected(vec![Found { place: Place { pci_address, ..place() }, ..found(1) }])
+        };
+        assert_eq!((at(32, 0), at(0, 8)), ("PciAddress.device", "PciAddress.function"));
+        assert_eq!(refused(reply(Reply::Detected(Err("\n".into())))), "Detected.none");
+        assert_eq!(refused(reply(Reply::Failed(DeviceError::Sick("\u{202e}".into())))), "Failed.why");
+        assert_eq!(refused(reply(Reply::Data { bytes: vec![0; MAX_DATA_BYTES + 1], last: false })), "Data.bytes");
+        let what = "x".repeat(MAX_DEVICE_DETAIL_BYTES + 1);
+        assert_eq!(refused(FromWorker::Preparing(Preparing { what, done: 0, total: 0 })), "Preparing.what");
+        assert_eq!(refused(FromWorker::Hello("\u{7}".into())), "Hello.version");
+
+        let request = |request| ToWorker::Request(1, request).check().unwrap_err().field;
+        let range = SlotRange { slot: 0, first_byte: 0, bytes: 0 };
+        assert_eq!(request(Request::Read(vec![range; MAX_RANGES + 1])), "Read.ranges");
+        for rounds in [0, MAX_ROUNDS + 1] {
+            let probe = ProbeRounds { key: ProbeKey([2; 32]), walks: 64, steps: 1, rounds };
+            assert_eq!(request(Request::Probe(probe)), "Probe.rounds");
+        }
+    }
+
+    /// The longest messages fit in a frame, and texts beyond their bounds are cut as they are sent.
+    #[test]
+    fn the_longest_messages_fit() {
+        let range = SlotRange { slot: u32::MAX, first_byte: u64::MAX, bytes: u64::MAX };
+        carried(&ToWorker::Request(u64::MAX, Request::Read(vec![range; MAX_RANGES])));
+        let long = |id: u8| {
+            let info =
+                DeviceInfo { id: DeviceId([id; 16]), name: "n".repeat(9999), detail: "\n".repeat(9999), ..info() };
+            Found { info, place: place(), spec: "o".repeat(MAX_SPEC_BYTES) }
+        };
+        let found = (0..MAX_HOST_DEVICES as u8).map(long).collect();
+        let sent = FromWorker::Reply { number: u64::MAX, done_steps: u64::MAX, reply: Reply::Detected(Ok(found)) };
+        assert_eq!(carried(&sent.bounded()).check(BackendKind::Cpu), Ok(()));
+    }
+}

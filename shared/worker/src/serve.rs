@@ -1,0 +1,260 @@
+//! The worker's side: one device, driven by this thread, on a pipe.
+//!
+//! Three threads. One reads requests and takes cancellations at once; one says every quarter of a second that the
+//! process lives, and how many steps of the request are done; this one drives the device. The end of the input ends
+//! the worker, whatever the device is doing.
+
+use std::io::{self, Read, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use super::frame::{self, FrameError, MAX_DATA_BYTES};
+use super::message::{FromWorker, Reply, Request, ToWorker, VERSION};
+use super::self_test::self_test;
+use assay_device::backend::{Backend, BackendKind, Preparing};
+use assay_device::{Device, DeviceError, Handle, SlotRange};
+use assay_work::Digest;
+use parking_lot::Mutex;
+
+/// How often a worker says that it lives: often enough for progress that a person watches.
+pub const HEARTBEAT: Duration = Duration::from_millis(250);
+/// Requests read ahead: there is one at a time, and one may arrive as the reply to the one before goes out.
+const REQUESTS_AHEAD: usize = 2;
+
+/// Makes a backend of its settings, as [`Backend::settings`] gave them; why not, in one sentence.
+pub type Registry = fn(BackendKind, &str) -> Result<Box<dyn Backend>, String>;
+
+/// Drives a device as the other end of the pipe asks, until its input ends; then `gone` is called, at once and from
+/// another thread, and this returns when the device comes back.
+///
+/// # Errors
+/// The output broke, or the input was malformed.
+pub fn serve(
+    registry: Registry,
+    input: impl Read + Send + 'static,
+    output: impl Write + Send + 'static,
+    gone: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
+    let outbox = Arc::new(Outbox { output: Mutex::new(Box::new(output)), current: Mutex::new((0, Handle::default())) });
+    outbox.say(FromWorker::Hello(VERSION.into()))?;
+    let (queue, requests) = sync_channel(REQUESTS_AHEAD);
+    let reader = outbox.clone();
+    spawn("worker-requests", move || {
+        read_requests(input, &reader, &queue);
+        gone();
+    })?;
+    let (stop, stopped) = sync_channel(0);
+    let beating = outbox.clone();
+    spawn("worker-heartbeat", move || beat(&beating, &stopped))?;
+    let served = Worker { registry, outbox, device: None }.run(&requests);
+    drop(stop);
+    served
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(name.into()).spawn(work).map(drop)
+}
+
+/// What the threads share.
+struct Outbox {
+    output: Mutex<Box<dyn Write + Send>>,
+    /// The request that was read last, and its handle.
+    current: Mutex<(u64, Handle)>,
+}
+
+impl Outbox {
+    fn say(&self, message: FromWorker) -> io::Result<()> {
+        frame::write(&mut *self.output.lock(), &message.bounded())
+    }
+
+    fn reply(&self, number: u64, handle: &Handle, reply: Reply) -> io::Result<()> {
+        self.say(FromWorker::Reply { number, done_steps: handle.done_steps(), reply })
+    }
+
+    fn heartbeat(&self) -> io::Result<()> {
+        let (number, handle) = self.current.lock().clone();
+        self.say(FromWorker::Heartbeat { number, done_steps: handle.done_steps() })
+    }
+}
+
+type Job = (u64, Request, Handle);
+
+fn read_requests(mut input: impl Read, outbox: &Outbox, queue: &SyncSender<Job>) {
+    loop {
+        let message = match frame::read::<ToWorker>(&mut input) {
+            Ok(message) => message,
+            Err(FrameError::End) => return,
+            Err(error) => return tracing::error!("{error}"),
+        };
+        if let Err(error) = message.check() {
+            return tracing::error!("malformed request: {error}");
+        }
+        match message {
+            ToWorker::Cancel(number) => {
+                let (current, handle) = &*outbox.current.lock();
+                if *current == number {
+                    handle.cancel();
+                }
+            }
+            ToWorker::Request(number, request) => {
+                let handle = Handle::default();
+                *outbox.current.lock() = (number, handle.clone());
+                // A device thread that is gone has said why.
+                if queue.send((number, request, handle)).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn beat(outbox: &Outbox, stopped: &Receiver<()>) {
+    while stopped.recv_timeout(HEARTBEAT) == Err(RecvTimeoutError::Timeout) {
+        if outbox.heartbeat().is_err() {
+            // Nobody listens any more; the end of the input says so too.
+            return;
+        }
+    }
+}
+
+struct Worker {
+    registry: Registry,
+    outbox: Arc<Outbox>,
+    device: Option<Box<dyn Device>>,
+}
+
+impl Worker {
+    fn run(mut self, requests: &Receiver<Job>) -> io::Result<()> {
+        for (number, request, handle) in requests {
+            let done = catch_unwind(AssertUnwindSafe(|| self.answer(number, request, &handle)));
+            match done {
+                Ok(Ok(reply)) => self.outbox.reply(number, &handle, reply)?,
+                Ok(Err(Stop::Device(error))) => self.outbox.reply(number, &handle, Reply::Failed(error))?,
+                Ok(Err(Stop::Output(error))) => return Err(error),
+                Err(_) => {
+                    // What the device is left in is unknown: this process ends with it.
+                    let error = DeviceError::Lost("a panic in it, which the log shows: please report it".into());
+                    self.outbox.reply(number, &handle, Reply::Failed(error))?;
+                    return Err(io::Error::other("a request panicked"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, number: u64, request: Request, handle: &Handle) -> Result<Reply, Stop> {
+        match request {
+            Request::Detect { backend, settings } => {
+                Ok(Reply::Detected((self.registry)(backend, &settings).and_then(|backend| backend.detect())))
+            }
+            Request::Open { backend, settings, spec } => {
+                self.device = Some(self.open(backend, &settings, &spec)?);
+                Ok(Reply::Done)
+            }
+            Request::SelfTest => self_test(self.device()?, handle).map(|()| Reply::Done).map_err(Stop::Device),
+            Request::Describe => Ok(Reply::Device(self.device()?.info())),
+            Request::CountSlots(n) => Ok(Reply::Slots(self.device()?.slots_that_fit(n))),
+            Request::Fill(pass) => {
+                let digests = self.device()?.fill(&pass, handle)?;
+                self.send(number, handle, &bytes_of(&digests))
+            }
+            Request::Probe(probe) => {
+                let digests = self.device()?.probe_rounds(&probe, handle)?;
+                self.send(number, handle, &bytes_of(&digests))
+            }
+            Request::Round(round) => {
+                let digest = self.device()?.probe_round(&round, handle)?;
+                self.send(number, handle, &digest.0)
+            }
+            Request::ReadStates => {
+                let states = self.device()?.probe_states()?;
+                self.send(number, handle, &states)
+            }
+            Request::Read(ranges) => self.read(number, handle, &ranges),
+            Request::ReadChainingValues { slot, subtree_bytes } => {
+                let values = self.device()?.chaining_values(slot, subtree_bytes)?;
+                self.send(number, handle, values.as_flattened())
+            }
+            Request::Release => {
+                self.device()?.release();
+                Ok(Reply::Done)
+            }
+        }
+    }
+
+    fn device(&mut self) -> Result<&mut dyn Device, DeviceError> {
+        match &mut self.device {
+            Some(device) => Ok(device.as_mut()),
+            None => Err(DeviceError::Unsupported("no device is open in this worker".into())),
+        }
+    }
+
+    fn open(&self, backend: BackendKind, settings: &str, spec: &str) -> Result<Box<dyn Device>, DeviceError> {
+        let outbox = &*self.outbox;
+        let prepare = |preparing: Preparing| {
+            // When the output is broken, the reply finds out.
+            let _ = outbox.say(FromWorker::Preparing(preparing));
+        };
+        (self.registry)(backend, settings).map_err(DeviceError::Unsupported)?.open(spec, &prepare)
+    }
+
+    /// Reads part by part, so that memory stays bounded whatever is asked for.
+    fn read(&mut self, number: u64, handle: &Handle, ranges: &[SlotRange]) -> Result<Reply, Stop> {
+        let mut part = Vec::with_capacity(MAX_DATA_BYTES);
+        for range in ranges {
+            let (mut at, mut left) = (range.first_byte, range.bytes);
+            while left > 0 {
+                if part.len() == MAX_DATA_BYTES {
+                    handle.check()?;
+                    let bytes = std::mem::replace(&mut part, Vec::with_capacity(MAX_DATA_BYTES));
+                    self.outbox.reply(number, handle, Reply::Data { bytes, last: false })?;
+                }
+                let start = part.len();
+                let piece = left.min((MAX_DATA_BYTES - start) as u64);
+                part.resize(start + piece as usize, 0);
+                self.device()?.read(range.slot, at, &mut part[start..])?;
+                // A range that leaves every slot was refused by the device before this could wrap around.
+                (at, left) = (at.wrapping_add(piece), left - piece);
+            }
+        }
+        Ok(Reply::Data { bytes: part, last: true })
+    }
+
+    /// Sends all but the last part, which is the reply.
+    fn send(&self, number: u64, handle: &Handle, bytes: &[u8]) -> Result<Reply, Stop> {
+        let mut rest = bytes;
+        while rest.len() > MAX_DATA_BYTES {
+            let (part, after) = rest.split_at(MAX_DATA_BYTES);
+            self.outbox.reply(number, handle, Reply::Data { bytes: part.to_vec(), last: false })?;
+            rest = after;
+        }
+        Ok(Reply::Data { bytes: rest.to_vec(), last: true })
+    }
+}
+
+/// Why a request was not done.
+enum Stop {
+    /// The device.
+    Device(DeviceError),
+    /// Nobody listens.
+    Output(io::Error),
+}
+
+impl From<DeviceError> for Stop {
+    fn from(error: DeviceError) -> Self {
+        Self::Device(error)
+    }
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+fn bytes_of(digests: &[Digest]) -> Vec<u8> {
+    digests.iter().flat_map(|digest| digest.0).collect()
+}

@@ -1,0 +1,313 @@
+//! Keeps a device's worker running: starts it, watches it while it is idle, and starts it again when it was lost.
+//!
+//! One thread for each device. The device's own thread takes the worker for each request, and gives it back or says
+//! that it is lost; meanwhile this thread waits. While a worker is down its device has a fault, and nobody waits for
+//! it: the other devices go on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::link::{Link, LinkError, Timeouts};
+use super::message::{Reply, Request};
+use super::process::{Launcher, Process};
+use assay_device::backend::{Found, Preparing};
+use assay_device::host::Changes;
+use assay_device::{DeviceError, DeviceInfo};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+/// How often an idle worker is looked at.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// The pause before a lost worker is started again: the first one, and the longest. It doubles.
+pub const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause.
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// A worker that lived as long is a healthy one: the next pause is the first one again.
+const HEALTHY_AFTER: Duration = Duration::from_secs(60);
+
+/// What a worker is started from.
+pub struct WorkerSpec {
+    /// The device.
+    pub found: Found,
+    /// The settings of its backend, as JSON.
+    pub settings: String,
+    /// How its worker is started.
+    pub launcher: Arc<dyn Launcher>,
+    /// How long it may be silent.
+    pub silence: Duration,
+    /// Told of every change of what the device can do.
+    pub changes: Changes,
+}
+
+/// The worker of a device, as its two threads share it.
+pub struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Set when the device is dropped; whatever waits gives up.
+    over: Arc<AtomicBool>,
+    preparing: Mutex<Preparing>,
+    /// Why the last worker was lost.
+    loss: Mutex<Option<DeviceError>>,
+}
+
+enum State {
+    /// Not there for the first time yet.
+    Starting,
+    /// Idle. The number counts the workers of this device.
+    Ready(Box<Link>, u64),
+    /// With the device's thread.
+    Taken,
+    /// Given back as lost, if at all.
+    Lost(Option<Box<Link>>, DeviceError),
+    /// There is none now.
+    Down(DeviceError),
+    /// It gave wrong bits: there will be none.
+    Rejected(DeviceError),
+}
+
+/// How the first attempt to open a device ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StartOutcome {
+    /// It is ready.
+    Ready,
+    /// It is not, but may be later.
+    Down(DeviceError),
+    /// It gave wrong bits.
+    Rejected(DeviceError),
+}
+
+impl Shared {
+    /// A device whose worker is not started yet.
+    pub fn new() -> Self {
+        let (state, changed) = (Mutex::new(State::Starting), Condvar::new());
+        Self { state, changed, over: Arc::default(), preparing: Mutex::default(), loss: Mutex::default() }
+    }
+
+    /// How the first attempt ended, once it has.
+    pub fn start_outcome(&self) -> Option<StartOutcome> {
+        match &*self.lock() {
+            State::Starting => None,
+            State::Ready(..) | State::Taken => Some(StartOutcome::Ready),
+            State::Lost(_, error) | State::Down(error) => Some(StartOutcome::Down(error.clone())),
+            State::Rejected(error) => Some(StartOutcome::Rejected(error.clone())),
+        }
+    }
+
+    /// What is done to open the device.
+    pub fn preparing(&self) -> Preparing {
+        self.preparing.lock().clone()
+    }
+
+    /// Why there is no worker; `None` when there is one.
+    pub fn fault(&self) -> Option<DeviceError> {
+        match &*self.lock() {
+            State::Ready(..) | State::Taken => None,
+            State::Starting => Some(DeviceError::Lost("its worker is being started".into())),
+            State::Lost(_, error) | State::Down(error) | State::Rejected(error) => Some(error.clone()),
+        }
+    }
+
+    /// The worker, and which one it is of this device's.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn take(&self) -> Result<(Box<Link>, u64), DeviceError> {
+        let mut state = self.lock();
+        match std::mem::replace(&mut *state, State::Taken) {
+            State::Ready(link, number) => Ok((link, number)),
+            other => {
+                *state = other;
+                drop(state);
+                Err(self.fault().unwrap_or_else(|| DeviceError::Lost("its worker is in use".into())))
+            }
+        }
+    }
+
+    /// Gives a worker back.
+    pub fn give_back(&self, link: Box<Link>, number: u64) {
+        self.set(State::Ready(link, number));
+    }
+
+    /// Gives a worker back that is of no more use; none when it is gone already.
+    pub fn give_up(&self, link: Option<Box<Link>>, why: DeviceError) {
+        self.set(State::Lost(link, why));
+    }
+
+    /// Why the last worker was lost.
+    pub fn loss(&self) -> DeviceError {
+        let loss = self.loss.lock().clone();
+        loss.unwrap_or_else(|| DeviceError::Lost("its worker was started again".into()))
+    }
+
+    /// Ends all that waits.
+    pub fn close(&self) {
+        self.over.store(true, Ordering::Relaxed);
+        self.changed.notify_all();
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, new: State) {
+        *self.lock() = new;
+        self.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// Waits for a change, but not for long.
+    fn wait(&self, mut state: MutexGuard<'_, State>, limit: Duration) {
+        // The caller looks at the state again, whichever way the wait ended.
+        let _ = self.changed.wait_for(&mut state, limit);
+    }
+
+    /// Waits until the worker is lost, or nobody needs it any more.
+    fn watch(&self) -> Option<(Option<Box<Link>>, DeviceError)> {
+        loop {
+            let mut state = self.lock();
+            let why = match &mut *state {
+                State::Ready(link, _) => link.trouble(),
+                State::Lost(_, why) => Some(why.clone()),
+                _ => None,
+            };
+            if let Some(why) = why {
+                *self.loss.lock() = Some(why.clone());
+                return match std::mem::replace(&mut *state, State::Down(why.clone())) {
+                    State::Ready(link, _) => Some((Some(link), why)),
+                    State::Lost(link, _) => Some((link, why)),
+                    _ => Some((None, why)),
+                };
+            }
+            if self.is_over() {
+                return None;
+            }
+            self.wait(state, POLL_INTERVAL);
+        }
+    }
+
+    fn sleep(&self, pause: Duration) {
+        let until = Instant::now() + pause;
+        while !self.is_over() && Instant::now() < until {
+            self.wait(self.lock(), POLL_INTERVAL.min(pause));
+        }
+    }
+}
+
+/// Keeps the worker of a device running until the device is dropped.
+pub fn supervise(spec: &WorkerSpec, shared: &Shared) {
+    let id = spec.found.info.id;
+    let mut pause = FIRST_PAUSE;
+    let mut number = 0;
+    while !shared.is_over() {
+        number += 1;
+        let started = Instant::now();
+        let left = match start(spec, shared) {
+            Ok(link) => {
+                started_line(spec, number, link.process());
+                shared.give_back(Box::new(link), number);
+                spec.changes.note();
+                let Some((link, why)) = shared.watch() else { break };
+                tracing::error!(device = %id, worker = number, "the device has lost its worker: {why}");
+                spec.changes.note();
+                link.and_then(|link| link.end())
+            }
+            Err((left, Failed::Rejected(why))) => {
+                tracing::error!(device = %id, "{} is not offered: {why}", spec.found.info.name);
+                shared.set(State::Rejected(why));
+                spec.changes.note();
+                wait_for_end(left, shared);
+                return;
+            }
+            Err((left, Failed::Down(why))) => {
+                if !shared.is_over() {
+                    tracing::error!(device = %id, "{} cannot be used now: {why}", spec.found.info.name);
+                }
+                shared.set(State::Down(why));
+                spec.changes.note();
+                left
+            }
+        };
+        // A second process on a device that the first one still holds would be held up as well.
+        wait_for_end(left, shared);
+        if started.elapsed() >= HEALTHY_AFTER {
+            pause = FIRST_PAUSE;
+        }
+        shared.sleep(pause);
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+    let last = std::mem::replace(&mut *shared.lock(), State::Down(DeviceError::Cancelled));
+    if let State::Ready(link, _) | State::Lost(Some(link), _) = last {
+        let _ = link.end();
+    }
+}
+
+/// The first worker is what everyone expects; a later one is the end of a trouble that was in the log.
+fn started_line(spec: &WorkerSpec, number: u64, process: u32) {
+    let DeviceInfo { id, name, .. } = &spec.found.info;
+    if number == 1 {
+        tracing::debug!(device = %id, process, "worker 1 drives {name}");
+    } else {
+        tracing::info!(device = %id, process, "worker {number} drives {name}");
+    }
+}
+
+/// Why a worker could not be started.
+enum Failed {
+    Down(DeviceError),
+    Rejected(DeviceError),
+}
+
+type Left = Option<Box<dyn Process>>;
+
+/// Starts a worker, opens the device in it, and compares it with known bits.
+fn start(spec: &WorkerSpec, shared: &Shared) -> Result<Link, (Left, Failed)> {
+    let timeouts = Timeouts { silence: spec.silence, over: shared.over.clone() };
+    let info = &spec.found.info;
+    let mut link = Link::start(&*spec.launcher, info.backend, timeouts).map_err(|e| (None, Failed::Down(e)))?;
+    match open(&mut link, spec, shared) {
+        Ok(()) => Ok(link),
+        Err(failed) => Err((link.end(), failed)),
+    }
+}
+
+fn open(link: &mut Link, spec: &WorkerSpec, shared: &Shared) -> Result<(), Failed> {
+    let down = |error: LinkError| Failed::Down(error.into_error());
+    let Found { info, spec: device, place: _ } = &spec.found;
+    let request = Request::Open { backend: info.backend, settings: spec.settings.clone(), spec: device.clone() };
+    let opened = link.open(request, &|preparing| {
+        tracing::debug!(device = %info.id, done = preparing.done, total = preparing.total, "{}", preparing.what);
+        *shared.preparing.lock() = preparing.clone();
+    });
+    match expect_done(link, opened) {
+        // What a device cannot do ever, another worker cannot have it do.
+        Err(LinkError::Device(DeviceError::Unsupported(why))) => {
+            return Err(Failed::Rejected(DeviceError::Unsupported(why)));
+        }
+        other => other.map_err(down)?,
+    }
+    let tested = link.ask(Request::SelfTest);
+    match expect_done(link, tested) {
+        Err(LinkError::Device(DeviceError::Sick(why))) => return Err(Failed::Rejected(DeviceError::Sick(why))),
+        other => other.map_err(down)?,
+    }
+    match link.ask(Request::Describe).map_err(down)? {
+        Reply::Device(found) if found.id == info.id => Ok(()),
+        _ => Err(down(link.malformed("another device than it was to open"))),
+    }
+}
+
+fn expect_done(link: &mut Link, reply: Result<Reply, LinkError>) -> Result<(), LinkError> {
+    match reply? {
+        Reply::Done => Ok(()),
+        _ => Err(link.malformed("an answer of another kind")),
+    }
+}
+
+/// Waits for a process that was killed and is still there.
+fn wait_for_end(left: Left, shared: &Shared) {
+    let Some(mut process) = left else { return };
+    while !shared.is_over() && process.wait(POLL_INTERVAL).is_none() {}
+}

@@ -1,0 +1,292 @@
+//! Workers on threads of the test, over pipes: honest ones, ones whose devices fail, and ones that talk nonsense.
+
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use proptest::prelude::*;
+
+use super::message::{FromWorker, VERSION};
+use super::testing::Fault::{self, Busy, Panic, Sick, SickRead, Slow};
+use super::testing::{Fakes, LONG, PASS, Pretended, Threads, fakes, found, reference};
+use super::*;
+use assay_device::backend::{Backend, BackendKind, Preparing};
+use assay_device::host::Changes;
+use assay_device::place::Place;
+use assay_device::{Device, Handle, Pass, ProbeRound, ProbeRounds, SlotRange};
+use assay_work::{Digest, PassKey, ProbeKey, RoundKey};
+
+const PROBE: ProbeRounds = ProbeRounds { key: ProbeKey([2; 32]), walks: 64, steps: 4, rounds: 3 };
+/// Its states are more than one part of data.
+const ROUND: ProbeRound = ProbeRound { key: RoundKey([3; 32]), walks: 8192, steps: 1 };
+
+fn spec(fault: Fault, launcher: Arc<dyn Launcher>) -> WorkerSpec {
+    let found = found(BackendKind::Cpu, 9, fault, Place::default());
+    let settings = Fakes { kind: BackendKind::Cpu, devices: Ok(Vec::new()) }.settings();
+    WorkerSpec { found, settings, launcher, silence: LONG, changes: Changes::default() }
+}
+
+/// A device with a fault, once its worker is there or is not.
+fn device(fault: Fault) -> WorkerDevice {
+    let device = WorkerDevice::start(spec(fault, Arc::new(Threads::default()))).unwrap();
+    wait_until(|| device.start_outcome().is_some());
+    device
+}
+
+fn wait_until(holds: impl Fn() -> bool) {
+    let until = Instant::now() + LONG;
+    while !holds() {
+        assert!(Instant::now() < until, "what was waited for does not come");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn fill(device: &mut dyn Device) -> Result<Vec<Digest>, DeviceError> {
+    device.fill(&PASS, &Handle::default())
+}
+
+#[test]
+fn a_device_in_a_worker_is_the_device() {
+    let (mut far, mut near) = (device(Fault::None), reference());
+    let (of_far, of_near) = (Handle::default(), Handle::default());
+    assert_eq!(far.info(), near.info());
+    assert_eq!(far.slots_that_fit(256), 16);
+    assert_eq!(far.fill(&PASS, &of_far).unwrap(), near.fill(&PASS, &of_near).unwrap());
+    assert_eq!(far.probe_rounds(&PROBE, &of_far).unwrap(), near.probe_rounds(&PROBE, &of_near).unwrap());
+    assert_eq!(far.probe_states().unwrap(), near.probe_states().unwrap());
+    assert_eq!(far.probe_round(&ROUND, &of_far).unwrap(), near.probe_round(&ROUND, &of_near).unwrap());
+    assert_eq!(far.probe_states().unwrap(), near.probe_states().unwrap());
+    assert_eq!((of_far.done_steps(), of_far.done_steps()), (of_near.done_steps(), 12));
+    for (first, bytes) in [(0, 1 << 16), (1, 1), ((1 << 16) - 64, 64), (7, 0)] {
+        let (mut a, mut b) = (vec![0; bytes], vec![0; bytes]);
+        far.read(7, first, &mut a).unwrap();
+        near.read(7, first, &mut b).unwrap();
+        assert_eq!(a, b);
+    }
+    // More ranges than one request takes, and more bytes than one part.
+    let range = |i: u64| SlotRange { slot: (i % 8) as u32, first_byte: i * 7 % 60_000, bytes: i % 200 };
+    let ranges: Vec<_> = (0..5000).map(range).collect();
+    assert_eq!(far.read_all(&ranges).unwrap(), near.read_all(&ranges).unwrap());
+    assert!(far.read_all(&[]).unwrap().is_empty());
+    for subtree in [1024, 1 << 15] {
+        assert_eq!(far.chaining_values(3, subtree).unwrap(), near.chaining_values(3, subtree).unwrap());
+    }
+    for (slot, first) in [(8, 0), (0, 1 << 16), (0, u64::MAX)] {
+        assert!(matches!(far.read(slot, first, &mut [0; 64]), Err(DeviceError::Unsupported(_))), "{slot}, {first}");
+    }
+    far.release();
+    assert!(matches!(far.read(0, 0, &mut [0]), Err(DeviceError::Unsupported(_))));
+    assert_eq!(far.fault(), None);
+}
+
+#[test]
+fn what_a_device_refuses_costs_no_worker() {
+    let launcher = Arc::new(Threads::default());
+    let mut device = WorkerDevice::start(spec(Busy, launcher.clone())).unwrap();
+    wait_until(|| device.start_outcome() == Some(StartOutcome::Ready));
+    assert_eq!(fill(&mut device), Err(DeviceError::Busy { needed_bytes: 3, free_bytes: 2 }));
+    let too_many = Pass { key: PassKey([7; 32]), count: 17, ..PASS };
+    assert!(matches!(device.fill(&too_many, &Handle::default()), Err(DeviceError::Busy { .. })));
+    assert!(matches!(device.probe_states(), Err(DeviceError::Unsupported(_))));
+    assert_eq!((device.fault(), launcher.started.load(Ordering::Relaxed)), (None, 1));
+}
+
+#[test]
+fn a_request_that_runs_is_cancelled() {
+    let mut device = device(Slow);
+    let handle = Handle::default();
+    let cancel = handle.clone();
+    let canceller = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(50));
+        cancel.cancel();
+    });
+    assert_eq!(device.fill(&PASS, &handle), Err(DeviceError::Cancelled));
+    canceller.join().unwrap();
+    assert_eq!(device.slots_that_fit(256), 16, "the worker goes on");
+    // One that was cancelled before it began.
+    assert_eq!(device.fill(&PASS, &handle), Err(DeviceError::Cancelled));
+}
+
+/// A request that is answered before anyone looks at its handle must not hide that it was cancelled: an iteration of a
+/// few milliseconds follows another, and none would ever stop.
+#[test]
+fn short_requests_are_cancelled_too() {
+    let mut device = device(Fault::None);
+    let handle = Handle::default();
+    device.fill(&PASS, &handle).unwrap();
+    handle.cancel();
+    assert_eq!(device.probe_rounds(&PROBE, &handle), Err(DeviceError::Cancelled));
+    assert_eq!(device.fill(&PASS, &handle), Err(DeviceError::Cancelled));
+    assert!(matches!(device.read(0, 0, &mut [0]), Err(DeviceError::Unsupported(_))), "nothing is resident after it");
+    assert_eq!((handle.done_steps(), device.fault()), (8, None));
+}
+
+/// A device that failed is worked with again only in a new process; meanwhile nobody waits for it.
+#[test]
+fn a_device_that_fails_gets_a_new_worker() {
+    for (fault, class) in [(Sick, "the device failed: it fell off the bus"), (Panic, "lost: a panic")] {
+        let spec = spec(fault, Arc::new(Threads::default()));
+        let changes = spec.changes.clone();
+        let mut device = WorkerDevice::start(spec).unwrap();
+        wait_until(|| device.start_outcome() == Some(StartOutcome::Ready));
+        assert_eq!(changes.count(), 1);
+        let good = Pass { key: PassKey([7; 32]), ..PASS };
+        device.fill(&good, &Handle::default()).unwrap();
+        let error = fill(&mut device).unwrap_err();
+        assert!(error.to_string().contains(class), "{error}");
+        assert_eq!(device.fault(), Some(error.clone()));
+        assert_eq!((device.slots_that_fit(256), device.info().free_bytes), (0, 0));
+        assert_eq!(device.fill(&good, &Handle::default()), Err(error));
+        wait_until(|| device.fault().is_none());
+        assert!(changes.count() >= 3);
+        device.fill(&good, &Handle::default()).unwrap();
+    }
+}
+
+/// Slots go with the worker that filled them: what is asked of them later fails as the worker did.
+#[test]
+fn slots_of_a_lost_worker_are_lost_for_its_reason() {
+    let mut device = device(SickRead);
+    fill(&mut device).unwrap();
+    device.read(3, 0, &mut [0]).unwrap();
+    let error = device.read(4, 0, &mut [0]).unwrap_err();
+    assert_eq!(error, DeviceError::Sick("it fell off the bus".into()));
+    wait_until(|| device.fault().is_none());
+    assert_eq!(device.probe_rounds(&PROBE, &Handle::default()), Err(error.clone()));
+    assert_eq!(device.read(3, 0, &mut [0]), Err(error));
+    assert_eq!(device.fault(), None, "the worker that is there now is well");
+    fill(&mut device).unwrap();
+    device.read(3, 0, &mut [0]).unwrap();
+}
+
+#[test]
+fn progress_of_opening_is_shown() {
+    assert_eq!(device(Fault::None).preparing(), Preparing { what: "looking".into(), done: 1, total: 2 });
+}
+
+/// Starts a worker that says these bytes, whatever it is asked.
+struct Says {
+    bytes: Vec<u8>,
+    /// Whether it is silent after them, or ends.
+    stays: bool,
+}
+
+impl Launcher for Says {
+    fn launch(&self) -> io::Result<Launched> {
+        let (output, mut replies) = io::pipe()?;
+        let (bytes, stays) = (self.bytes.clone(), self.stays);
+        let ended = Arc::new(AtomicBool::new(false));
+        let done = ended.clone();
+        thread::spawn(move || {
+            let _ = replies.write_all(&bytes);
+            while stays && !done.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        Ok(Launched { input: Box::new(io::sink()), output: Box::new(output), process: Box::new(Pretended(ended)) })
+    }
+}
+
+fn timeouts(silence: Duration) -> Timeouts {
+    Timeouts { silence, over: Arc::default() }
+}
+
+fn framed(messages: impl IntoIterator<Item = FromWorker>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for message in messages {
+        frame::write(&mut bytes, &message).unwrap();
+    }
+    bytes
+}
+
+fn reply(number: u64, reply: Reply) -> FromWorker {
+    FromWorker::Reply { number, done_steps: u64::MAX, reply }
+}
+
+fn data(number: u64, bytes: usize, last: bool) -> FromWorker {
+    reply(number, Reply::Data { bytes: vec![1; bytes], last })
+}
+
+/// Asks such a worker for 100 bytes.
+fn ask(bytes: Vec<u8>, stays: bool, silence: Duration) -> Result<Vec<u8>, DeviceError> {
+    let mut link = Link::start(&Says { bytes, stays }, BackendKind::Cpu, timeouts(silence))?;
+    let handle = Handle::default();
+    let answer = link.ask_bytes(Request::ReadStates, 100, &handle, link::Steps::of(3));
+    assert!(handle.done_steps() <= 3, "a worker that lies about its steps makes no more of them");
+    answer.map_err(|error| error.into_error())
+}
+
+#[test]
+fn a_worker_that_talks_nonsense_is_lost() {
+    let hello = || FromWorker::Hello(VERSION.into());
+    let good = [hello(), data(1, 60, false), data(1, 40, true)];
+    assert_eq!(ask(framed(good), true, LONG), Ok(vec![1; 100]));
+    let cases: [(&str, Vec<u8>, &str); 12] = [
+        ("text", b"Segmentation fault (core dumped)\n".to_vec(), "malformed answer: a length"),
+        ("a length beyond the bound", vec![0xff; 8], "malformed answer: a length"),
+        ("bytes that are no message", vec![3, 0, 0, 0, 0xff, 0xff, 0xff], "malformed answer"),
+        ("no greeting", framed([reply(1, Reply::Done)]), "something else than a greeting"),
+        ("another version", framed([FromWorker::Hello("0.0.0".into())]), "version 0.0.0"),
+        ("two greetings", framed([hello(), hello()]), "second greeting"),
+        ("the answer to another request", framed([hello(), data(2, 100, true)]), "request 2, not 1"),
+        ("an answer of another kind", framed([hello(), reply(1, Reply::Slots(3))]), "than bytes"),
+        ("too much", framed([hello(), data(1, 60, false), data(1, 41, true)]), "101 bytes"),
+        ("too little", framed([hello(), data(1, 99, true)]), "99 bytes"),
+        ("parts without an end", framed([hello(), data(1, 0, false)]), "0 bytes"),
+        ("a part beyond the bound", framed([hello(), data(1, frame::MAX_DATA_BYTES + 1, true)]), "Data.bytes"),
+    ];
+    for (what, bytes, said) in cases {
+        let Err(DeviceError::Lost(found)) = ask(bytes, true, LONG) else { panic!("{what} was taken") };
+        assert!(found.contains(said), "{what}: {found}");
+    }
+}
+
+#[test]
+fn a_worker_that_ends_is_lost_and_one_that_is_silent_is_sick() {
+    let hello = framed([FromWorker::Hello(VERSION.into())]);
+    let cut = framed([FromWorker::Hello(VERSION.into()), data(1, 100, true)]);
+    for bytes in [Vec::new(), hello.clone(), cut[..cut.len() - 1].to_vec()] {
+        assert_eq!(ask(bytes, false, LONG), Err(DeviceError::Lost("its worker ended".into())));
+    }
+    for bytes in [Vec::new(), hello] {
+        let Err(DeviceError::Sick(said)) = ask(bytes, true, Duration::from_millis(50)) else { panic!("it was heard") };
+        assert!(said.contains("hung"), "{said}");
+    }
+}
+
+#[test]
+fn a_worker_that_cannot_be_started_is_lost() {
+    let program = Program::new(Some("/no/such/program".into())).unwrap();
+    let Err(DeviceError::Lost(said)) = Link::start(&program, BackendKind::Cpu, timeouts(LONG)) else {
+        panic!("it was started")
+    };
+    assert!(said.contains("cannot be started"), "{said}");
+}
+
+proptest! {
+    #[test]
+    fn a_dying_worker_may_say_anything(malformed in proptest::collection::vec(any::<u8>(), 0..200), greets: bool) {
+        let mut bytes = if greets { framed([FromWorker::Hello(VERSION.into())]) } else { Vec::new() };
+        bytes.extend(malformed);
+        prop_assert!(ask(bytes, false, LONG).is_err());
+    }
+}
+
+/// The end of its input ends a worker, and nothing that comes as a request makes it panic.
+#[test]
+fn a_worker_outlives_no_program() {
+    for bytes in [vec![], vec![0xff; 64], framed([FromWorker::Hello(VERSION.into())])] {
+        let (mut said, output) = io::pipe().unwrap();
+        let gone = Arc::new(AtomicBool::new(false));
+        let flag = gone.clone();
+        let input = io::Cursor::new(bytes);
+        serve(fakes, input, output, move || flag.store(true, Ordering::Relaxed)).unwrap();
+        wait_until(|| gone.load(Ordering::Relaxed));
+        let mut greeting = Vec::new();
+        said.read_to_end(&mut greeting).unwrap();
+        assert!(greeting.starts_with(&framed([FromWorker::Hello(VERSION.into())])));
+    }
+}

@@ -1,0 +1,264 @@
+//! A verdict, for a person.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use comfy_table::Cell;
+
+use assay_program::render::{Screen, table, units};
+use assay_protocol::verdict::{Bound, Class, DeviceWork, Outcome, Reason, Verdict, Work};
+use assay_work::DeviceId;
+
+const HEADER: [&str; 10] =
+    ["device", "matrices", "GiB held", "MACs", "seconds", "TOPS", "probe GB/s", "samples", "segments", "claimed s"];
+
+/// Columns that the table takes with one line for each device.
+const WIDE: u16 = 120;
+/// The most devices, the whole host among them, that fit as columns on a narrower screen.
+const FEW: usize = 3;
+
+/// The outcome, why, what each device showed, and what that is worth. Without a line's end after it.
+#[must_use]
+pub fn text(verdict: &Verdict, screen: &Screen) -> String {
+    let mut out = headline(verdict, screen);
+    for reason in &verdict.reasons {
+        out += &paragraph(reason, verdict);
+    }
+    if !verdict.devices.is_empty() {
+        let _ = write!(out, "\n\n{}", figures(verdict, screen));
+    }
+    out += &bounds(verdict);
+    out
+}
+
+fn headline(verdict: &Verdict, screen: &Screen) -> String {
+    let (name, colour) = match verdict.outcome {
+        Outcome::Pass => ("PASS", 32),
+        Outcome::Fail => ("FAIL", 31),
+        Outcome::Inconclusive => ("INCONCLUSIVE", 33),
+    };
+    let name = if screen.colour { format!("\x1b[1;{colour}m{name}\x1b[0m") } else { name.to_owned() };
+    let mut out = format!("{name}  {}\n", meaning(verdict));
+    let _ = write!(out, "  challenge  {}\n  miner      {}\n", verdict.challenge_id, verdict.miner_key);
+    let passes = plural(verdict.iterations.into(), "iteration");
+    let _ = write!(out, "  work       n = {}, {passes}, ", verdict.n);
+    match verdict.mode {
+        Some(mode) => {
+            let _ = write!(out, "{} checked by {mode}", verdict.iterations_checked);
+        }
+        None => out += "none checked",
+    }
+    if let Some(round_trip_ms) = verdict.round_trip_ms {
+        let _ = write!(out, "\n  link       {} ms round trip", units::figures(round_trip_ms));
+    }
+    out
+}
+
+fn meaning(verdict: &Verdict) -> &'static str {
+    match verdict.outcome {
+        Outcome::Pass => "everything that was checked held",
+        Outcome::Fail if verdict.reasons.iter().any(|r| r.code.class() == Class::Forged) => {
+            "the miner sent what no honest miner sends"
+        }
+        Outcome::Fail => "the miner let a deadline pass",
+        Outcome::Inconclusive => "it could not be judged: neither a pass nor the miner's failure",
+    }
+}
+
+fn paragraph(reason: &Reason, verdict: &Verdict) -> String {
+    let device = reason.device_id.map(|id| {
+        let name =
+            verdict.devices.iter().find(|d| d.device_id == id).map(|d| format!(" ({})", units::printable(&d.name)));
+        format!(", device {id}{}", name.unwrap_or_default())
+    });
+    let code = reason.code;
+    let mut out = format!("\n\n  {} {code}{}: {}", code.class(), device.unwrap_or_default(), code.about());
+    if !reason.detail.is_empty() {
+        let _ = write!(out, "\n    what:   {}", units::printable(&reason.detail));
+    }
+    let _ = write!(out, "\n    advice: {}", code.advice());
+    out
+}
+
+/// One line for each device; on a narrow screen, one column, as long as those are few.
+fn figures(verdict: &Verdict, screen: &Screen) -> String {
+    let digits = telling_digits(verdict);
+    let mut rows: Vec<_> = verdict.devices.iter().map(|d| row(label(d, digits), &d.work)).collect();
+    if rows.len() > 1 {
+        rows.push(row("whole host".to_owned(), &verdict.whole));
+    }
+    if screen.width.is_some_and(|width| width < WIDE) && rows.len() <= FEW {
+        let header: Vec<_> = std::iter::once(HEADER[0]).chain(rows.iter().map(|row| row[0].as_str())).collect();
+        let mut table = table::new(screen, &header);
+        for (index, name) in HEADER.iter().enumerate().skip(1) {
+            table.add_row(cells(name, rows.iter().map(|row| &row[index])));
+        }
+        return table::text(&table);
+    }
+    let mut table = table::new(screen, &HEADER);
+    for row in &rows {
+        table.add_row(cells(&row[0], &row[1..]));
+    }
+    table::text(&table)
+}
+
+fn cells<'a>(label: &str, figures: impl IntoIterator<Item = &'a String>) -> Vec<Cell> {
+    std::iter::once(Cell::new(label)).chain(figures.into_iter().map(table::figure)).collect()
+}
+
+/// The start of the id, and the model.
+fn label(device: &DeviceWork, digits: usize) -> String {
+    let id = device.device_id.to_string();
+    format!("{} {}", &id[..digits], units::printable(&device.name)).trim_end().to_owned()
+}
+
+/// How many digits of the ids tell the devices apart: 8, or all where those are the same.
+fn telling_digits(verdict: &Verdict) -> usize {
+    let starts: BTreeSet<_> = verdict.devices.iter().map(|d| d.device_id.as_bytes()[..4].to_vec()).collect();
+    if starts.len() == verdict.devices.len() { 8 } else { 2 * DeviceId::LEN }
+}
+
+fn row(label: String, work: &Work) -> [String; HEADER.len()] {
+    let shown = |number: f64| if number == 0.0 { "–".to_owned() } else { units::figures(number) };
+    [
+        label,
+        work.matrices.to_string(),
+        units::gib(work.bytes_held),
+        units::count(work.multiply_accumulates),
+        shown(work.seconds),
+        shown(work.tops),
+        shown(work.probe_gb_per_s),
+        work.samples.to_string(),
+        work.segments.to_string(),
+        work.claimed_seconds.map_or_else(|| "–".to_owned(), units::figures),
+    ]
+}
+
+fn bounds(verdict: &Verdict) -> String {
+    let sentence = |what: &str, bound: &Bound| {
+        let fraction = units::percent(bound.fraction);
+        match units::probability(bound.log2_probability).as_str() {
+            "0" => format!("\n  - a host {what_is} would never pass", what_is = what.replace("{}", &fraction)),
+            p => format!("\n  - a host {} would pass with probability {p}", what.replace("{}", &fraction)),
+        }
+    };
+    let work = verdict.work_bounds.iter().map(|b| sentence("of whose work {} rests on wrong values", b));
+    let memory = verdict.probe_bounds.iter().map(|b| sentence("of whose memory {} does not hold what it should", b));
+    let drawn = verdict.iteration_bounds.iter().map(|b| sentence("that faked {} of its iterations", b));
+    let mut sentences: String = work.chain(drawn).chain(memory).collect();
+    if !verdict.probe_bounds.is_empty() {
+        sentences
+            .push_str("\n  - about a tenth of the memory can be computed again in time instead of held (docs/WORK.md)");
+    }
+    if sentences.is_empty() { sentences } else { format!("\n\nHow sure this is:{sentences}") }
+}
+
+fn plural(count: u64, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use assay_protocol::verdict::{Mode, ReasonCode};
+    use assay_work::{ChallengeId, PublicKey};
+
+    fn work() -> Work {
+        Work {
+            matrices: 512,
+            bytes_held: 2 << 30,
+            multiply_accumulates: 4_380_000_000_000,
+            seconds: 7.3,
+            tops: 1.2,
+            probe_bytes: 1 << 30,
+            probe_seconds: 0.25,
+            probe_gb_per_s: 4.29,
+            samples: 128,
+            segments: 32,
+            claimed_seconds: Some(7.1),
+        }
+    }
+
+    fn verdict(reasons: Vec<Reason>) -> Verdict {
+        let device = |id: u8| DeviceWork {
+            device_id: DeviceId([id; 16]),
+            name: "H200\x1b[2J".to_owned(),
+            work: work(),
+            claimed_telemetry: None,
+        };
+        Verdict {
+            challenge_id: ChallengeId([1; 16]),
+            miner_key: PublicKey([2; 32]),
+            validator_key: PublicKey([3; 32]),
+            outcome: assay_protocol::verdict::outcome_of(&reasons),
+            reasons,
+            mode: Some(Mode::Audit),
+            n: 2048,
+            iterations: 1,
+            iterations_checked: 1,
+            devices: vec![device(0xaa), device(0xbb)],
+            whole: work(),
+            work_bounds: vec![Bound { fraction: 0.1, log2_probability: -19.45 }],
+            iteration_bounds: vec![Bound { fraction: 0.05, log2_probability: -0.5 }],
+            probe_bounds: vec![Bound { fraction: 0.01, log2_probability: -1.86 }],
+            round_trip_ms: Some(3.21),
+            unix_seconds: 0,
+        }
+    }
+
+    #[test]
+    fn a_pass_shows_what_was_found_and_how_sure_that_is() {
+        let shown = text(&verdict(vec![]), &Screen::FILE);
+        assert!(shown.starts_with("PASS  everything that was checked held\n"), "{shown}");
+        for part in [
+            "n = 2048, 1 iteration, 1 checked by audit",
+            "3.21 ms round trip",
+            "aaaaaaaa H200",
+            "bbbbbbbb H200",
+            "whole host",
+            "4.38 T",
+            "a host of whose work 10 % rests on wrong values would pass with probability 2⁻¹⁹",
+            "a host that faked 5 % of its iterations would pass with probability 70.8 %",
+            "a host of whose memory 1 % does not hold what it should would pass with probability 27.6 %",
+        ] {
+            assert!(shown.contains(part), "{part} in\n{shown}");
+        }
+    }
+
+    #[test]
+    fn a_reason_comes_with_its_class_device_and_advice() {
+        let reason = Reason::on_device(ReasonCode::AuditElement, DeviceId([0xbb; 16]), "slot 7, row 3");
+        let shown = text(&verdict(vec![reason]), &Screen::FILE);
+        assert!(shown.starts_with("FAIL  the miner sent what no honest miner sends"), "{shown}");
+        let device = "bb".repeat(16);
+        assert!(shown.contains(&format!("forged audit_element, device {device} (H200")), "{shown}");
+        assert!(shown.contains("what:   slot 7, row 3"), "{shown}");
+        assert!(shown.contains(ReasonCode::AuditElement.advice()), "{shown}");
+        let late = text(&verdict(vec![Reason::new(ReasonCode::ProbeLate, "")]), &Screen::FILE);
+        assert!(late.starts_with("FAIL  the miner let a deadline pass"), "{late}");
+        let busy = text(&verdict(vec![Reason::new(ReasonCode::MinerBusy, "")]), &Screen::FILE);
+        assert!(busy.starts_with("INCONCLUSIVE"), "{busy}");
+    }
+
+    #[test]
+    fn a_miners_texts_do_not_steer_the_terminal() {
+        let reason = Reason::new(ReasonCode::Protocol, "a\x1b]0;title\x07\nPASS");
+        let shown = text(&verdict(vec![reason]), &Screen::FILE);
+        assert!(!shown.contains(['\x1b', '\x07']), "{shown}");
+        assert!(!shown.lines().any(|line| line.starts_with("PASS")), "{shown}");
+    }
+
+    #[test]
+    fn tables_keep_to_the_width_and_colour_is_for_the_outcome() {
+        let screen = Screen { width: Some(80), colour: true };
+        let shown = text(&verdict(vec![]), &screen);
+        assert!(shown.starts_with("\x1b[1;32mPASS\x1b[0m"));
+        let (_, table) = shown.split_once("round trip\n\n").unwrap();
+        let (table, _) = table.split_once("\n\n").unwrap();
+        assert!(table.contains("aaaaaaaa H200") && table.contains("4.38 T"), "{shown}");
+        assert!(table.lines().all(|line| line.chars().count() <= 80), "{shown}");
+        // One line for each device where there is room.
+        let wide = text(&verdict(vec![]), &Screen { width: Some(140), colour: false });
+        assert!(wide.lines().any(|line| line.contains("aaaaaaaa H200") && line.contains("4.38 T")), "{wide}");
+    }
+}
