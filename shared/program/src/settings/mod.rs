@@ -7,6 +7,7 @@
 //! value of the layers below, lists included.
 
 mod check;
+pub mod document;
 mod file;
 mod flags;
 mod layers;
