@@ -105,19 +105,18 @@ fn enforced() -> Vec<Enforced> {
     for line in text.lines() {
         if line.starts_with('#') {
             file = None;
-        } else if let Some((path, _)) = line.strip_prefix("Tests in `").and_then(|rest| rest.split_once('`')) {
-            file = Some(path);
-        } else if let Some((_, path)) = line.split_once(" Tests in `") {
+        } else if let Some((_, path)) = line.split_once("Tests in `") {
             file = path.split_once('`').map(|(path, _)| path);
         }
-        let row = line.strip_prefix("| ").and_then(|rest| rest.strip_suffix(" |"));
-        let Some((promise, last)) = row.and_then(|row| row.rsplit_once(" | ")) else {
-            is_listing &= line.starts_with("|---");
+        let Some(row) = line.strip_prefix('|') else {
+            is_listing = false;
             continue;
         };
+        let row = row.strip_suffix('|').unwrap_or(row);
+        let (promise, last) = row.rsplit_once('|').map_or(("", row), |(before, last)| (before.trim(), last.trim()));
         if last == "test" {
             is_listing = true;
-        } else if is_listing {
+        } else if is_listing && !line.starts_with("|---") {
             assert!(!promise.is_empty(), "{line}");
             found.push(enforcement(last, file).unwrap_or_else(|| panic!("no test, and not pending: {line}")));
         }
