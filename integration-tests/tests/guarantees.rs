@@ -65,7 +65,7 @@ fn every_bound_of_the_wire_is_listed_with_its_value() {
         MAX_LINES MAX_RANGE_BYTES MAX_SIBLINGS MAX_REASONS MAX_BOUNDS MIN_DEADLINE_MS MAX_DEADLINE_MS
         MIN_PING_INTERVAL_MS MAX_PING_INTERVAL_MS MAX_CLAIMED_MS MAX_PROGRESS_SLOTS
     );
-    let source = read("shared/src/wire/limits.rs");
+    let source = read("shared/protocol/src/wire/limits.rs");
     let defined = source.lines().filter_map(|line| line.strip_prefix("pub const ")?.split_once(':'));
     let defined: Vec<_> = defined.map(|(name, _)| name).collect();
     let named: Vec<_> = expected.iter().map(|(name, _)| *name).collect();
