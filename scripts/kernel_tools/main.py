@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import machine_code
 import occupancy
+import planted
 import ptx
 import roofline
 from ptx import Failure
-from sources import OLDEST_DRIVER, OLDEST_DRIVER_TARGETS, SOURCES
+from sources import DRIVERS, SOURCES
 
 DOCUMENT = "docs/KERNELS.md"
 BEGIN = "<!-- written by scripts/kernels build: {} -->\n"
@@ -30,17 +31,24 @@ class Toolkit:
     ptxas: str
     disassembler: str
     include: str
-    # The oldest driver's assembler, where there is one for this machine.
-    oldest_ptxas: str
+    # The assembler of each Driver, where there is one for this machine.
+    older_ptxas: dict
     version: str
 
     @classmethod
     def at(cls, folder):
         home = f"{folder}/nvidia/cu13"
-        oldest = f"{folder}/nvidia/cuda_nvcc/bin/ptxas"
+        older = {driver: f"{folder}/assemblers/{driver.cuda}/ptxas" for driver in DRIVERS}
         version = re.search(r"V([\d.]+)", ptx.run(f"{home}/bin/nvcc", "--version"))[1]
         return cls(f"{home}/bin/nvcc", f"{home}/bin/ptxas", f"{home}/bin/nvdisasm", f"{home}/include",
-                   oldest if os.path.exists(oldest) else "", version)
+                   {driver: path for driver, path in older.items() if os.path.exists(path)}, version)
+
+    def assemblers(self, target):
+        """The assemblers that know a target, each with the driver that it stands for: the newest with none, first."""
+        yield None, self.ptxas
+        for driver, path in self.older_ptxas.items():
+            if target in driver.targets:
+                yield driver, path
 
 
 def all_sources_known(root):
@@ -52,16 +60,23 @@ def all_sources_known(root):
 
 
 def assemble_all(toolkit, pool, files, launches, scratch):
-    """Assembles every file for every target that can load it; the rows of the table, kernel by kernel."""
+    """Assembles every file for every target that can load it, with every assembler that knows the target; the rows of
+    the table, kernel by kernel, from the newest one."""
+
+    def checked(source, target, driver, assembler):
+        try:
+            assembled = machine_code.assemble(assembler, source.name, target, files[source.name], scratch)
+            machine_code.check_messages(assembled)
+            machine_code.check_spills(assembled)
+            # An instruction that is there at all is there with every assembler; how many there are may differ.
+            if driver is None or source.counts:
+                machine_code.check_instructions(assembled, source, toolkit.disassembler)
+        except Failure as failure:
+            raise Failure(f"as driver {driver} compiles it: {failure}" if driver else str(failure)) from failure
+        return machine_code.resources(assembled)
 
     def one(source, target):
-        found, cubin = machine_code.assemble(toolkit.ptxas, source, files[source.name], target, scratch)
-        machine_code.require_instructions(toolkit.disassembler, source, cubin, target)
-        if toolkit.oldest_ptxas and target in OLDEST_DRIVER_TARGETS:
-            try:
-                machine_code.assemble(toolkit.oldest_ptxas, source, files[source.name], target, scratch)
-            except Failure as failure:
-                raise Failure(f"as driver {OLDEST_DRIVER} compiles it: {failure}") from failure
+        found, *_ = [checked(source, target, *which) for which in toolkit.assemblers(target)]
         for kernel in found:
             if kernel.threads != launches[kernel.kernel].threads:
                 raise Failure(f"{kernel.kernel}: launched with {launches[kernel.kernel].threads} threads, compiled for {kernel.threads}")
@@ -125,14 +140,19 @@ def main(action, folder):
             document = with_tables(root, rows)
             if action == "check":
                 compare(root, DOCUMENT, document)
+                faults = planted.check_all(toolkit, pool, root, scratch)
             else:
                 with open(f"{root}/{DOCUMENT}", "w", encoding="utf-8") as file:
                     file.write(document)
         finally:
             pool.shutdown(cancel_futures=True)
             shutil.rmtree(scratch)
-    old = "" if toolkit.oldest_ptxas else f"; not as driver {OLDEST_DRIVER} compiles them: no such assembler for this machine"
-    print(f"{len(compiled)} PTX files, {len(rows)} kernels on their targets, no spill{old}")
+    print(f"{len(compiled)} PTX files, {len(rows)} kernels on their targets, {1 + len(toolkit.older_ptxas)} assemblers, no spill")
+    missing = [str(driver) for driver in DRIVERS if driver not in toolkit.older_ptxas]
+    if missing:
+        print(f"not checked as {', '.join(missing)} compile them: no such assemblers for this machine")
+    if action == "check":
+        print(f"{faults} planted faults rejected")
 
 
 if __name__ == "__main__":

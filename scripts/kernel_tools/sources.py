@@ -1,15 +1,38 @@
-"""Which kernels there are, what each is compiled for, and what its machine code must hold."""
+"""The kernels, what each is compiled for, and what its machine code must have."""
 
 from dataclasses import dataclass
 
 # Every target that the committed PTX is assembled for.
 TARGETS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_103a", "sm_120a")
 
-# The newest PTX that driver R525 (CUDA 12.0) reads, the oldest driver supported.
+# The oldest supported driver, and the newest PTX that it reads.
 OLDEST_DRIVER = "R525 (CUDA 12.0)"
 NEWEST_PTX = "8.0"
-# What its own assembler knows of TARGETS.
-OLDEST_DRIVER_TARGETS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a")
+
+
+@dataclass(frozen=True)
+class Driver:
+    """A supported driver branch by the assembler that it has inside."""
+
+    name: str
+    # CUDA's version of that assembler: assemblers/VERSION.txt pins it.
+    cuda: str
+    # Those of TARGETS that it knows.
+    targets: tuple
+
+    def __str__(self):
+        return f"{self.name} (CUDA {self.cuda})"
+
+
+_UP_TO_HOPPER = TARGETS[:5]
+# The branches that hosts have, oldest first. The newest assembler, of toolchain.txt, knows all of TARGETS.
+DRIVERS = (
+    Driver("R525", "12.0", _UP_TO_HOPPER),
+    Driver("R535", "12.2", _UP_TO_HOPPER),
+    Driver("R550", "12.4", _UP_TO_HOPPER),
+    Driver("R570", "12.8", (*_UP_TO_HOPPER, "sm_100a", "sm_120a")),
+    Driver("R580", "13.0", TARGETS),
+)
 
 
 @dataclass(frozen=True)
@@ -22,8 +45,11 @@ class Source:
     architecture: str
     # Targets that it can be loaded on.
     targets: tuple
-    # Instructions that the machine code must hold: without them a product runs, on a far slower path.
+    # Instructions that the machine code must have: without them a product runs, on a far slower path.
     instructions: tuple = ()
+    # Instructions and how many there must be, with every assembler: as many waits, fences and wgmma as in the source.
+    # An assembler that serialises wgmma adds waits.
+    counts: tuple = ()
 
 
 def _from(target):
@@ -37,5 +63,6 @@ SOURCES = (
     Source("product_dp4a", "compute_75", TARGETS, instructions=("IDP.4A",)),
     Source("product_mma_sm75", "compute_75", TARGETS, instructions=("IMMA",)),
     Source("product_mma_sm80", "compute_80", _from("sm_80"), instructions=("IMMA", "LDGSTS", "LDSM")),
-    Source("product_wgmma_sm90a", "compute_90a", ("sm_90a",), instructions=("IGMMA", "UTMALDG", "USETMAXREG")),
+    Source("product_wgmma_sm90a", "compute_90a", ("sm_90a",), instructions=("UTMALDG", "USETMAXREG"),
+           counts=(("WARPGROUP.DEPBAR", 2), ("WARPGROUP.ARRIVE", 2), ("IGMMA", 8))),
 )
