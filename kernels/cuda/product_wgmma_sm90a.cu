@@ -9,15 +9,15 @@
 // bounds   u < 2^20, count · n < 2^31; offsets into slots in 64 bits, within a slot in 32
 // exact    INT8 products summed in int32: |sum| ≤ 32768 · 2^14 = 2^29
 //
-// Who waits for whom: each stage has two barriers.
+// Synchronisation: each stage has two barriers.
 //   full    ends a phase when the producer has arrived and the stage's bytes have landed. Copies write and wgmma
-//           reads through the asynchronous proxy both, so that the wait orders one before the other by itself.
-//   empty   ends a phase when all eight consumer warps have arrived, each once its own wgmma on the stage have
-//           ended (wgmma_wait speaks for the warp that waits, not for its group). Only then is the next copy
-//           into the stage started.
-// A walker passes the stages in order, and round again with the other parity; the ring goes on from tile to
-// tile, so that the next tile's first stages are copied while this one is mixed and stored. Wgmma of one stage
-// stay under way while the next one's are started: the tensor cores never wait for a barrier.
+//           read through the asynchronous proxy, so that the wait alone orders them.
+//   empty   ends a phase when all eight consumer warps have arrived, each after its own wgmma on the stage have
+//           ended (wgmma_wait is for the warp that waits, not for its group). Only then does the next copy into
+//           the stage start.
+// A walker visits the stages in order, then again with the other parity. The ring continues from tile to tile, so
+// that the next tile's first stages are copied while this one is mixed and stored. Wgmma of one stage are pending
+// while the next one's are issued: the tensor cores never wait for a barrier.
 #include "device_sm90.cuh"
 #include "mix.cuh"
 #include "tiles.cuh"
@@ -28,6 +28,7 @@ constexpr unsigned tile_rows = 128, tile_columns = 256, group = 16;
 constexpr unsigned depth = 128;  // bytes of the inner dimension in a stage: the width of the swizzle
 constexpr unsigned inner = 32;   // and in one wgmma
 constexpr unsigned stages = 4;
+constexpr unsigned swizzle_bytes = 1024;  // the swizzle's pattern repeats
 constexpr unsigned warpgroup = 128, consumers = 2;  // threads; warpgroups
 constexpr unsigned threads = warpgroup * (1 + consumers);
 constexpr unsigned consumer_rows = tile_rows / consumers;
@@ -39,11 +40,12 @@ constexpr unsigned shared_bytes = stages * stage_bytes;
 constexpr unsigned producer_registers = 40, consumer_registers = 232;
 
 static_assert(consumer_rows == 64 && tile_columns == 256, "the shape of a wgmma");
-static_assert(left_bytes % 1024 == 0 && consumer_rows * depth % 1024 == 0, "the swizzle repeats every 1024 bytes");
+static_assert(left_bytes % swizzle_bytes == 0 && right_bytes % swizzle_bytes == 0 && consumer_rows * depth % swizzle_bytes == 0,
+              "an operand begins where the swizzle's pattern does");
 static_assert((producer_registers + consumers * consumer_registers) * warpgroup <= 168 * threads);
 static_assert(shared_bytes + 1024 <= 227 * 1024, "what a block gets");
 
-/// A place in the ring of stages, and the parity of the round.
+/// A stage of the ring, and the parity of the round.
 struct Walker {
     uint32_t stage = 0, parity = 0;
 
@@ -63,8 +65,10 @@ struct Ring {
     __device__ __forceinline__ uint32_t full(uint32_t stage) const { return full_barriers + 8 * stage; }
     __device__ __forceinline__ uint32_t empty(uint32_t stage) const { return empty_barriers + 8 * stage; }
 
-    /// One thread: the barriers are there for everyone after the next __syncthreads.
+    /// One thread: all threads can use the barriers after the next __syncthreads.
     __device__ __forceinline__ void init() const {
+        // A stage off the swizzle's pattern would be multiplied without an error, and give other bits.
+        ptx::require_alignment<swizzle_bytes>(bytes);
         for (uint32_t stage = 0; stage < stages; ++stage) {
             ptx::barrier_init(full(stage), 1);
             ptx::barrier_init(empty(stage), consumer_warps);
@@ -116,7 +120,7 @@ using Sums = int32_t[128];
 /// descriptor's unit; the hardware swizzles the sum.
 __device__ __forceinline__ void start(Sums& sums, uint32_t left, uint32_t right, bool first) {
     const uint64_t a = descriptor(left), b = descriptor(right);
-    ptx::wgmma_fence();
+    ptx::wgmma_fence(sums);
 #pragma unroll
     for (uint32_t step = 0; step < depth / inner; ++step)
         ptx::wgmma_m64n256k32(sums, a + step * inner / 16, b + step * inner / 16, !first || step > 0);
@@ -132,19 +136,19 @@ __device__ __forceinline__ void release(const Ring& ring, uint32_t stage) {
 __device__ __forceinline__ void accumulate(Sums& sums, const Ring& ring, Walker& at, uint32_t rows, uint32_t rounds) {
     ptx::barrier_wait(ring.full(at.stage), at.parity);
     start(sums, ring.left(at.stage) + rows, ring.right(at.stage), true);
-    uint32_t under_way = at.stage;
+    uint32_t pending = at.stage;
     at.advance();
 #pragma unroll 1
     for (uint32_t round = 1; round < rounds; ++round) {
         ptx::barrier_wait(ring.full(at.stage), at.parity);
         start(sums, ring.left(at.stage) + rows, ring.right(at.stage), false);
         ptx::wgmma_wait<1>();
-        release(ring, under_way);
-        under_way = at.stage;
+        release(ring, pending);
+        pending = at.stage;
         at.advance();
     }
-    ptx::wgmma_wait<0>();
-    release(ring, under_way);
+    ptx::wgmma_wait_all(sums);
+    release(ring, pending);
 }
 
 /// A thread holds rows lane / 4 and 8 further of its warp's 16, as store_mixed_row expects them.

@@ -32,9 +32,12 @@ enum Wrong : std::uint32_t {
     lanes_apart,
     warps_apart,
     unfenced,             // no wgmma_fence
+    fenced_others,        // a wgmma_fence for other accumulators
     sums_touched,
     sums_of_two,
-    copied_too_early,     // the next copy before wgmma_wait
+    waited_for_others,    // a wgmma_wait_all for other accumulators
+    copied_too_early,     // the next copy before wgmma_wait_all
+    ring_misaligned,      // require_alignment
     registers_odd,
     registers_backwards,
     registers_gone,
@@ -76,7 +79,7 @@ void start(std::int32_t (&sums)[128], Place at, Layout layout, std::uint32_t wro
     if (wrong == descriptor_too_far) b += 0x2000;
     if ((wrong == lanes_apart && threadIdx.x % 32 == 7) || (wrong == warps_apart && threadIdx.x >= 96)) a += 2;
     std::int32_t others[128] = {};
-    if (wrong != unfenced) ptx::wgmma_fence();
+    if (wrong != unfenced) ptx::wgmma_fence(wrong == fenced_others ? others : sums);
     for (std::uint32_t step = 0; step < layout.depth / 32; ++step) {
         ptx::wgmma_m64n256k32(wrong == sums_of_two && step == 1 ? others : sums, a + 2 * step, b + 2 * step, step > 0);
         if (wrong == sums_touched) ++sums[0];
@@ -94,6 +97,7 @@ extern "C" __global__ void check_hopper(const __grid_constant__ TensorMap left, 
     const Place at{ptx::shared_address(bytes), ptx::shared_address(bytes) + left_bytes, ptx::shared_address(barriers)};
     const unsigned t = threadIdx.x;
     if (t == 0) {
+        ptx::require_alignment<1024>(at.left + (wrong == ring_misaligned ? 512 : 0));
         ptx::barrier_init(at.barrier, wrong == barrier_for_nobody ? 0 : 1);
         if (wrong == barrier_made_twice) ptx::barrier_init(at.barrier, 1);
         if (wrong != barrier_unfenced) ptx::barrier_init_fence();
@@ -110,7 +114,8 @@ extern "C" __global__ void check_hopper(const __grid_constant__ TensorMap left, 
     std::int32_t sums[128];
     start(sums, at, layout, wrong);
     if (wrong == copied_too_early && t == 0) copy(left, right, at, layout, nothing);
-    ptx::wgmma_wait<0>();
+    std::int32_t others[128] = {};
+    ptx::wgmma_wait_all(wrong == waited_for_others ? others : sums);
     for (unsigned i = 0; i < 128; ++i)
         out[(t / 32 * 16 + t % 32 / 4 + i / 2 % 2 * 8) * columns + i / 4 * 8 + t % 4 * 2 + i % 2] = sums[i];
 }
@@ -179,6 +184,7 @@ void faults(check::Case& c) {
         {box_too_far, Code::shared_range},        {box_over_box, Code::race},           {barrier_unfenced, Code::race},
         {read_too_early, Code::race},             {descriptor_bits, Code::unsupported}, {descriptor_too_far, Code::shared_range},
         {lanes_apart, Code::divergent},           {warps_apart, Code::divergent},       {unfenced, Code::race},
+        {fenced_others, Code::race},              {waited_for_others, Code::race},      {ring_misaligned, Code::misaligned},
         {sums_touched, Code::race},               {sums_of_two, Code::unsupported},     {copied_too_early, Code::race},
         {registers_odd, Code::unsupported},       {registers_backwards, Code::unsupported},
         {registers_gone, Code::unsupported},

@@ -112,6 +112,10 @@ std::uint32_t swizzled(std::uint32_t address, std::uint32_t swizzle_bytes) {
     return columns == 0 ? address : address ^ ((address >> 7) & (columns - 1)) << 4;
 }
 
+void require_alignment(std::uint32_t address, std::uint32_t bytes) {
+    if (address % bytes != 0) block().fail(Code::misaligned, "shared address %u, required to be a multiple of %u", address, bytes);
+}
+
 // ---- barriers
 
 void barrier_init(std::uint32_t address, std::uint32_t arrivals) {

@@ -2,11 +2,12 @@
 // with the checks that a GPU does not make. They check the kernel against this reading of the ISA, not
 // against silicon.
 //
-// What is asynchronous on the GPU happens late here, and not in order: a copied box lands in pieces, some
-// at random moments, the rest only when nothing but them is missing for a phase to end; a wgmma reads shared
-// memory when its warp waits for it, and its accumulators hold poison until then. A copy to what a wgmma may
-// still be reading, as far as memory barriers tell the thread that starts it, and a wgmma on what a copy may
-// still be writing end the launch as races, whether or not the bits come out wrong in this schedule.
+// What is asynchronous on the GPU happens late here, and not in order: a copied box lands in pieces, some at
+// random moments, the rest only when nothing but them is missing for a phase to end; a wgmma reads shared memory
+// when its warp waits for it. Its accumulators hold poison until wgmma_wait_all names them: after a plain
+// wgmma_wait the hardware has the sums, but the compiler may have moved the read of them before the wait. A copy to
+// what a pending wgmma may still read, as far as memory barriers tell the thread that starts it, and a wgmma on what
+// a pending copy may still write end the launch as races, whether or not the bits come out wrong in this schedule.
 #pragma once
 #include <cstdint>
 
@@ -41,6 +42,7 @@ struct MapRequest {
 /// the emulation does not know what is asked for.
 bool encode_map(TensorMap& map, const MapRequest& request);
 
+void require_alignment(std::uint32_t address, std::uint32_t bytes);
 void barrier_init(std::uint32_t barrier, std::uint32_t arrivals);
 void barrier_init_fence();
 void barrier_arrive(std::uint32_t barrier, std::uint32_t expected_bytes);
@@ -48,9 +50,10 @@ void barrier_wait(std::uint32_t barrier, std::uint32_t parity);
 bool elect_one();
 void check_map(const TensorMap& map);
 void copy_box(std::uint32_t to, const TensorMap& map, std::uint32_t barrier, std::uint32_t column, std::uint32_t row);
-void wgmma_fence();
+void wgmma_fence(std::int32_t* sums);
 void wgmma_commit();
 void wgmma_wait(unsigned groups_left);
+void wgmma_wait_all(std::int32_t* sums);
 void wgmma(std::int32_t* sums, std::uint64_t left, std::uint64_t right, bool accumulate);
 void registers_release(unsigned count);
 void registers_take(unsigned count);
@@ -60,6 +63,10 @@ void registers_take(unsigned count);
 namespace ptx {
 
 inline bool elect_one() { return emulation::elect_one(); }
+template <std::uint32_t bytes>
+void require_alignment(std::uint32_t address) {
+    emulation::require_alignment(address, bytes);
+}
 inline void barrier_init(std::uint32_t barrier, std::uint32_t arrivals) { emulation::barrier_init(barrier, arrivals); }
 inline void barrier_init_fence() { emulation::barrier_init_fence(); }
 inline void barrier_arrive(std::uint32_t barrier) { emulation::barrier_arrive(barrier, 0); }
@@ -69,12 +76,13 @@ inline void prefetch_map(const TensorMap& map) { emulation::check_map(map); }
 inline void copy_box(std::uint32_t to, const TensorMap& map, std::uint32_t barrier, std::uint32_t column, std::uint32_t row) {
     emulation::copy_box(to, map, barrier, column, row);
 }
-inline void wgmma_fence() { emulation::wgmma_fence(); }
+inline void wgmma_fence(std::int32_t (&sums)[128]) { emulation::wgmma_fence(sums); }
 inline void wgmma_commit() { emulation::wgmma_commit(); }
 template <int groups_left>
 void wgmma_wait() {
     emulation::wgmma_wait(groups_left);
 }
+inline void wgmma_wait_all(std::int32_t (&sums)[128]) { emulation::wgmma_wait_all(sums); }
 inline void wgmma_m64n256k32(std::int32_t (&sums)[128], std::uint64_t left, std::uint64_t right, bool accumulate) {
     emulation::wgmma(sums, left, right, accumulate);
 }

@@ -72,7 +72,7 @@ struct WarpProducts {
     std::deque<std::vector<Product>> groups;  // oldest first
     std::int32_t* lanes[32] = {};             // the kernel's accumulators; null while nothing is under way
     std::vector<std::int32_t> sums;           // what they hold in truth
-    bool fenced = false;
+    const std::int32_t* fenced[32] = {};      // the accumulators that a wgmma_fence has ordered; null without one
     std::size_t issued = 0;
     std::vector<PastProduct> past;            // the last one with each pair of operands
     Clock clock;

@@ -114,11 +114,11 @@ void check_alike(void* const* lanes, unsigned warp, WarpProducts& mine, const Pr
 void hold_sums(void* const* lanes, WarpProducts& mine) {
     constexpr unsigned count = WarpProducts::sums_of_lane;
     const bool fresh = mine.lanes[0] == nullptr;
-    if (fresh && !mine.fenced) block().fail(Code::race, "a wgmma on accumulators that no wgmma_fence has ordered");
     mine.sums.resize(warp_threads * count);
     for (unsigned lane = 0; lane < warp_threads; ++lane) {
         std::int32_t* sums = static_cast<const Issue*>(lanes[lane])->sums;
         if (fresh) {
+            if (sums != mine.fenced[lane]) block().fail(Code::race, "a wgmma on accumulators that no wgmma_fence has ordered");
             mine.lanes[lane] = sums;
             std::copy_n(sums, count, &mine.sums[lane * count]);
             std::fill_n(sums, count, poison);
@@ -146,8 +146,8 @@ void give_back_sums(WarpProducts& mine) {
     for (unsigned lane = 0; lane < warp_threads; ++lane) {
         std::copy_n(&mine.sums[lane * WarpProducts::sums_of_lane], WarpProducts::sums_of_lane, mine.lanes[lane]);
         mine.lanes[lane] = nullptr;
+        mine.fenced[lane] = nullptr;
     }
-    mine.fenced = false;
 }
 
 void note_end(WarpProducts& mine, const Product& product, std::uint32_t time) {
@@ -159,21 +159,25 @@ void note_end(WarpProducts& mine, const Product& product, std::uint32_t time) {
     mine.past.push_back({product, time});
 }
 
-struct Left {
-    unsigned groups;
-};
-
-void finish(void* const* lanes) {
+void finish(WarpProducts& mine, unsigned groups_left) {
     const unsigned warp = block().thread() / warp_threads;
-    WarpProducts& mine = my_warp();
-    while (mine.groups.size() > static_cast<const Left*>(lanes[0])->groups) {
+    while (mine.groups.size() > groups_left) {
         for (const auto& product : mine.groups.front()) {
             multiply(mine, warp, product);
             note_end(mine, product, mine.clock.of_warp(warp));
         }
         mine.groups.pop_front();
     }
-    if (mine.groups.empty() && mine.open.empty() && mine.lanes[0]) give_back_sums(mine);
+}
+
+void finish_all(void* const* lanes) {
+    WarpProducts& mine = my_warp();
+    finish(mine, 0);
+    if (!mine.open.empty()) return;  // never committed: they stay pending
+    for (unsigned lane = 0; lane < warp_threads; ++lane)
+        if (mine.lanes[lane] && mine.lanes[lane] != lanes[lane])
+            block().fail(Code::race, "a wait for other accumulators than those of the pending wgmma");
+    if (mine.lanes[0]) give_back_sums(mine);
 }
 
 }  // namespace
@@ -191,8 +195,10 @@ bool Hopper::may_be_read(std::uint32_t begin, std::uint32_t end, unsigned by) co
     return false;
 }
 
-void wgmma_fence() {
-    block().collective([](void* const*) { my_warp().fenced = true; }, nullptr);
+void wgmma_fence(std::int32_t* sums) {
+    block().collective([](void* const* lanes) {
+        for (unsigned lane = 0; lane < warp_threads; ++lane) my_warp().fenced[lane] = static_cast<const std::int32_t*>(lanes[lane]);
+    }, sums);
 }
 
 void wgmma_commit() {
@@ -203,9 +209,10 @@ void wgmma_commit() {
 }
 
 void wgmma_wait(unsigned groups_left) {
-    Left left{groups_left};
-    block().collective(finish, &left);
+    block().collective([](void* const* lanes) { finish(my_warp(), *static_cast<const unsigned*>(lanes[0])); }, &groups_left);
 }
+
+void wgmma_wait_all(std::int32_t* sums) { block().collective(finish_all, sums); }
 
 void wgmma(std::int32_t* sums, std::uint64_t left, std::uint64_t right, bool accumulate) {
     if (block().threads() % 128 != 0) block().fail(Code::unsupported, "wgmma in a block of %u threads", block().threads());
