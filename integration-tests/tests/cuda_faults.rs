@@ -94,7 +94,8 @@ fn a_device_that_cannot_be_opened_says_why() {
         ("cuModuleLoadDataEx:1:218", "CUDA_ERROR_INVALID_PTX (218) while compiling keystream"),
         ("cuModuleLoadDataEx:4+:222", "no kernel can be used: mma-sm80: CUDA_ERROR_UNSUPPORTED_PTX_VERSION"),
         ("cuModuleLoadDataEx:4:sticky719", "CUDA_ERROR_LAUNCH_FAILED (719) while compiling product_mma_sm80"),
-        ("cuStreamCreate:2:999", "CUDA_ERROR_UNKNOWN (999) while making a stream"),
+        ("cuCtxGetStreamPriorityRange:1:999", "CUDA_ERROR_UNKNOWN (999) while asking for the priorities of streams"),
+        ("cuStreamCreateWithPriority:2:999", "CUDA_ERROR_UNKNOWN (999) while making a stream"),
         ("cuEventCreate:3:sticky700", "CUDA_ERROR_ILLEGAL_ADDRESS (700) while making an event"),
     ];
     for (fault, says) in cases {

@@ -115,6 +115,29 @@ fn a_family_that_does_not_load_is_passed_over_and_that_is_said() {
     }
 }
 
+/// Products have the higher priority. On an A100 both ask for the shared memory that lets them share a multiprocessor; on
+/// smaller ones that is no use, and on an A100 a refused hint is no failure.
+#[test]
+fn products_go_before_digests_and_share_a_multiprocessor_where_both_fit() {
+    let test = "products_go_before_digests_and_share_a_multiprocessor_where_both_fit";
+    let cases =
+        [("8.0", "", 100, 100), ("8.6", "", -1, -1), ("9.0", "", -1, -1), ("8.0", "cuFuncSetAttribute:2:1", -1, 100)];
+    for (capability, fault, product, digest) in cases {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let scenario = Scenario::new(test, format!("{capability} {fault}")).with("CAPABILITY", capability);
+        scenario.with("FAULT", fault).with("LOG", log.path()).run(|| check_fill(&mut first(), &pass(256, 4, 1)));
+        if std::env::var_os("ASSAY_TEST_SCENARIO").is_none() {
+            let log = fs::read_to_string(log.path()).unwrap();
+            let family = if capability == "9.0" { "wgmma_sm90a" } else { "mma_sm80" };
+            let launches = |line: &str| log.matches(line).count();
+            let products = format!("launch assay_product_{family} device 0 priority -5 carveout {product} blocks");
+            assert_eq!(launches(&products), launches("launch assay_product"), "{capability}: {log}");
+            let digests = format!("launch assay_digest device 0 priority 0 carveout {digest} blocks");
+            assert_eq!((launches(&digests), launches("launch assay_digest")), (4, 4), "{capability}: {log}");
+        }
+    }
+}
+
 #[test]
 fn a_hopper_whose_operands_cannot_be_described_is_sick() {
     let scenario = Scenario::new("a_hopper_whose_operands_cannot_be_described_is_sick", "one");

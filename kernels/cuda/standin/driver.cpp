@@ -4,6 +4,7 @@
 //
 // The signatures are those of cuda.h with its handles as pointers to our objects. Functions that the product does not
 // call are left out on purpose: its list of what it calls is tested against this library.
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -46,6 +47,9 @@ std::vector<Device*>& devices() {
     }();
     return all;
 }
+
+/// A lower number is a higher priority.
+constexpr int least_priority = 0, greatest_priority = -5;
 
 std::atomic<bool> initialized{false};
 thread_local Device* current = nullptr;
@@ -258,10 +262,19 @@ API cuMemFreeHost(void* base) {
     return success;
 }
 
-API cuStreamCreate(Stream** stream, unsigned) {
-    IN_CONTEXT("cuStreamCreate")
+API cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+    IN_CONTEXT("cuCtxGetStreamPriorityRange")
+    *least = least_priority;
+    *greatest = greatest_priority;
+    return success;
+}
+
+API cuStreamCreateWithPriority(Stream** stream, unsigned, int priority) {
+    IN_CONTEXT("cuStreamCreateWithPriority")
     std::lock_guard lock(streams_mutex);
-    *stream = new Stream(*current, Settings::get().seed * 1000 + streams().size());
+    // A priority out of range is clamped, as the driver does.
+    priority = std::clamp(priority, greatest_priority, least_priority);
+    *stream = new Stream(*current, Settings::get().seed * 1000 + streams().size(), priority);
     streams()[*stream] = current;
     return success;
 }
@@ -370,11 +383,18 @@ API cuModuleGetFunction(Function** function, Module* module, const char* name) {
 
 API cuFuncSetAttribute(Function* function, int attribute, int value) {
     IN_CONTEXT("cuFuncSetAttribute")
-    constexpr int max_dynamic_shared_bytes = 8;
-    if (attribute != max_dynamic_shared_bytes || value < 0) return invalid_value;
-    if (unsigned(value) > function->device->shared_bytes()) return invalid_value;
-    function->allowed_shared_bytes = unsigned(value);
-    return success;
+    constexpr int max_dynamic_shared_bytes = 8, carveout_percent = 9;
+    switch (attribute) {
+        case max_dynamic_shared_bytes:
+            if (value < 0 || unsigned(value) > function->device->shared_bytes()) return invalid_value;
+            function->allowed_shared_bytes = unsigned(value);
+            return success;
+        case carveout_percent:
+            if (value < -1 || value > 100) return invalid_value;
+            function->carveout_percent = value;
+            return success;
+        default: return invalid_value;
+    }
 }
 
 API cuLaunchKernel(Function* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
@@ -411,7 +431,8 @@ API cuLaunchKernel(Function* function, unsigned grid_x, unsigned grid_y, unsigne
     static std::atomic<std::uint64_t> launches{0};
     emulation::Settings settings;
     settings.schedule = {emulation::Order::shuffled, Settings::get().seed * 1'000'003 + launches++};
-    log(std::string("launch ") + kernel.name + " device " + std::to_string(current->index) + " blocks " +
+    log(std::string("launch ") + kernel.name + " device " + std::to_string(current->index) + " priority " +
+        std::to_string(stream->priority) + " carveout " + std::to_string(function->carveout_percent) + " blocks " +
         std::to_string(grid_x));
     stream->enqueue([=, device = current] {
         if (own.kind == Effect::Kind::sticky) return device->fail(unsigned(own.value));

@@ -15,6 +15,7 @@ struct Function {
     std::vector<std::size_t> argument_bytes;
     unsigned allowed_shared_bytes = 48 << 10;
     Device* device;
+    int carveout_percent = -1;  // the driver's default
 };
 
 class Module {

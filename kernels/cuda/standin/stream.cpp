@@ -14,7 +14,8 @@ std::shared_ptr<Event::Ticket> Event::last() {
     return last_;
 }
 
-Stream::Stream(Device& device, std::uint64_t seed) : device_(device), draw_(seed), thread_([this] { work(); }) {}
+Stream::Stream(Device& device, std::uint64_t seed, int priority)
+    : priority(priority), device_(device), draw_(seed), thread_([this] { work(); }) {}
 
 Stream::~Stream() {
     {

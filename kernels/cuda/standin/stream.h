@@ -34,7 +34,7 @@ private:
 
 class Stream {
 public:
-    Stream(Device& device, std::uint64_t seed);
+    Stream(Device& device, std::uint64_t seed, int priority);
     /// Lets what is enqueued end.
     ~Stream();
 
@@ -46,6 +46,8 @@ public:
     void hang();
     void synchronize();
     Device& device() { return device_; }
+
+    const int priority;  // recorded; nothing here runs sooner for it
 
 private:
     struct Operation {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::config::CudaConfig;
 use super::describe::{self, DeviceDescription};
-use super::driver::{Context, DeviceMemory, Event, PinnedMemory, Stream};
+use super::driver::{Context, DeviceMemory, Event, PinnedMemory, Priority, Stream};
 use super::error::{CudaError, Fault};
 use super::flow::{Flow, Lane, Marks};
 use super::kernels::Kernels;
@@ -71,8 +71,10 @@ impl CudaDevice {
         kernels: Kernels,
     ) -> Result<Self, Fault> {
         Ok(Self {
-            compute: Stream::new(&context)?,
-            hash: Stream::new(&context)?,
+            // Slot u's digest and slot u + 1's product become ready together: the next product waits for the product, and
+            // nothing before the pass's end for the digest, which fills what the product leaves idle.
+            compute: Stream::new(&context, Priority::High)?,
+            hash: Stream::new(&context, Priority::Low)?,
             compute_marks: Marks::new(&context)?,
             hash_marks: Marks::new(&context)?,
             copied: Event::new(&context)?,

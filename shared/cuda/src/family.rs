@@ -44,6 +44,12 @@ impl Family {
         self.tile_rows as u64 * self.tile_columns as u64 * n as u64
     }
 
+    /// Whether a multiprocessor holds a block of the digest beside one of this product, if it has the most shared memory
+    /// that it can have (kernels/cuda/digest.cu): on an A100 97 + 13 of 164 KiB. Where there are 100 KiB, nothing helps.
+    pub(super) fn shares_multiprocessor(&self, capability: Capability) -> bool {
+        self.choice == KernelChoice::MmaSm80 && capability == Capability { major: 8, minor: 0 }
+    }
+
     /// Its name.
     pub(super) const fn name(&self) -> &'static str {
         self.choice.name()

@@ -102,9 +102,13 @@ impl Kernels {
                 Ok(product) => {
                     step();
                     marker.set();
+                    let digest = function(device, &common[1], "assay_digest")?;
+                    if family.shares_multiprocessor(device.capability) {
+                        prefer_shared_memory(device, [&product, &digest]);
+                    }
                     return Ok(Self {
                         keystream: function(device, &common[0], "assay_keystream")?,
-                        digest: function(device, &common[1], "assay_digest")?,
+                        digest,
                         subtrees: function(device, &common[1], "assay_subtrees")?,
                         probe: function(device, &common[2], "assay_probe")?,
                         product,
@@ -291,6 +295,14 @@ fn load_family(
         function.allow_shared_bytes(family.shared_bytes).map_err(refused)?;
     }
     Ok(function)
+}
+
+/// The driver sizes shared memory for one kernel at a time, and leaves no room for the other one unless asked. A refused
+/// hint costs speed only.
+fn prefer_shared_memory(device: &DeviceDescription, functions: [&Function; 2]) {
+    for fault in functions.into_iter().filter_map(|function| function.prefer_shared_memory().err()) {
+        tracing::warn!(device = %device.id, %fault, "digests may not run beside products");
+    }
 }
 
 fn module(context: &Arc<Context>, device: &DeviceDescription, name: &str) -> Result<Arc<Module>, CudaError> {

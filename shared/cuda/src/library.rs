@@ -12,6 +12,7 @@ use super::error::CudaError;
 
 /// Every function of the driver that this backend calls; a test compares it with the source.
 const SYMBOLS: &[&str] = &[
+    "cuCtxGetStreamPriorityRange",
     "cuCtxSetCurrent",
     "cuDeviceGet",
     "cuDeviceGetAttribute",
@@ -44,7 +45,7 @@ const SYMBOLS: &[&str] = &[
     "cuModuleGetFunction",
     "cuModuleLoadDataEx",
     "cuModuleUnload",
-    "cuStreamCreate",
+    "cuStreamCreateWithPriority",
     "cuStreamDestroy_v2",
     "cuStreamWaitEvent",
     "cuTensorMapEncodeTiled",

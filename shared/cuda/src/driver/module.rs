@@ -8,6 +8,9 @@ use cudarc::driver::sys::{self, CUfunction, CUfunction_attribute, CUmodule};
 use super::{Context, Stream, call};
 use crate::error::Fault;
 
+/// `CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT`: as much of the on-chip memory as can be shared memory, in percent.
+const MAX_CARVEOUT_PERCENT: i32 = 100;
+
 /// Compiled PTX.
 #[derive(Debug)]
 pub(in super::super) struct Module {
@@ -91,6 +94,14 @@ impl Function {
         // SAFETY: the function is of a loaded module.
         let result = unsafe { sys::cuFuncSetAttribute(self.raw, which, bytes as i32) };
         call(result, &format!("giving {} {bytes} bytes of shared memory", self.name))
+    }
+
+    /// Asks for the largest shared memory of a multiprocessor while this runs. A hint, which the driver may ignore.
+    pub(in super::super) fn prefer_shared_memory(&self) -> Result<(), Fault> {
+        let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+        // SAFETY: the function is of a loaded module.
+        let result = unsafe { sys::cuFuncSetAttribute(self.raw, which, MAX_CARVEOUT_PERCENT) };
+        call(result, &format!("asking for shared memory for {}", self.name))
     }
 
     /// Enqueues the kernel.

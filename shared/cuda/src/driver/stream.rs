@@ -8,6 +8,14 @@ use cudarc::driver::sys::{self, CUevent, CUevent_flags, CUresult, CUstream, CUst
 use super::{Context, call};
 use crate::error::Fault;
 
+/// Whose blocks the device starts first when two streams have blocks to start. Running blocks are not interrupted. On a
+/// device without priorities both are the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Priority {
+    High,
+    Low,
+}
+
 /// A queue of the device.
 #[derive(Debug)]
 pub(in super::super) struct Stream {
@@ -20,11 +28,20 @@ unsafe impl Send for Stream {}
 
 impl Stream {
     /// A stream that waits for no other one. The context is bound.
-    pub(in super::super) fn new(context: &Arc<Context>) -> Result<Self, Fault> {
+    pub(in super::super) fn new(context: &Arc<Context>, priority: Priority) -> Result<Self, Fault> {
+        let (mut lowest, mut highest) = (0, 0);
+        // SAFETY: the caller has bound the context; both pointers are to locals.
+        let result = unsafe { sys::cuCtxGetStreamPriorityRange(&raw mut lowest, &raw mut highest) };
+        context.check(call(result, "asking for the priorities of streams"))?;
+        let number = match priority {
+            Priority::High => highest,
+            Priority::Low => lowest,
+        };
         let mut raw = std::ptr::null_mut();
         let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: the caller has bound the context.
-        context.check(call(unsafe { sys::cuStreamCreate(&raw mut raw, flags) }, "making a stream"))?;
+        let result = unsafe { sys::cuStreamCreateWithPriority(&raw mut raw, flags, number) };
+        context.check(call(result, "making a stream"))?;
         Ok(Self { context: context.clone(), raw })
     }
 
