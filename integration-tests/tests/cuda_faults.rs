@@ -91,7 +91,10 @@ fn a_device_that_cannot_be_opened_says_why() {
         ("cuDevicePrimaryCtxRetain:1:46", "takes no process now"),
         ("cuDevicePrimaryCtxRetain:1:2", "not even its context fits"),
         ("cuMemHostAlloc:1:2", "not even its context fits"),
-        ("cuModuleLoadDataEx:1:218", "CUDA_ERROR_INVALID_PTX (218) while compiling keystream"),
+        (
+            "cuModuleLoadDataEx:1:218",
+            "CUDA_ERROR_INVALID_PTX (218) while compiling keystream: ptxas stand-in, line 1; fatal   : error 218",
+        ),
         ("cuModuleLoadDataEx:4+:222", "no kernel can be used: mma-sm80: CUDA_ERROR_UNSUPPORTED_PTX_VERSION"),
         ("cuModuleLoadDataEx:4:sticky719", "CUDA_ERROR_LAUNCH_FAILED (719) while compiling product_mma_sm80"),
         ("cuCtxGetStreamPriorityRange:1:999", "CUDA_ERROR_UNKNOWN (999) while asking for the priorities of streams"),

@@ -5,6 +5,8 @@
 mod common;
 
 use std::fs;
+use std::io::Write;
+use std::sync::{Arc, Mutex};
 
 use assay_cuda::{CudaConfig, KernelChoice, detect, find};
 use assay_device::backend::Backend;
@@ -138,6 +140,33 @@ fn products_go_before_digests_and_share_a_multiprocessor_where_both_fit() {
     }
 }
 
+/// What the driver's compiler reports is in the log at level debug, for each module.
+#[test]
+fn the_drivers_log_of_a_compilation_is_kept() {
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+    impl Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    Scenario::new("the_drivers_log_of_a_compilation_is_kept", "one").run(|| {
+        let kept = Kept::default();
+        let writer = kept.clone();
+        let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG).with_ansi(false);
+        let subscriber = subscriber.with_writer(move || writer.clone()).finish();
+        drop(tracing::subscriber::with_default(subscriber, first));
+        let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+        for (module, entry) in [("digest", "assay_subtrees"), ("product_mma_sm80", "assay_product_mma_sm80")] {
+            let line = text.lines().find(|line| line.contains(&format!("module=\"{module}\""))).unwrap_or(&text);
+            assert!(line.contains("DEBUG") && line.contains(&format!("Compiling entry function '{entry}'")), "{text}");
+        }
+    });
+}
+
 #[test]
 fn a_hopper_whose_operands_cannot_be_described_is_sick() {
     let scenario = Scenario::new("a_hopper_whose_operands_cannot_be_described_is_sick", "one");
@@ -207,7 +236,7 @@ fn compiling_is_said_once() {
     ] {
         let scenario = Scenario::new(test, name).with("DRIVER", driver);
         scenario.with_variable("CUDA_CACHE_PATH", folder.path()).run(|| {
-            let told = std::sync::Mutex::new(Vec::new());
+            let told = Mutex::new(Vec::new());
             let found = find().unwrap();
             let prepare = |preparing: Preparing| told.lock().unwrap().push(preparing);
             let device = CudaConfig::default().open(&found[0].spec, &prepare).unwrap();

@@ -360,13 +360,25 @@ API cuMemcpyDtoDAsync_v2(std::uint64_t to, std::uint64_t from, std::size_t bytes
     return success;
 }
 
-API cuModuleLoadDataEx(Module** module, const void* image, unsigned, int*, void**) {
+namespace {
+
+unsigned load_module(Module** module, const void* image) {
     IN_CONTEXT("cuModuleLoadDataEx")
     std::unique_ptr<Module> loaded;
     if (const unsigned code = Module::load(*current, static_cast<const char*>(image), loaded)) return code;
     log("load device " + std::to_string(current->index));
     *module = loaded.release();
     return success;
+}
+
+}  // namespace
+
+API cuModuleLoadDataEx(Module** module, const void* image, unsigned count, int* options, void** values) {
+    JitLogs logs;
+    if (!logs.take(count, options, values)) return invalid_value;
+    const unsigned code = load_module(module, image);
+    logs.write(code, static_cast<const char*>(image));
+    return code;
 }
 
 API cuModuleUnload(Module* module) {

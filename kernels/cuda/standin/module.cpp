@@ -1,5 +1,7 @@
 #include "module.h"
 
+#include <algorithm>
+#include <cstring>
 #include <regex>
 
 namespace standin {
@@ -47,6 +49,40 @@ Function* Module::find(const char* name) {
     const std::string declaration = ptx_.substr(start, ptx_.find(')', start) - start);
     functions_.push_back(std::make_unique<Function>(Function{kernel, parameters(declaration), 48 << 10, device_}));
     return functions_.back().get();
+}
+
+bool JitLogs::take(unsigned count, const int* options, void** values) {
+    enum { info_buffer = 3, info_bytes = 4, error_buffer = 5, error_bytes = 6, log_verbose = 12 };
+    for (unsigned i = 0; i < count; ++i) {
+        switch (options[i]) {
+            case info_buffer: info_.buffer = static_cast<char*>(values[i]); break;
+            case info_bytes: info_.bytes = values + i; break;
+            case error_buffer: error_.buffer = static_cast<char*>(values[i]); break;
+            case error_bytes: error_.bytes = values + i; break;
+            case log_verbose: verbose_ = values[i] != nullptr; break;
+            default: return false;
+        }
+    }
+    return !info_.buffer == !info_.bytes && !error_.buffer == !error_.bytes;
+}
+
+void JitLogs::write(unsigned code, const char* ptx) {
+    std::string compiled;
+    static const std::regex entry(R"(\.entry\s+([\w$]+))");
+    for (std::cregex_iterator found(ptx, ptx + std::strlen(ptx), entry), end; found != end; ++found)
+        compiled += "ptxas info    : Compiling entry function '" + (*found)[1].str() + "'\n";
+    // Without log_verbose the compiler only reports what is unusual.
+    info_.write(code == 0 && verbose_ ? compiled : "");
+    error_.write(code == 0 ? "" : "ptxas stand-in, line 1; fatal   : error " + std::to_string(code) + "\n");
+}
+
+void JitLogs::Log::write(const std::string& text) {
+    if (!buffer) return;
+    const auto room = reinterpret_cast<std::uintptr_t>(*bytes);
+    const std::size_t filled = room == 0 ? 0 : std::min<std::size_t>(text.size(), room - 1);
+    std::memcpy(buffer, text.data(), filled);
+    if (room > 0) buffer[filled] = 0;
+    *bytes = reinterpret_cast<void*>(filled);
 }
 
 }  // namespace standin

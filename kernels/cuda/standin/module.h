@@ -31,4 +31,22 @@ private:
     std::vector<std::unique_ptr<Function>> functions_;
 };
 
+/// The options of cuModuleLoadDataEx that ask for the compiler's logs.
+class JitLogs {
+public:
+    /// False where the driver refuses: an option that is not known here, or a buffer without a size.
+    bool take(unsigned count, const int* options, void** values);
+    /// Fills the buffers, cut to their sizes and ended by a zero, and writes back how many bytes each has.
+    void write(unsigned code, const char* ptx);
+
+private:
+    struct Log {
+        char* buffer = nullptr;
+        void** bytes = nullptr;  // in: the size, in place of a pointer; out: what is filled
+        void write(const std::string& text);
+    };
+    Log info_, error_;
+    bool verbose_ = false;
+};
+
 }  // namespace standin
