@@ -1,4 +1,4 @@
-//! The kernels of one device, loaded, and their launches (kernels/README.md, How kernels are called).
+//! The kernels of one device, loaded, and their launches (kernels/README.md, Kernel interfaces).
 
 use std::ffi::c_void;
 use std::sync::Arc;
