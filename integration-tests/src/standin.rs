@@ -16,7 +16,11 @@ pub fn environment(settings: &[(&str, &str)]) -> Vec<(String, OsString)> {
     environment
 }
 
-fn folder() -> &'static PathBuf {
+/// The folder of the stand-in, built where it is not.
+///
+/// # Panics
+/// When it cannot be built.
+pub fn folder() -> &'static PathBuf {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../scripts/standin");

@@ -1,5 +1,5 @@
 //! Lavapipe, which is Vulkan without a GPU, and the layer that makes trouble on demand (`scripts/vulkan-layer`), for
-//! programs that a test starts. The tests of `shared` include this file too.
+//! programs that a test starts.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;

@@ -2,12 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
-pub mod scenario;
-pub mod standin;
 pub mod suite;
 pub mod vectors;
-#[cfg(unix)]
-pub mod vulkan;
 
 use std::path::PathBuf;
 

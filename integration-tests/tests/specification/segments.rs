@@ -1,9 +1,8 @@
 //! Segments of a probe: built from a device, bent and checked.
 
-mod common;
-
 use std::sync::LazyLock;
 
+use crate::common::{Worked, probe};
 use assay_device::open::{ProbedDevice, SegmentPlan, open_segments};
 use assay_device::reference::ReferenceDevice;
 use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound};
@@ -14,7 +13,6 @@ use assay_work::{
     Digest, FaultKind, FaultPlace, OpeningFault, Probe, ProbeKey, ProbeOpenings, Segment, SegmentAudit, SegmentCheck,
     check_segments, from_json, reference,
 };
-use common::{Worked, probe};
 use proptest::prelude::*;
 
 /// A device that answered a probe.

@@ -3,16 +3,14 @@
 
 #![cfg(target_os = "linux")]
 
-mod common;
-
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
+use crate::vulkan::{Scenario, file, from_now};
 use ash::vk;
-use common::vulkan::{Scenario, file, from_now};
 use wgpu::{
     Backends, Buffer, BufferDescriptor, BufferUsages, CommandEncoder, ComputePipeline, Device, DeviceDescriptor,
     DeviceLostReason, DeviceType, Error, ErrorFilter, Instance, InstanceDescriptor, MapMode, PollError, PollType,

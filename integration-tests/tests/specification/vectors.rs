@@ -1,7 +1,6 @@
 //! The vectors of WORK.md: challenges, splits, evidence with every value on the way, signatures, probes.
 
-mod common;
-
+use crate::common::{checked, previous_root, vector};
 use assay_device::reference::ReferenceDevice;
 use assay_device::{Device, Handle, Pass, ProbeRound};
 use assay_work::commitment::commitment_message;
@@ -15,7 +14,6 @@ use assay_work::{
     Answer, Challenge, DeviceId, Digest, Evidence, PassKey, Probe, ProbeKey, Root, RoundKey, Share, Signature,
     UncheckedChallenge, UncheckedProbe, Weight, WorkKey, reference, split,
 };
-use common::{checked, previous_root, vector};
 use ed25519_dalek::{Signer, SigningKey, VerifyingKey};
 use serde::Deserialize;
 use serde::de::IgnoredAny;

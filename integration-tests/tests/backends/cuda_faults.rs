@@ -3,16 +3,14 @@
 
 #![cfg(target_os = "linux")]
 
-mod common;
-
 use std::thread;
 use std::time::Duration;
 
+use crate::common::suite::{check_fill, expected, pass};
+use crate::standin::{Scenario, config, first, try_open};
 use assay_cuda::{CudaConfig, CudaError, KernelChoice, detect};
 use assay_device::{Device, DeviceError, Handle, ProbeRound};
 use assay_work::RoundKey;
-use common::standin::{Scenario, config, first, try_open};
-use common::suite::{check_fill, expected, pass};
 
 const ROUND: ProbeRound = ProbeRound { key: RoundKey([4; 32]), walks: 64, steps: 3 };
 

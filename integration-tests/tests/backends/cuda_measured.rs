@@ -2,13 +2,11 @@
 
 #![cfg(target_os = "linux")]
 
-mod common;
-
+use crate::standin::{Scenario, config, try_open};
 use assay_cuda::{CudaDevice, KernelChoice};
 use assay_device::measure::{Measured, Stage};
 use assay_device::{Device, DeviceError, Pass};
 use assay_work::{PassKey, reference};
-use common::standin::{Scenario, config, try_open};
 
 const N: u32 = 256;
 const COUNT: u32 = 8;

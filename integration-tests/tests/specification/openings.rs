@@ -1,10 +1,9 @@
 //! Audits: the vectors of openings, and answers built, bent and checked.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use crate::common::{Worked, checked, vector, vector_object, vector_text};
 use assay_device::open::{AuditedPass, SamplePlan, open_samples};
 use assay_device::{Device, DeviceError, Handle};
 use assay_work::digest::{pass_root, slot_digest};
@@ -13,7 +12,6 @@ use assay_work::{
     Audit, FaultKind, FaultPlace, JsonError, OpeningFault, PassCheck, PassOpenings, Root, Sample, StandaloneError,
     UncheckedChallenge, check_pass_openings, check_standalone, from_json, reference,
 };
-use common::{Worked, checked, vector, vector_object, vector_text};
 use proptest::prelude::*;
 use serde::Deserialize;
 use serde::de::IgnoredAny;

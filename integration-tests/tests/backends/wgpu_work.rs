@@ -1,18 +1,16 @@
 //! The wgpu backend over a software Vulkan driver: whatever the limits and the shaders, the bits that all backends give.
 
-mod common;
-
 use std::fs;
 use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
+use crate::common::suite::{check_fill, check_openings, check_random, check_round, check_values_and_reads, pass};
+use crate::common::vectors::{LARGE, check_vector, vectors};
 use assay_device::backend::Preparing;
 use assay_device::{Device, DeviceError, Handle, ProbeRound};
 use assay_wgpu::{AdapterDescription, DotChoice, WgpuConfig, WgpuDevice, detect, find, open};
 use assay_work::RoundKey;
-use common::suite::{check_fill, check_openings, check_random, check_round, check_values_and_reads, pass};
-use common::vectors::{LARGE, check_vector, vectors};
 
 /// Enough for every vector, and little of a machine.
 const MEMORY_BYTES: u64 = 256 << 20;

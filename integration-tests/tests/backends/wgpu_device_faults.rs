@@ -3,16 +3,14 @@
 
 #![cfg(target_os = "linux")]
 
-mod common;
-
 use std::fs;
 use std::time::Duration;
 
+use crate::common::suite::{check_fill, check_round, expected, pass};
+use crate::vulkan::{Scenario, file, from_now};
 use assay_device::{Device, DeviceError, Handle, ProbeRound};
 use assay_wgpu::{WgpuConfig, WgpuDevice, WgpuError, detect, find, open};
 use assay_work::{DeviceId, Digest, RoundKey};
-use common::suite::{check_fill, check_round, expected, pass};
-use common::vulkan::{Scenario, file, from_now};
 
 const ROUND: ProbeRound = ProbeRound { key: RoundKey([4; 32]), walks: 64, steps: 3 };
 /// What ids are derived from.

@@ -2,19 +2,17 @@
 
 #![cfg(target_os = "linux")]
 
-mod common;
-
 use std::fs;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
+use crate::common::suite::{check_fill, check_openings, check_round, check_values_and_reads, expected, pass};
+use crate::common::vectors::{LARGE, check_vector, vectors};
+use crate::standin::{Scenario, all, config, first, id, try_open};
 use assay_cuda::{CudaConfig, KernelChoice, detect, find};
 use assay_device::backend::Backend;
 use assay_device::backend::Preparing;
 use assay_device::{Device, Handle};
-use common::standin::{Scenario, all, config, first, id, try_open};
-use common::suite::{check_fill, check_openings, check_round, check_values_and_reads, expected, pass};
-use common::vectors::{LARGE, check_vector, vectors};
 
 /// Each family, and a compute capability for which it is the fastest.
 const FAMILIES: [(KernelChoice, &str); 4] = [

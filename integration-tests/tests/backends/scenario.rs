@@ -3,6 +3,8 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::panic::Location;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,9 +22,16 @@ pub struct Environment {
     pub present: Vec<(String, OsString)>,
 }
 
+/// The full name of the test function `test` of the file that calls this: the file is a module of this binary.
+#[track_caller]
+pub fn test_of_this_file(test: &str) -> String {
+    let module = Path::new(Location::caller().file()).file_stem().expect("a caller has a file");
+    format!("{}::{test}", module.display())
+}
+
 /// Runs `body` in a process of its own; in such a process, if it is for this scenario. `test` is the test function's
-/// name, `name` differs from scenario to scenario of it.
-pub fn run(test: &'static str, name: &str, environment: impl FnOnce() -> Environment, body: impl FnOnce()) {
+/// full name, `name` differs from scenario to scenario of it.
+pub fn run(test: &str, name: &str, environment: impl FnOnce() -> Environment, body: impl FnOnce()) {
     match env::var(SCENARIO) {
         Ok(this) if this == name => {
             body();
@@ -38,7 +47,7 @@ pub fn run(test: &'static str, name: &str, environment: impl FnOnce() -> Environ
 
 /// The same, where the process is to end before `body` is done, and to say so, or with such a status.
 pub fn run_to_failure(
-    test: &'static str,
+    test: &str,
     name: &str,
     says: &str,
     environment: impl FnOnce() -> Environment,

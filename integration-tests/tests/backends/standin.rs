@@ -2,28 +2,28 @@
 //! which is first on the library path of each scenario's process.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use assay_cuda::{CudaConfig, CudaDevice, CudaError, KernelChoice, detect, open};
 use assay_work::DeviceId;
 
-use super::scenario::{Environment, run};
+use assay_integration_tests::standin;
+
+use crate::scenario::{Environment, run, test_of_this_file};
 
 /// One scenario of a test.
 pub struct Scenario {
-    test: &'static str,
+    test: String,
     name: String,
     library: Option<&'static str>,
     settings: Vec<(String, OsString)>,
 }
 
 impl Scenario {
-    /// A scenario of the test function `test`; names differ within a test.
-    pub fn new(test: &'static str, name: impl Into<String>) -> Self {
-        Self { test, name: name.into(), library: Some(""), settings: Vec::new() }
+    /// A scenario of the test function `test` of the file that calls this; names differ within a test.
+    #[track_caller]
+    pub fn new(test: &str, name: impl Into<String>) -> Self {
+        Self { test: test_of_this_file(test), name: name.into(), library: Some(""), settings: Vec::new() }
     }
 
     /// A setting of the stand-in, without its `ASSAY_STANDIN_`.
@@ -56,24 +56,13 @@ impl Scenario {
             if self.settings.iter().all(|(name, _)| name != "CUDA_VISIBLE_DEVICES") {
                 absent.push("CUDA_VISIBLE_DEVICES");
             }
-            let library = self.library.map(|folder| ("LD_LIBRARY_PATH".to_owned(), standin().join(folder).into()));
+            let library =
+                self.library.map(|folder| ("LD_LIBRARY_PATH".to_owned(), standin::folder().join(folder).into()));
             self.settings.extend(library);
             Environment { absent, present: self.settings }
         };
-        run(self.test, &self.name, driver, body);
+        run(&self.test, &self.name, driver, body);
     }
-}
-
-/// The folder of the stand-in, built where it is not.
-fn standin() -> &'static PathBuf {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
-        let output = Command::new(root.join("scripts/standin")).stderr(Stdio::inherit()).output();
-        let output = output.unwrap_or_else(|error| panic!("scripts/standin builds the stand-in driver: {error}"));
-        assert!(output.status.success(), "scripts/standin, which builds the stand-in driver, failed: see above");
-        PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
-    })
 }
 
 /// Settings for tests: what hangs is found out soon.

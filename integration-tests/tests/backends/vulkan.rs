@@ -5,16 +5,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::{env, fs};
 
+use assay_integration_tests::vulkan as driver;
 use tempfile::TempDir;
 
-#[path = "../../src/vulkan.rs"]
-mod driver;
-
-use super::scenario::{self, Environment};
+use crate::scenario::{self, Environment, test_of_this_file};
 
 /// One scenario of a test.
 pub struct Scenario {
-    test: &'static str,
+    test: String,
     name: String,
     driver: Driver,
     settings: Vec<(String, OsString)>,
@@ -29,9 +27,16 @@ enum Driver {
 }
 
 impl Scenario {
-    /// A scenario of the test function `test`; names differ within a test.
-    pub fn new(test: &'static str, name: impl Into<String>) -> Self {
-        Self { test, name: name.into(), driver: Driver::Lavapipe { devices: 1 }, settings: Vec::new(), folder: None }
+    /// A scenario of the test function `test` of the file that calls this; names differ within a test.
+    #[track_caller]
+    pub fn new(test: &str, name: impl Into<String>) -> Self {
+        Self {
+            test: test_of_this_file(test),
+            name: name.into(),
+            driver: Driver::Lavapipe { devices: 1 },
+            settings: Vec::new(),
+            folder: None,
+        }
     }
 
     /// A setting of the layer, without its `ASSAY_VULKAN_`.
@@ -78,12 +83,12 @@ impl Scenario {
 
     /// Runs `body` in a process with this scenario's driver.
     pub fn run(self, body: impl FnOnce()) {
-        scenario::run(self.test, &self.name, || self.environment(), body);
+        scenario::run(&self.test, &self.name, || self.environment(), body);
     }
 
     /// The same, where the process is to end before `body` is done, and to say so, or with such a status.
     pub fn run_to_failure(self, says: &str, body: impl FnOnce()) {
-        scenario::run_to_failure(self.test, &self.name, says, || self.environment(), body);
+        scenario::run_to_failure(&self.test, &self.name, says, || self.environment(), body);
     }
 
     fn environment(&self) -> Environment {

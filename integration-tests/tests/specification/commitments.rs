@@ -1,11 +1,9 @@
 //! Evidence and answers that are not what they should be, each with the one error it must give.
 
-mod common;
-
+use crate::common::{challenge, probe};
 use assay_work::commitment::{commitment_checksum, device_checksum};
 use assay_work::probe::probe_checksum;
 use assay_work::{Answer, Challenge, Digest, Evidence, Probe, Root};
-use common::{challenge, probe};
 
 /// Roots do not have to be those of the work for their checksums to be.
 fn evidence() -> (Challenge, Evidence) {

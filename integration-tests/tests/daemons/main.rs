@@ -1,0 +1,14 @@
+//! Real daemons over real sockets: honest miners, the commands, and what happens when a peer, a worker or a device fails.
+//! The programs must have been built: `cargo build --bins`.
+
+mod commands;
+mod conversation;
+mod cuda;
+mod gpu_check;
+mod honest;
+mod lifecycle;
+mod standard_services;
+mod telemetry;
+mod wgpu;
+mod wgpu_faults;
+mod workers;
