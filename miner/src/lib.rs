@@ -1,5 +1,7 @@
 //! The miner: serves a validator with the devices of its host.
 
+#![forbid(unsafe_code)]
+
 pub mod cli;
 pub mod commands;
 pub mod config;

@@ -1,5 +1,7 @@
 //! The validator: challenges the miners that are connected to it, and judges what they answer.
 
+#![forbid(unsafe_code)]
+
 #[cfg(not(unix))]
 compile_error!("the validator needs a Unix system: operators reach it through a Unix socket");
 

@@ -2,19 +2,11 @@
 //! it names exists.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
 
 use assay_protocol::verdict::ReasonCode;
 use assay_protocol::wire::limits;
 
-fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-fn read(path: &str) -> String {
-    fs::read_to_string(workspace().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
-}
+use crate::source::read;
 
 /// The rows of the table between `<!-- name -->` and `<!-- /name -->`, without its head.
 fn table(name: &str) -> Vec<String> {

@@ -1,3 +1,7 @@
-//! Documents and sources against each other: what a document says of the code is what the code is.
+//! Documents and sources against each other: what a document says of the code is what the code is, and the rules of
+//! the layout hold.
 
+mod circles;
+mod crates;
 mod guarantees;
+mod source;
