@@ -12,13 +12,13 @@ use super::kernels::Kernels;
 use super::library::Library;
 use super::measure::Bench;
 use super::memory::Memory;
-use super::pace::Pace;
 use super::pass::Filling;
 use super::plan::{self, BLOCK_CHUNKS, CHUNK_BYTES, DIGEST_BYTES, Layout, STATE_BYTES};
 use super::probe::Walking;
 use super::wait;
 use assay_device::backend::{BackendKind, Preparing};
 use assay_device::measure::Measured;
+use assay_device::pace::{Rates, Timing};
 use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, SlotRange, check_size};
 use assay_work::{ChainingValue, Digest, tree};
 
@@ -36,8 +36,7 @@ pub struct CudaDevice {
     hash_marks: Marks,
     copied: Event,
     staging: PinnedMemory,
-    product_pace: Pace,
-    probe_pace: Pace,
+    rates: Rates,
     pub(super) memory: Memory,
     /// What benchmarks need; given up before the context is.
     pub(super) bench: Bench,
@@ -81,8 +80,7 @@ impl CudaDevice {
             staging: PinnedMemory::new(&context, STAGING_BYTES)?,
             memory: Memory::new(&context),
             bench: Bench::default(),
-            product_pace: Pace::default(),
-            probe_pace: Pace::default(),
+            rates: Rates::new(Timing::DEVICE_EVENTS),
             resident: None,
             walked: None,
             description,
@@ -140,7 +138,7 @@ impl CudaDevice {
             context: &self.context,
             compute: Lane::new(&self.compute, &self.compute_marks),
             hash: Lane::new(&self.hash, &self.hash_marks),
-            pace: &mut self.product_pace,
+            rates: &mut self.rates,
             handle,
             stall_limit: self.config.stall_limit,
         };
@@ -161,7 +159,7 @@ impl CudaDevice {
             context: &self.context,
             compute: Lane::new(&self.compute, &self.compute_marks),
             hash: Lane::new(&self.hash, &self.hash_marks),
-            pace: &mut self.probe_pace,
+            rates: &mut self.rates,
             handle,
             stall_limit: self.config.stall_limit,
         };

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::driver::{Context, Event, Stream};
 use super::error::Fault;
-use super::pace::Pace;
 use super::wait;
+use assay_device::pace::{Rates, WorkKind, Workload, may_enqueue};
 use assay_device::{DeviceError, Handle};
 
 /// Marks of a lane, and so the most that is enqueued on it at once. What is short is bounded by this, what is long by
@@ -56,8 +56,8 @@ struct Entry {
     what: What,
     /// Its marks' place.
     mark: usize,
-    /// Units of work, where they are measured.
-    work: Option<u64>,
+    /// What it does, where it is measured.
+    work: Option<Workload>,
     estimate: Duration,
 }
 
@@ -104,8 +104,8 @@ pub(super) struct Flow<'a> {
     pub(super) compute: Lane<'a>,
     /// Digests.
     pub(super) hash: Lane<'a>,
-    /// What is known of the rate of what is measured.
-    pub(super) pace: &'a mut Pace,
+    /// The device's measured rates.
+    pub(super) rates: &'a mut Rates,
     /// Progress out, cancellation in.
     pub(super) handle: &'a Handle,
     /// For how long nothing may get done.
@@ -113,14 +113,20 @@ pub(super) struct Flow<'a> {
 }
 
 impl<'a> Flow<'a> {
+    /// How many pieces of `piece_units` each, of `left`, the next launch takes; `first` while nothing was measured.
+    pub(super) fn pieces(&self, kind: WorkKind, left: u32, piece_units: u64, first: u32) -> u32 {
+        let pieces = self.rates.pieces(kind, left.into(), piece_units, first.into());
+        u32::try_from(pieces).unwrap_or(left).min(left)
+    }
+
     /// Enqueues on the compute lane, with marks around it; gives the mark of its end. There must be room.
     pub(super) fn compute(
         &mut self,
         what: What,
-        work: Option<u64>,
+        work: Option<Workload>,
         enqueue: impl FnOnce(&Stream) -> Result<(), Fault>,
     ) -> Result<&'a Event, Fault> {
-        let estimate = work.and_then(|work| self.pace.estimate(work)).unwrap_or_default();
+        let estimate = work.and_then(|work| self.rates.estimate(work)).unwrap_or_default();
         push(&mut self.compute, Entry { what, mark: 0, work, estimate }, enqueue)
     }
 
@@ -130,14 +136,14 @@ impl<'a> Flow<'a> {
         push(&mut self.hash, entry, enqueue).map(drop)
     }
 
-    /// Waits until `work` more units may be enqueued.
-    pub(super) fn make_way(&mut self, work: u64) -> Result<(), DeviceError> {
+    /// Waits until `work` may be enqueued as well.
+    pub(super) fn make_way(&mut self, work: Workload) -> Result<(), DeviceError> {
         self.handle.check()?;
-        // What is done already costs one look, and tells the pace.
+        // What is done already costs one look, and teaches the rates.
         while self.reap()? {}
         while self.compute.is_full()
             || self.hash.is_full()
-            || !self.pace.admits(self.compute.queued, self.compute.entries.len(), work)
+            || !may_enqueue(self.compute.queued, self.compute.entries.len(), self.rates.estimate(work))
         {
             self.wait_for_one(Some(self.handle))?;
         }
@@ -169,12 +175,12 @@ impl<'a> Flow<'a> {
         wait::until(context, limit, handle, doing, || self.reap())
     }
 
-    /// Takes what is done off both lanes, one entry each; tells progress and pace.
+    /// Takes what is done off both lanes, one entry each; advances the handle, teaches the rates.
     fn reap(&mut self) -> Result<bool, Fault> {
         let computed = self.compute.reap()?;
         if let Some(Entry { work: Some(work), mark, .. }) = computed {
             let (start, end) = &self.compute.marks[mark];
-            self.pace.measure(work, end.since(start)?);
+            self.rates.learn(&[work], end.since(start)?);
         }
         let hashed = self.hash.reap()?;
         if hashed.is_some() {
@@ -198,7 +204,7 @@ fn push<'a>(
     enqueue(lane.stream)?;
     end.record(lane.stream)?;
     entry.mark = lane.next;
-    lane.queued += entry.estimate;
+    lane.queued = lane.queued.saturating_add(entry.estimate);
     lane.entries.push_back(entry);
     lane.next = (lane.next + 1) % lane.marks.len();
     Ok(end)

@@ -2,7 +2,8 @@
 //!
 //! [`detect`] asks the `library` and `describe`s what there is, taking no memory. [`open`] makes one device: its
 //! context, its `kernels` (compiled by the driver from `modules`, kept in a `cache`), streams and marks. A `pass` and a
-//! round of the `probe` are enqueued through a `flow`, which bounds what is enqueued by the `pace` that was measured.
+//! round of the `probe` are enqueued through a `flow`, which bounds what is enqueued by measured rates
+//! ([`assay_device::pace`]).
 //! `plan` says how memory is laid out, `memory` holds it. `driver` owns the driver's objects, and has, with `kernels`,
 //! nearly all of the `unsafe`.
 //!
@@ -24,7 +25,6 @@ mod library;
 mod measure;
 mod memory;
 mod modules;
-mod pace;
 mod pass;
 mod plan;
 mod probe;

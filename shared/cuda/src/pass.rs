@@ -8,6 +8,7 @@ use super::error::Fault;
 use super::flow::{Flow, What};
 use super::kernels::{Band, Kernels, Operands};
 use super::plan::{DIGEST_BYTES, Layout};
+use assay_device::pace::{WorkKind, Workload};
 use assay_device::{DeviceError, Pass};
 use assay_work::keys::parents;
 
@@ -81,17 +82,19 @@ impl Filling<'_> {
         let mut first_tile = 0;
         loop {
             let left = tiles - first_tile;
-            let cut = flow.pace.pieces(left, tile_work, self.kernels.multiprocessors());
-            flow.make_way(u64::from(cut) * tile_work)?;
+            let first = self.kernels.multiprocessors();
+            let units = u64::from(flow.pieces(WorkKind::Product, left, tile_work, first)) * tile_work;
+            flow.make_way(Workload { kind: WorkKind::Product, units })?;
             // While it waited for room, more may have been learnt; a launch is what the latest says.
-            let cut = flow.pace.pieces(left, tile_work, self.kernels.multiprocessors());
+            let cut = flow.pieces(WorkKind::Product, left, tile_work, first);
+            let work = Workload { kind: WorkKind::Product, units: u64::from(cut) * tile_work };
             let band = Band { u, earlier, previous, first_tile, tiles: cut };
             let enqueue = |stream: &Stream| {
                 // SAFETY: the slots outlive the flow, as above; both parents are filled by what this stream runs
                 // before, and the tiles are some that an n-by-n product has.
                 unsafe { self.kernels.product(stream, operands, band) }
             };
-            let end = flow.compute(What::Product(u), Some(u64::from(cut) * tile_work), enqueue)?;
+            let end = flow.compute(What::Product(u), Some(work), enqueue)?;
             first_tile += cut;
             if first_tile == tiles {
                 return Ok(end);

@@ -5,6 +5,7 @@ use super::flow::{Flow, What};
 use super::kernels::Kernels;
 use super::pass::POISON;
 use super::plan::{Layout, STATE_BYTES};
+use assay_device::pace::{WorkKind, Workload};
 use assay_device::{DeviceError, ProbeRound};
 
 /// Steps of the first launch, while the rate is not known.
@@ -53,7 +54,7 @@ impl Walking<'_> {
         let (layout, scratch) = (self.layout, self.scratch);
         let (partials, arrivals) = (layout.partials.address(scratch), layout.arrivals.address(scratch));
         let digest = layout.round_digest.address(scratch);
-        flow.make_way(0)?;
+        flow.make_way(Workload { kind: WorkKind::Probe, units: 0 })?;
         flow.compute(What::Steps, None, |stream| {
             // SAFETY: all of it lies in memory that outlives the flow, as above.
             unsafe { self.kernels.digest(stream, self.states.address(), bytes, partials, arrivals, digest) }
@@ -67,16 +68,17 @@ impl Walking<'_> {
         assert!(self.layout.slots_bytes() <= self.slots.bytes(), "slots of this layout");
         let mut left = self.round.steps;
         while left > 0 {
-            let cut = flow.pace.pieces(left, walks, FIRST_STEPS);
-            flow.make_way(walks * u64::from(cut))?;
-            let cut = flow.pace.pieces(left, walks, FIRST_STEPS);
+            let units = walks * u64::from(flow.pieces(WorkKind::Probe, left, walks, FIRST_STEPS));
+            flow.make_way(Workload { kind: WorkKind::Probe, units })?;
+            let cut = flow.pieces(WorkKind::Probe, left, walks, FIRST_STEPS);
+            let work = Workload { kind: WorkKind::Probe, units: walks * u64::from(cut) };
             let enqueue = |stream: &Stream| {
                 let (slots, states) = (self.slots.address(), self.states.address());
                 let shape = (self.layout.count, self.layout.slot_bytes());
                 // SAFETY: slots and states outlive the flow, as above; the last pass filled the slots.
                 unsafe { self.kernels.probe(stream, slots, shape, (self.round.walks, cut), states) }
             };
-            flow.compute(What::Steps, Some(walks * u64::from(cut)), enqueue)?;
+            flow.compute(What::Steps, Some(work), enqueue)?;
             left -= cut;
         }
         Ok(())

@@ -10,6 +10,7 @@ pub mod host;
 pub mod machine;
 pub mod measure;
 pub mod open;
+pub mod pace;
 pub mod place;
 pub mod reference;
 pub mod run;

@@ -15,12 +15,12 @@ use super::gpu::{Gpu, NotMade};
 use super::kernels::Kernels;
 use super::measure::Bench;
 use super::memory::{self, Memory, Piece};
-use super::pace::{Kind, Rates};
 use super::pass::Filling;
 use super::plan::{self, Bounds, CHUNK_BYTES, GROUP_CHUNKS, Layout, Region, STATE_BYTES, VALUE_BYTES};
 use super::probe::Walking;
 use assay_device::backend::{BackendKind, Preparing};
 use assay_device::measure::Measured;
+use assay_device::pace::{Rates, Timing, WorkKind};
 use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, SlotRange};
 use assay_work::challenge::MAX_N;
 use assay_work::{ChainingValue, Digest, tree};
@@ -76,7 +76,7 @@ impl WgpuDevice {
             parameters,
             staging,
             bindings: Bindings::default(),
-            rates: Rates::default(),
+            rates: Rates::new(Timing::HOST_CLOCK),
             paced: None,
             memory: Memory::default(),
             bench: Bench::default(),
@@ -139,7 +139,7 @@ impl WgpuDevice {
         prepared.map_err(|error| self.refused(&error))?;
         if self.paced.replace(*layout) != Some(*layout) {
             // Lines out of a cache are no measure of lines out of memory.
-            self.rates.forget(Kind::Probe);
+            self.rates.forget(WorkKind::Probe);
         }
         let Self { gpu, bindings, parameters, rates, memory, kernels, config, .. } = self;
         let tally = Some((&kernels.tally, memory.values(layout, layout.tally)));

@@ -3,10 +3,10 @@
 use super::flow::{Dispatch, Flow};
 use super::kernels::Kernels;
 use super::memory::{Memory, Piece};
-use super::pace::{Kind, Work};
 use super::plan::{CHUNK_BYTES, GROUP_CHUNKS, GROUP_VALUES, Layout, MOST_WORKGROUPS, Region, VALUE_BYTES};
 use super::shaders::{Chunks, Parents};
 use assay_device::DeviceError;
+use assay_device::pace::{WorkKind, Workload};
 
 /// Workgroups of the first dispatch, while the rate is not known: a megabyte.
 const FIRST_GROUPS: u64 = 16;
@@ -68,7 +68,7 @@ impl<'a> Hashing<'a> {
                     words: &parameters.words(),
                     bindings: &[piece, self.memory.scratch(&self.layout)],
                     workgroups: cut.div_ceil(GROUP_CHUNKS) as u32,
-                    work: Work { kind: Kind::Digest, units: cut * CHUNK_BYTES },
+                    work: Workload { kind: WorkKind::Digest, units: cut * CHUNK_BYTES },
                 })?;
                 at += cut;
             }
@@ -83,7 +83,7 @@ impl<'a> Hashing<'a> {
         if left <= GROUP_CHUNKS {
             return left;
         }
-        let groups = flow.pieces(Kind::Digest, left / GROUP_CHUNKS, GROUP_CHUNKS * CHUNK_BYTES, FIRST_GROUPS);
+        let groups = flow.pieces(WorkKind::Digest, left / GROUP_CHUNKS, GROUP_CHUNKS * CHUNK_BYTES, FIRST_GROUPS);
         let groups = groups.min(MOST_WORKGROUPS.into()).min(left / GROUP_CHUNKS);
         GROUP_CHUNKS << groups.ilog2()
     }
@@ -108,7 +108,7 @@ impl<'a> Hashing<'a> {
                 bindings: &[self.memory.scratch(&self.layout)],
                 workgroups: count.div_ceil(GROUP_VALUES) as u32,
                 // A parent is a block, as large as both its values.
-                work: Work { kind: Kind::Digest, units: count * VALUE_BYTES },
+                work: Workload { kind: WorkKind::Digest, units: count * VALUE_BYTES },
             })?;
             (count, from, to) = (left, to, from);
         }

@@ -14,9 +14,9 @@ use super::bind::{Binding, Bindings};
 use super::gpu::{Gpu, NotMade};
 use super::kernels::Pipeline;
 use super::memory::Piece;
-use super::pace::{Kind, QUEUED, Rates, SUBMISSION, Work};
 use super::plan::ALIGNMENT;
 use super::shaders;
+use assay_device::pace::{MAX_LAUNCH_TIME, Rates, WorkKind, Workload, may_enqueue};
 use assay_device::{DeviceError, Handle};
 
 /// The most dispatches of a submission: their parameters lie in one buffer.
@@ -43,7 +43,7 @@ pub(super) struct Dispatch<'a, 'd> {
     /// How many workgroups.
     pub(super) workgroups: u32,
     /// What it does, for the estimate.
-    pub(super) work: Work,
+    pub(super) work: Workload,
 }
 
 /// A dispatch that was recorded.
@@ -59,7 +59,7 @@ struct Recorded<'a> {
 struct Batch<'a> {
     dispatches: Vec<Recorded<'a>>,
     parameters: Vec<u8>,
-    work: Vec<Work>,
+    work: Vec<Workload>,
     estimate: Duration,
     steps: u64,
     /// Whether it holds work of a kind that was not measured yet, and so nothing else.
@@ -70,7 +70,7 @@ struct Submitted {
     number: u64,
     index: SubmissionIndex,
     at: Instant,
-    work: Vec<Work>,
+    work: Vec<Workload>,
     estimate: Duration,
     steps: u64,
 }
@@ -141,7 +141,7 @@ impl<'a> Flow<'a> {
     /// Records a dispatch; submits what is recorded where that is enough.
     pub(super) fn dispatch(&mut self, dispatch: &Dispatch<'a, '_>) -> Result<(), DeviceError> {
         let estimate = self.rates.estimate(dispatch.work);
-        let is_long = self.batch.estimate + estimate.unwrap_or_default() > SUBMISSION;
+        let is_long = self.batch.estimate.saturating_add(estimate.unwrap_or_default()) > MAX_LAUNCH_TIME;
         // One is left for the tally.
         let is_full = self.batch.dispatches.len() == MOST_DISPATCHES - 1;
         if is_long || is_full || estimate.is_none() || self.batch.unmeasured {
@@ -171,7 +171,7 @@ impl<'a> Flow<'a> {
             workgroups: dispatch.workgroups,
         });
         batch.work.push(dispatch.work);
-        batch.estimate += estimate.unwrap_or_default();
+        batch.estimate = batch.estimate.saturating_add(estimate.unwrap_or_default());
         batch.unmeasured |= estimate.is_none();
         Ok(())
     }
@@ -189,7 +189,7 @@ impl<'a> Flow<'a> {
     }
 
     /// How many pieces of `piece_units` each one dispatch takes.
-    pub(super) fn pieces(&self, kind: Kind, left: u64, piece_units: u64, first: u64) -> u64 {
+    pub(super) fn pieces(&self, kind: WorkKind, left: u64, piece_units: u64, first: u64) -> u64 {
         self.rates.pieces(kind, left, piece_units, first)
     }
 
@@ -207,7 +207,7 @@ impl<'a> Flow<'a> {
         self.gpu.queue.on_submitted_work_done(move || {
             done.fetch_max(number, Ordering::Relaxed);
         });
-        self.queued += batch.estimate;
+        self.queued = self.queued.saturating_add(batch.estimate);
         self.in_flight.push_back(Submitted {
             number,
             index,
@@ -226,7 +226,7 @@ impl<'a> Flow<'a> {
         let number = self.gpu.next_number();
         let words = shaders::Tally { number, first: self.submitted == 0 }.words();
         self.tallied = shaders::tallied(if self.submitted == 0 { 0 } else { self.tallied }, number);
-        let work = Work { kind: Kind::Product, units: 0 };
+        let work = Workload { kind: WorkKind::Product, units: 0 };
         let dispatch = Dispatch { pipeline, words: &words, bindings: &[piece], workgroups: 1, work };
         self.record(&dispatch, Some(Duration::ZERO))
     }
@@ -255,8 +255,8 @@ impl<'a> Flow<'a> {
         loop {
             self.handle.check()?;
             self.reap()?;
-            let fits = self.in_flight.len() < MOST_IN_FLIGHT && self.queued + self.batch.estimate <= QUEUED;
-            if fits || self.in_flight.is_empty() {
+            let count = self.in_flight.len();
+            if count < MOST_IN_FLIGHT && may_enqueue(self.queued, count, Some(self.batch.estimate)) {
                 return Ok(());
             }
             self.wait()?;

@@ -3,8 +3,8 @@
 //! [`detect`] describes the adapters (`describe`, with what only the API below says from `native`), each physical one
 //! once. [`open`] makes one device: `gpu` holds wgpu's device and what became of it, `kernels` the pipelines, compiled
 //! from `shaders` and kept in a `cache`. `plan` says how slots are cut into pieces that a binding can hold, `memory`
-//! holds them. A `pass` and a round of the `probe` go through a `flow`, which bounds what is submitted by the rates in
-//! `pace`.
+//! holds them. A `pass` and a round of the `probe` go through a `flow`, which bounds what is submitted by measured
+//! rates ([`assay_device::pace`]).
 //!
 //! A device that failed is lost to this process ([`DeviceError::Sick`]); a worker process ends with it
 //! (`assay-worker`), and another one opens it again.
@@ -25,7 +25,6 @@ mod kernels;
 mod measure;
 mod memory;
 mod native;
-mod pace;
 mod pass;
 mod plan;
 mod probe;

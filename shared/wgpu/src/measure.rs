@@ -10,11 +10,11 @@ use super::flow::{Dispatch, Flow, Parts};
 use super::gpu::NotMade;
 use super::kernels::{Kernels, Pipeline, Product};
 use super::memory::{DeviceBuffer, Memory, Piece};
-use super::pace::{Kind, Work};
 use super::pass::{Filling, keystream, words_of};
 use super::plan::{self, Layout, STATE_BYTES};
 use super::shaders::{self, Dot, PEAK_MACS_PER_ITERATION, PEAK_THREADS, STREAM_THREADS, Tile};
 use assay_device::measure::{Limits, Measured, PROBE_STEPS, Sample, Stage, walks_over};
+use assay_device::pace::{WorkKind, Workload};
 use assay_device::{Device, DeviceError, Handle, Pass, ProbeRound};
 use assay_work::{PassKey, RoundKey};
 
@@ -329,7 +329,7 @@ impl WgpuDevice {
             words,
             bindings,
             workgroups,
-            work: Work { kind: Kind::Product, units: 0 },
+            work: Workload { kind: WorkKind::Product, units: 0 },
         })?;
         flow.finish()?;
         Ok(start.elapsed())

@@ -4,9 +4,9 @@ use super::digest::Hashing;
 use super::flow::{Dispatch, Flow};
 use super::kernels::{Kernels, Product};
 use super::memory::{Memory, Piece};
-use super::pace::{Kind, Work};
 use super::plan::{Layout, MOST_WORKGROUPS, STATE_BYTES};
 use super::shaders::{self, KEYSTREAM_THREADS};
+use assay_device::pace::{WorkKind, Workload};
 use assay_device::{DeviceError, Pass};
 use assay_work::keys::parents;
 
@@ -108,7 +108,7 @@ impl<'a> Filling<'a> {
         let mut first_tile = 0;
         while first_tile < across * across {
             let left = across * across - first_tile;
-            let tiles = flow.pieces(Kind::Product, left, tile_units, FIRST_PRODUCTS / tile_units);
+            let tiles = flow.pieces(WorkKind::Product, left, tile_units, FIRST_PRODUCTS / tile_units);
             let tiles = tiles.min(left).min(MOST_WORKGROUPS.into());
             let parameters = shaders::Product {
                 n: self.pass.n,
@@ -123,7 +123,7 @@ impl<'a> Filling<'a> {
                 words: &parameters.words(),
                 bindings,
                 workgroups: tiles as u32,
-                work: Work { kind: Kind::Product, units: tiles * tile_units },
+                work: Workload { kind: WorkKind::Product, units: tiles * tile_units },
             })?;
             first_tile += tiles;
         }
@@ -146,7 +146,7 @@ pub(super) fn keystream<'a>(
         let mut at = 0;
         while at < blocks {
             let groups = (blocks - at).div_ceil(group_blocks);
-            let cut = flow.pieces(Kind::Leaf, groups, group_blocks * STATE_BYTES, FIRST_GROUPS);
+            let cut = flow.pieces(WorkKind::Leaf, groups, group_blocks * STATE_BYTES, FIRST_GROUPS);
             let cut = cut.min(groups).min(MOST_WORKGROUPS.into());
             let here = (cut * group_blocks).min(blocks - at);
             let parameters = shaders::Keystream {
@@ -161,7 +161,7 @@ pub(super) fn keystream<'a>(
                 words: &parameters.words(),
                 bindings: &[piece],
                 workgroups: cut as u32,
-                work: Work { kind: Kind::Leaf, units: here * STATE_BYTES },
+                work: Workload { kind: WorkKind::Leaf, units: here * STATE_BYTES },
             })?;
             at += here;
         }

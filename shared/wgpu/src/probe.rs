@@ -4,10 +4,10 @@ use super::digest::Hashing;
 use super::flow::{Dispatch, Flow};
 use super::kernels::{Kernels, Pipeline};
 use super::memory::{Memory, Piece};
-use super::pace::{Kind, Work};
 use super::pass::{keystream, words_of};
 use super::plan::{Bounds, Layout, STATE_BYTES};
 use super::shaders::{self, PROBE_THREADS, ProbeShape, QUAD_LANES};
+use assay_device::pace::{WorkKind, Workload};
 use assay_device::{DeviceError, ProbeRound};
 
 /// Walks of a dispatch: far below the most workgroups, with four lanes for each.
@@ -60,7 +60,7 @@ impl<'a> Walking<'a> {
         let slots = self.bound(shape, 0);
         let mut left = self.round.steps;
         while left > 0 {
-            let steps = flow.pieces(Kind::Probe, left.into(), self.round.walks.into(), 1).min(left.into()) as u32;
+            let steps = flow.pieces(WorkKind::Probe, left.into(), self.round.walks.into(), 1).min(left.into()) as u32;
             for part in parts(states) {
                 let bindings: Vec<_> = [part].into_iter().chain(slots.iter().copied()).collect();
                 self.dispatch(flow, shape, &bindings, (steps, 0))?;
@@ -125,7 +125,7 @@ impl<'a> Walking<'a> {
             words: &parameters.words(),
             bindings,
             workgroups: lanes.div_ceil(PROBE_THREADS.into()) as u32,
-            work: Work { kind: Kind::Probe, units: walks * u64::from(steps) },
+            work: Workload { kind: WorkKind::Probe, units: walks * u64::from(steps) },
         })
     }
 }
