@@ -1,5 +1,7 @@
 //! One virtual device: a share of the host's memory and threads, and a kernel.
 
+use parking_lot::Mutex;
+
 use super::crew::Crew;
 use super::hash::{ChainingValue, chaining_value};
 use super::kernel::{Kernel, KernelKind};
@@ -11,26 +13,10 @@ use super::walk::{LINE_BYTES, State};
 use assay_device::backend::BackendKind;
 use assay_device::machine;
 use assay_device::measure::Measured;
-use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, Resident, SlotRange, check_size};
+use assay_device::resident::{Residency, Slots};
+use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, SlotRange, check_size};
 use assay_work::challenge::MAX_TOTAL;
 use assay_work::{DeviceId, Digest};
-
-/// Slots that a pass left, for the probe and for openings.
-#[derive(Debug, Clone, Copy)]
-struct Filled {
-    n: u32,
-    count: u32,
-}
-
-impl Filled {
-    const fn slot_bytes(self) -> u64 {
-        self.n as u64 * self.n as u64
-    }
-
-    const fn resident(self) -> Resident {
-        Resident { count: self.count, slot_bytes: self.slot_bytes() }
-    }
-}
 
 /// A CPU device. It takes memory with the first pass and keeps it until [`Device::release`] or its end.
 #[derive(Debug)]
@@ -45,9 +31,8 @@ pub struct CpuDevice {
     slots: Option<Mapping>,
     /// Packed operands during a pass, states during a probe.
     scratch: Option<Mapping>,
-    resident: Option<Filled>,
-    /// Walks of the last round of the probe, whose states are in `scratch`.
-    walked: Option<u32>,
+    /// The resident slots, and the walks of the last round of the probe, whose states are in `scratch`.
+    residency: Residency<Slots>,
 }
 
 impl CpuDevice {
@@ -58,8 +43,8 @@ impl CpuDevice {
     pub(super) fn new(id: DeviceId, name: String, memory_bytes: u64, threads: usize, kind: KernelKind) -> Option<Self> {
         assert!(threads > 0, "a device works on one thread at least");
         let kernel = kind.kernel()?;
-        let (slots, scratch, resident, walked) = (None, None, None, None);
-        Some(Self { id, name, memory_bytes, threads, kernel, slots, scratch, resident, walked })
+        let residency = Residency::default();
+        Some(Self { id, name, memory_bytes, threads, kernel, slots: None, scratch: None, residency })
     }
 
     /// What this device could hold if it gave back all that it holds: what the host has, less what others
@@ -92,8 +77,7 @@ impl CpuDevice {
     }
 
     fn fill_stages(&mut self, pass: &Pass, handle: &Handle, stages: Stages) -> Result<Vec<Digest>, DeviceError> {
-        pass.check()?;
-        (self.resident, self.walked) = (None, None);
+        self.residency.begin_fill(pass)?;
         let plan = self.plan(pass.n);
         let (slots, scratch) = self.make_room(pass, &plan)?;
         let run = Run { pass, plan: &plan, kernel: self.kernel, slots, scratch, stages };
@@ -103,7 +87,7 @@ impl CpuDevice {
         for map in [&mut self.slots, &mut self.scratch].into_iter().flatten() {
             map.note_touched(map.bytes());
         }
-        self.resident = Some(Filled { n: pass.n, count: pass.count });
+        self.residency.filled(Slots::from(pass));
         Ok(digests)
     }
 
@@ -113,8 +97,8 @@ impl CpuDevice {
     /// # Errors
     /// As [`Device::fill`]; [`DeviceError::Unsupported`] when that pass is not resident.
     pub(super) fn refill(&mut self, pass: &Pass, stages: Stages) -> Result<Vec<Digest>, DeviceError> {
-        match self.resident {
-            Some(r) if (r.n, r.count) == (pass.n, pass.count) => self.fill_stages(pass, &Handle::default(), stages),
+        match self.residency.layout() {
+            Ok(slots) if slots == Slots::from(pass) => self.fill_stages(pass, &Handle::default(), stages),
             _ => Err(DeviceError::Unsupported("a stage alone needs the slots of a pass like it".into())),
         }
     }
@@ -156,22 +140,20 @@ impl CpuDevice {
     #[doc(hidden)]
     pub fn resident_bytes(&self) -> Result<&[u8], DeviceError> {
         let (slots, resident) = self.resident_slots()?;
-        let bytes = u64::from(resident.count) * resident.slot_bytes();
         // SAFETY: the slots are filled, and stay while the device is borrowed.
-        Ok(unsafe { std::slice::from_raw_parts(slots.base(), bytes as usize) })
+        Ok(unsafe { std::slice::from_raw_parts(slots.base(), resident.bytes() as usize) })
     }
 
-    fn resident_slots(&self) -> Result<(&Mapping, Filled), DeviceError> {
-        match (&self.slots, self.resident) {
-            (Some(slots), Some(resident)) => Ok((slots, resident)),
-            _ => Err(DeviceError::Unsupported("no pass is resident on this device".into())),
-        }
+    fn resident_slots(&self) -> Result<(&Mapping, Slots), DeviceError> {
+        let resident = self.residency.layout()?;
+        let lost = || DeviceError::Sick("a device lost its memory".into());
+        Ok((self.slots.as_ref().ok_or_else(lost)?, resident))
     }
 
     /// `bytes` bytes of a resident slot from `first` on.
     fn slot_range(&self, slot: u32, first: u64, bytes: u64) -> Result<&[u8], DeviceError> {
         let (slots, resident) = self.resident_slots()?;
-        resident.resident().check_range(SlotRange { slot, first_byte: first, bytes })?;
+        resident.check_range(SlotRange { slot, first_byte: first, bytes })?;
         let start = u64::from(slot) * resident.slot_bytes() + first;
         // SAFETY: the range lies in slots that are filled, and they stay while the device is borrowed.
         Ok(unsafe { std::slice::from_raw_parts(slots.base().add(start as usize), bytes as usize) })
@@ -206,9 +188,7 @@ impl Device for CpuDevice {
 
     /// The states take `64 · walks` bytes of what the host has, in place of what a pass needs besides its slots.
     fn probe_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
-        round.check()?;
-        self.walked = None;
-        let (_, resident) = self.resident_slots()?;
+        let resident = self.residency.begin_round(round)?;
         let needed_bytes = u64::from(round.walks) * LINE_BYTES as u64;
         if self.scratch.as_ref().is_none_or(|map| map.bytes() < needed_bytes) {
             self.scratch = None;
@@ -234,14 +214,15 @@ impl Device for CpuDevice {
         // device keeps everyone else out.
         let digest = unsafe { run.run(handle) }?;
         scratch.note_touched(needed_bytes);
-        self.walked = Some(round.walks);
+        self.residency.walked(round.walks);
         handle.advance(1);
         Ok(digest)
     }
 
     fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {
-        let (Some(walks), Some(scratch)) = (self.walked, &self.scratch) else {
-            return Err(DeviceError::Unsupported("no round of the probe was walked".into()));
+        let walks = self.residency.states()?;
+        let Some(scratch) = &self.scratch else {
+            return Err(DeviceError::Sick("a device lost its memory".into()));
         };
         let bytes = walks as usize * LINE_BYTES;
         let mut states = Vec::new();
@@ -259,7 +240,7 @@ impl Device for CpuDevice {
 
     fn chaining_values(&mut self, slot: u32, subtree_bytes: u64) -> Result<Vec<ChainingValue>, DeviceError> {
         let resident = self.resident_slots()?.1;
-        resident.resident().check_subtrees(slot, subtree_bytes)?;
+        resident.check_subtrees(slot, subtree_bytes)?;
         let slot_bytes = resident.slot_bytes();
         let slot = self.slot_range(slot, 0, slot_bytes)?;
         let mut values = vec![[0; 32]; (slot_bytes / subtree_bytes) as usize];
@@ -268,7 +249,7 @@ impl Device for CpuDevice {
     }
 
     fn release(&mut self) {
-        (self.resident, self.walked) = (None, None);
+        self.residency.clear();
         (self.slots, self.scratch) = (None, None);
     }
 
@@ -288,11 +269,11 @@ fn fill_chaining_values(
     const STRETCH: usize = 1 << 20;
     let stretch = subtree.max(STRETCH.min(text.len()));
     let stretches = text.chunks(stretch).zip(values.chunks_mut(stretch / subtree)).enumerate();
-    let stretches: Vec<_> = stretches.map(|(i, both)| std::sync::Mutex::new((i * stretch, both))).collect();
+    let stretches: Vec<_> = stretches.map(|(i, both)| Mutex::new((i * stretch, both))).collect();
     // A tenth of a second for the largest slot: nobody needs to cancel it.
     Crew::run(threads.min(stretches.len()), &Handle::default(), |crew, _| {
         while let Some(item) = crew.take(stretches.len())? {
-            let mut stretch = stretches[item].lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut stretch = stretches[item].lock();
             let (start, (text, values)) = &mut *stretch;
             for (i, (part, value)) in text.chunks(subtree).zip(values.iter_mut()).enumerate() {
                 *value = chaining_value(part, (*start + i * subtree) as u64);

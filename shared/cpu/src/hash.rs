@@ -5,12 +5,11 @@
 use blake3::hazmat::{HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
 
 use assay_work::Digest;
+/// The smallest piece: one chunk of BLAKE3.
+pub(super) use assay_work::tree::CHUNK_BYTES;
 
 /// The chaining value of a subtree that is not the root.
 pub(super) type ChainingValue = [u8; 32];
-
-/// The smallest piece: one chunk of BLAKE3.
-pub(super) const CHUNK_BYTES: u64 = 1024;
 
 /// The chaining value of the piece that starts `offset` bytes into its string.
 pub(super) fn chaining_value(piece: &[u8], offset: u64) -> ChainingValue {

@@ -6,8 +6,8 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
@@ -84,7 +84,7 @@ impl Run<'_> {
             Stages::Leaves => self.leaves(crew),
             Stages::Digests => self.digests(&shared, crew),
         })?;
-        Ok(shared.digests.into_inner().unwrap_or_else(PoisonError::into_inner))
+        Ok(shared.digests.into_inner())
     }
 
     /// One thread's part of the pass.
@@ -204,9 +204,9 @@ impl Run<'_> {
         // SAFETY: the slot was filled in an earlier phase, and nobody writes it in this one.
         let part = unsafe { std::slice::from_raw_parts(self.row(slot, 0).add(start), bytes) };
         let value = chaining_value(part, start as u64);
-        let mut pieces = shared.hashing[slot as usize % 2].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pieces = shared.hashing[slot as usize % 2].lock();
         if let Some(digest) = pieces.put(piece, value) {
-            shared.digests.lock().unwrap_or_else(PoisonError::into_inner)[slot as usize] = digest;
+            shared.digests.lock()[slot as usize] = digest;
         }
     }
 

@@ -1,7 +1,6 @@
 //! A round of the residency probe on all threads of a device (WORK.md, Residency probe).
 
-use std::sync::{Mutex, PoisonError};
-
+use parking_lot::Mutex;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
@@ -58,13 +57,13 @@ impl Round<'_> {
                 // SAFETY: the item's states, which nobody writes in this phase.
                 let part = unsafe { std::slice::from_raw_parts(self.states.cast::<u8>().add(item * piece), piece) };
                 let value = chaining_value(part, (item * piece) as u64);
-                if let Some(whole) = pieces.lock().unwrap_or_else(PoisonError::into_inner).put(item, value) {
-                    *digest.lock().unwrap_or_else(PoisonError::into_inner) = Some(whole);
+                if let Some(whole) = pieces.lock().put(item, value) {
+                    *digest.lock() = Some(whole);
                 }
             }
             Ok(())
         })?;
-        let digest = digest.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let digest = digest.into_inner();
         digest.ok_or_else(|| DeviceError::Sick("a round of the probe ended without its digest".into()))
     }
 

@@ -13,14 +13,15 @@ use super::library::Library;
 use super::measure::Bench;
 use super::memory::Memory;
 use super::pass::Filling;
-use super::plan::{self, BLOCK_CHUNKS, CHUNK_BYTES, DIGEST_BYTES, Layout, STATE_BYTES};
+use super::plan::{self, BLOCK_CHUNKS, CHUNK_BYTES, HASH_BYTES, Layout, STATE_BYTES};
 use super::probe::Walking;
 use super::wait;
 use assay_device::backend::{BackendKind, Preparing};
 use assay_device::measure::Measured;
 use assay_device::pace::{Rates, Timing};
+use assay_device::resident::{Residency, hashes_of, merge_subtrees};
 use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, SlotRange, check_size};
-use assay_work::{ChainingValue, Digest, tree};
+use assay_work::{ChainingValue, Digest};
 
 /// Memory of the host that copies go through, piece by piece.
 const STAGING_BYTES: usize = 4 << 20;
@@ -40,10 +41,8 @@ pub struct CudaDevice {
     pub(super) memory: Memory,
     /// What benchmarks need; given up before the context is.
     pub(super) bench: Bench,
-    /// The layout of the pass whose slots are resident.
-    resident: Option<Layout>,
-    /// Walks of the last round of the probe.
-    walked: Option<u32>,
+    /// The resident slots, and the walks of the last round of the probe.
+    residency: Residency<Layout>,
     pub(super) context: Arc<Context>,
 }
 
@@ -81,8 +80,7 @@ impl CudaDevice {
             memory: Memory::new(&context),
             bench: Bench::default(),
             rates: Rates::new(Timing::DEVICE_EVENTS),
-            resident: None,
-            walked: None,
+            residency: Residency::default(),
             description,
             config,
             kernels,
@@ -114,7 +112,7 @@ impl CudaDevice {
     }
 
     pub(super) fn resident(&self) -> Result<Layout, DeviceError> {
-        self.resident.ok_or_else(|| DeviceError::Unsupported("no pass is resident on this device".into()))
+        self.residency.layout()
     }
 
     /// Copies `out.len()` bytes of device memory from `first` on, piece by piece.
@@ -145,7 +143,7 @@ impl CudaDevice {
         filling.run(&mut flow)?;
         let mut bytes = vec![0; layout.digests.bytes as usize];
         self.copy_out(scratch, layout.digests.first, &mut bytes)?;
-        Ok(values(&bytes).map(Digest).collect())
+        Ok(hashes_of(&bytes).map(Digest).collect())
     }
 
     fn run_round(&mut self, round: &ProbeRound, layout: &Layout, handle: &Handle) -> Result<Digest, DeviceError> {
@@ -164,7 +162,7 @@ impl CudaDevice {
             stall_limit: self.config.stall_limit,
         };
         walking.run(&mut flow)?;
-        let mut digest = [0; DIGEST_BYTES as usize];
+        let mut digest = [0; HASH_BYTES as usize];
         self.copy_out(scratch, layout.round_digest.first, &mut digest)?;
         Ok(Digest(digest))
     }
@@ -178,9 +176,9 @@ impl CudaDevice {
         // which follows on the same stream and is waited for, or the context is lost.
         unsafe { self.kernels.subtrees(&self.compute, data, layout.slot_bytes(), subtree_chunks as u32, to) }?;
         let subtrees = layout.slot_bytes() / CHUNK_BYTES / subtree_chunks;
-        let mut bytes = vec![0; (subtrees * DIGEST_BYTES) as usize];
+        let mut bytes = vec![0; (subtrees * HASH_BYTES) as usize];
         self.copy_out(scratch, layout.values.first, &mut bytes)?;
-        Ok(values(&bytes).map(ChainingValue).collect())
+        Ok(hashes_of(&bytes).map(ChainingValue).collect())
     }
 }
 
@@ -212,28 +210,25 @@ impl Device for CudaDevice {
     }
 
     fn fill(&mut self, pass: &Pass, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
-        (self.resident, self.walked) = (None, None);
-        pass.check()?;
+        self.residency.begin_fill(pass)?;
         self.bind()?;
         let layout = Layout::new(pass.n, pass.count);
         let digests = self.run_pass(pass, &layout, handle)?;
-        self.resident = Some(layout);
+        self.residency.filled(layout);
         Ok(digests)
     }
 
     fn probe_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
-        self.walked = None;
-        round.check()?;
-        let layout = self.resident()?;
+        let layout = self.residency.begin_round(round)?;
         self.bind()?;
         let digest = self.run_round(round, &layout, handle)?;
-        self.walked = Some(round.walks);
+        self.residency.walked(round.walks);
         handle.advance(1);
         Ok(digest)
     }
 
     fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {
-        let walks = self.walked.ok_or_else(|| DeviceError::Unsupported("no round of the probe was walked".into()))?;
+        let walks = self.residency.states()?;
         self.bind()?;
         let mut bytes = vec![0; walks as usize * STATE_BYTES as usize];
         self.copy_out(self.memory.states()?, 0, &mut bytes)?;
@@ -242,7 +237,7 @@ impl Device for CudaDevice {
 
     fn read(&mut self, slot: u32, first_byte: u64, out: &mut [u8]) -> Result<(), DeviceError> {
         let layout = self.resident()?;
-        layout.resident().check_range(SlotRange { slot, first_byte, bytes: out.len() as u64 })?;
+        layout.slots().check_range(SlotRange { slot, first_byte, bytes: out.len() as u64 })?;
         self.bind()?;
         let (slots, _) = self.memory.slots_and_scratch()?;
         self.copy_out(slots, u64::from(slot) * layout.slot_bytes() + first_byte, out)
@@ -250,21 +245,16 @@ impl Device for CudaDevice {
 
     fn chaining_values(&mut self, slot: u32, subtree_bytes: u64) -> Result<Vec<[u8; 32]>, DeviceError> {
         let layout = self.resident()?;
-        layout.resident().check_subtrees(slot, subtree_bytes)?;
+        layout.slots().check_subtrees(slot, subtree_bytes)?;
         self.bind()?;
         let chunks = subtree_bytes / CHUNK_BYTES;
-        let mut values = self.subtrees(&layout, slot, chunks.min(BLOCK_CHUNKS))?;
-        // What a block does not merge is merged here: at most 8192 values of the largest slot.
-        let mut merged = chunks.min(BLOCK_CHUNKS);
-        while merged < chunks {
-            values = tree::parents(&values);
-            merged *= 2;
-        }
-        Ok(values.into_iter().map(|value| value.0).collect())
+        let made = chunks.min(BLOCK_CHUNKS);
+        let values = self.subtrees(&layout, slot, made)?;
+        Ok(merge_subtrees(values, (chunks / made).ilog2()))
     }
 
     fn release(&mut self) {
-        (self.resident, self.walked) = (None, None);
+        self.residency.clear();
         self.bench.release();
         self.memory.release();
     }
@@ -279,9 +269,4 @@ impl fmt::Debug for CudaDevice {
         let family = self.kernels.family.name();
         f.debug_struct("CudaDevice").field("id", &self.description.id).field("family", &family).finish_non_exhaustive()
     }
-}
-
-/// The 32-byte values that bytes consist of.
-fn values(bytes: &[u8]) -> impl Iterator<Item = [u8; 32]> {
-    bytes.as_chunks::<{ DIGEST_BYTES as usize }>().0.iter().copied()
 }

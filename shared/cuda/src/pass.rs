@@ -7,7 +7,7 @@ use super::driver::{DeviceMemory, Event, Stream};
 use super::error::Fault;
 use super::flow::{Flow, What};
 use super::kernels::{Band, Kernels, Operands};
-use super::plan::{DIGEST_BYTES, Layout};
+use super::plan::{HASH_BYTES, Layout};
 use assay_device::pace::{WorkKind, Workload};
 use assay_device::{DeviceError, Pass};
 use assay_work::keys::parents;
@@ -104,7 +104,7 @@ impl Filling<'_> {
 
     fn digest(&self, flow: &mut Flow<'_>, u: u32) -> Result<(), Fault> {
         let (layout, scratch) = (self.layout, self.scratch);
-        let digest = layout.digests.address(scratch) + u64::from(u) * DIGEST_BYTES;
+        let digest = layout.digests.address(scratch) + u64::from(u) * HASH_BYTES;
         let (partials, arrivals) = (layout.partials.address(scratch), layout.arrivals.address(scratch));
         flow.hash(u, |stream| {
             // SAFETY: all of it lies in `slots` and `scratch`, which outlive the flow, as above. Digests follow one

@@ -1,8 +1,9 @@
 //! How a pass's memory is laid out, and how many slots fit.
 
 use super::driver::DeviceMemory;
-use assay_device::Resident;
-use assay_work::challenge::MAX_TOTAL;
+pub(super) use assay_device::resident::{HASH_BYTES, STATE_BYTES};
+use assay_device::resident::{MAX_STATES_BYTES, SLOTS_PER_STATES, Slots, max_slots};
+pub(super) use assay_work::tree::CHUNK_BYTES;
 
 /// Every piece starts at a multiple of this.
 const ALIGNMENT: u64 = 256;
@@ -11,19 +12,8 @@ const PAGE_BYTES: u64 = 2 << 20;
 /// The share of free memory that slots and what is around them take at most, in percent: the driver takes some for
 /// itself as kernels run.
 const MOST_PERCENT: u64 = 97;
-/// Bytes of a digest, and of a chaining value.
-pub(super) const DIGEST_BYTES: u64 = 32;
-/// Bytes of a chunk of BLAKE3.
-pub(super) const CHUNK_BYTES: u64 = 1024;
 /// Chunks that a block of the digest kernel takes.
 pub(super) const BLOCK_CHUNKS: u64 = 128;
-/// Bytes of a state of a walk.
-pub(super) const STATE_BYTES: u64 = 64;
-/// The states of the largest probe: 2²² walks.
-const MOST_STATES_BYTES: u64 = STATE_BYTES << 22;
-/// Policies ask for states of at most this part of the slots (WORK.md, Residency probe); memory for those is taken with
-/// the slots, so that a probe need not take any.
-const SLOTS_PER_STATES: u64 = 8;
 
 /// A range of the scratch memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,32 +61,32 @@ pub(super) struct Layout {
 impl Layout {
     /// The layout for `count` n-by-n slots.
     pub(super) const fn new(n: u32, count: u32) -> Self {
-        let slot_bytes = n as u64 * n as u64;
-        let slots_bytes = count as u64 * slot_bytes;
-        let states_bytes = least(MOST_STATES_BYTES, aligned(slots_bytes / SLOTS_PER_STATES));
-        let hashed_bytes = if slot_bytes > MOST_STATES_BYTES { slot_bytes } else { MOST_STATES_BYTES };
-        let digests = Piece { first: 0, bytes: count as u64 * DIGEST_BYTES };
-        let round_digest = after(digests, DIGEST_BYTES);
+        let slots = Slots { n, count };
+        let slot_bytes = slots.slot_bytes();
+        let states_bytes = least(MAX_STATES_BYTES, aligned(slots.bytes() / SLOTS_PER_STATES));
+        let hashed_bytes = if slot_bytes > MAX_STATES_BYTES { slot_bytes } else { MAX_STATES_BYTES };
+        let digests = Piece { first: 0, bytes: count as u64 * HASH_BYTES };
+        let round_digest = after(digests, HASH_BYTES);
         let partials = after(round_digest, partials_bytes(hashed_bytes));
         let arrivals = after(partials, 4);
-        let values = after(arrivals, slot_bytes / CHUNK_BYTES * DIGEST_BYTES);
+        let values = after(arrivals, slot_bytes / CHUNK_BYTES * HASH_BYTES);
         let scratch_bytes = aligned(values.first + values.bytes);
         Self { n, count, digests, round_digest, partials, arrivals, values, scratch_bytes, states_bytes }
     }
 
-    /// Bytes of a slot.
-    pub(super) const fn slot_bytes(&self) -> u64 {
-        self.n as u64 * self.n as u64
+    /// The slots alone.
+    pub(super) const fn slots(&self) -> Slots {
+        Slots { n: self.n, count: self.count }
     }
 
-    /// What may be asked of the slots.
-    pub(super) const fn resident(&self) -> Resident {
-        Resident { count: self.count, slot_bytes: self.slot_bytes() }
+    /// Bytes of a slot.
+    pub(super) const fn slot_bytes(&self) -> u64 {
+        self.slots().slot_bytes()
     }
 
     /// Bytes of all slots.
     pub(super) const fn slots_bytes(&self) -> u64 {
-        self.count as u64 * self.slot_bytes()
+        self.slots().bytes()
     }
 
     /// What all of it takes of the device, in whole pages.
@@ -108,13 +98,7 @@ impl Layout {
 /// How many n-by-n slots fit into `free_bytes`, at most the share of it that we take.
 pub(super) fn slots_that_fit(n: u32, free_bytes: u64) -> u32 {
     let usable = usable_bytes(free_bytes);
-    let fits = |count: u32| Layout::new(n, count).total_bytes() <= usable;
-    let (mut fit, mut too_many) = (0, MAX_TOTAL as u32 + 1);
-    while too_many - fit > 1 {
-        let middle = fit + (too_many - fit) / 2;
-        *(if fits(middle) { &mut fit } else { &mut too_many }) = middle;
-    }
-    fit
+    max_slots(|count| Layout::new(n, count).total_bytes() <= usable)
 }
 
 /// What we take of free memory at most.
@@ -129,7 +113,7 @@ pub(super) const fn paged(bytes: u64) -> u64 {
 
 /// What the digest kernel's blocks leave, for a string of this size.
 const fn partials_bytes(string_bytes: u64) -> u64 {
-    string_bytes.div_ceil(CHUNK_BYTES * BLOCK_CHUNKS) * DIGEST_BYTES
+    string_bytes.div_ceil(CHUNK_BYTES * BLOCK_CHUNKS) * HASH_BYTES
 }
 
 const fn after(piece: Piece, bytes: u64) -> Piece {
@@ -147,6 +131,7 @@ const fn least(a: u64, b: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use assay_work::challenge::MAX_TOTAL;
 
     #[test]
     fn pieces_follow_one_another_and_stay_inside() {
@@ -161,7 +146,7 @@ mod tests {
             assert_eq!(layout.digests.bytes, u64::from(count) * 32);
             // 8 words for each block, for a slot and for the largest states.
             assert!(layout.partials.bytes >= layout.slot_bytes() / 131_072 * 32);
-            assert!(layout.partials.bytes >= MOST_STATES_BYTES / 131_072 * 32);
+            assert!(layout.partials.bytes >= MAX_STATES_BYTES / 131_072 * 32);
         }
     }
 

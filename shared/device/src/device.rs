@@ -12,13 +12,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use serde::{Deserialize, Serialize};
 
 use crate::backend::BackendKind;
+use crate::error::DeviceError;
 use crate::measure::Measured;
 use assay_work::challenge::{MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
-use assay_work::probe::round_key;
+use assay_work::probe::{MAX_STEPS, MAX_WALKS, MIN_WALKS, round_key};
 use assay_work::{DeviceId, Digest, PassKey, ProbeKey, RoundKey};
-
-/// Bytes of a chunk of BLAKE3, the smallest subtree.
-const CHUNK_BYTES: u64 = 1024;
 
 /// The longest [`DeviceInfo::name`], in bytes.
 pub const MAX_DEVICE_NAME_BYTES: usize = 128;
@@ -40,31 +38,6 @@ pub struct DeviceInfo {
     pub total_bytes: u64,
     /// What a challenge could take now, in bytes; memory that this device object holds for slots counts as free.
     pub free_bytes: u64,
-}
-
-/// Why a device did not do what it was asked.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-pub enum DeviceError {
-    /// Its memory is in use.
-    #[error("{needed_bytes} bytes are needed, {free_bytes} are free: wait for the other tenant, or ask for less")]
-    Busy {
-        /// What the call needs.
-        needed_bytes: u64,
-        /// What is free.
-        free_bytes: u64,
-    },
-    /// It gave wrong bits, was lost, or its driver failed: look at the device.
-    #[error("the device failed: {0}")]
-    Sick(String),
-    /// The process that drives it ended, for no fault of the device that is known: killed, say, or out of host memory.
-    #[error("the device's process was lost: {0}")]
-    Lost(String),
-    /// The caller asked to stop.
-    #[error("cancelled")]
-    Cancelled,
-    /// This device cannot do it, ever.
-    #[error("not supported: {0}")]
-    Unsupported(String),
 }
 
 /// Progress out, cancellation in. Clones share both.
@@ -189,61 +162,17 @@ pub struct SlotRange {
 }
 
 impl ProbeRound {
-    /// The fewest and the most walks (WORK.md, Residency probe).
-    const WALKS: std::ops::RangeInclusive<u32> = 64..=1 << 22;
-    /// The most steps of a walk.
-    const MAX_STEPS: u32 = 1024;
-
     /// Refuses a round that WORK.md does not allow.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`].
     pub fn check(&self) -> Result<(), DeviceError> {
-        let walks_fit = self.walks.is_power_of_two() && Self::WALKS.contains(&self.walks);
-        if walks_fit && (1..=Self::MAX_STEPS).contains(&self.steps) {
+        let walks_fit = self.walks.is_power_of_two() && (MIN_WALKS..=MAX_WALKS).contains(&self.walks);
+        if walks_fit && (1..=MAX_STEPS).contains(&self.steps) {
             Ok(())
         } else {
             Err(DeviceError::Unsupported(format!("a round of {} walks, {} steps each", self.walks, self.steps)))
         }
-    }
-}
-
-/// Slots that lie on a device: what may be asked of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Resident {
-    /// How many.
-    pub count: u32,
-    /// Bytes of each.
-    pub slot_bytes: u64,
-}
-
-impl Resident {
-    /// Refuses bytes that are not those of a slot.
-    ///
-    /// # Errors
-    /// [`DeviceError::Unsupported`].
-    pub fn check_range(&self, range: SlotRange) -> Result<(), DeviceError> {
-        let SlotRange { slot, first_byte, bytes } = range;
-        let is_inside = first_byte.checked_add(bytes).is_some_and(|end| end <= self.slot_bytes);
-        if slot < self.count && is_inside {
-            return Ok(());
-        }
-        let text = format!("slot {slot}, bytes {first_byte} + {bytes}: outside the {} resident slots", self.count);
-        Err(DeviceError::Unsupported(text))
-    }
-
-    /// Refuses subtrees that a slot does not consist of.
-    ///
-    /// # Errors
-    /// [`DeviceError::Unsupported`].
-    pub fn check_subtrees(&self, slot: u32, subtree_bytes: u64) -> Result<(), DeviceError> {
-        let fits = subtree_bytes.is_power_of_two() && (CHUNK_BYTES..=self.slot_bytes / 2).contains(&subtree_bytes);
-        if slot < self.count && fits {
-            return Ok(());
-        }
-        let Self { count, slot_bytes } = self;
-        let text = format!("subtrees of {subtree_bytes} bytes in slot {slot} of {count}, of {slot_bytes} bytes each");
-        Err(DeviceError::Unsupported(text))
     }
 }
 

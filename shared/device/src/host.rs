@@ -3,17 +3,20 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread;
 
-use super::device::{Device, DeviceError, DeviceInfo};
+use parking_lot::Mutex;
+
+use super::device::{Device, DeviceInfo};
+use super::error::DeviceError;
 use assay_work::DeviceId;
 
 type Job = Box<dyn FnOnce(&mut dyn Device) + Send>;
 
 /// The devices of this machine. Jobs for one device run one after another, those for different ones at once.
 pub struct Host {
-    workers: Vec<Worker>,
+    threads: Vec<DeviceThread>,
     changes: Changes,
 }
 
@@ -34,8 +37,8 @@ impl Changes {
     }
 }
 
-/// One device's thread. Dropping it lets the running job end, then the thread.
-struct Worker {
+/// A device's thread, which owns the device. Dropping it lets the running job end, then the thread.
+struct DeviceThread {
     id: DeviceId,
     /// `None` only while dropping.
     jobs: Option<Mutex<mpsc::Sender<Job>>>,
@@ -77,7 +80,7 @@ impl Host {
     #[must_use]
     pub fn with_changes(mut devices: Vec<Box<dyn Device>>, changes: Changes) -> Self {
         devices.sort_by_key(|d| d.info().id);
-        Self { workers: devices.into_iter().map(Worker::start).collect(), changes }
+        Self { threads: devices.into_iter().map(DeviceThread::start).collect(), changes }
     }
 
     /// How often a device was lost or came back: when it is another number, a report gives other devices.
@@ -88,19 +91,19 @@ impl Host {
 
     /// The devices, in order of id.
     pub fn ids(&self) -> impl Iterator<Item = DeviceId> + '_ {
-        self.workers.iter().map(|w| w.id)
+        self.threads.iter().map(|t| t.id)
     }
 
     /// How many devices there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.workers.len()
+        self.threads.len()
     }
 
     /// Whether there is no device.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.workers.is_empty()
+        self.threads.is_empty()
     }
 
     /// Queues a job on a device's thread.
@@ -112,12 +115,12 @@ impl Host {
         T: Send + 'static,
         F: FnOnce(&mut dyn Device) -> T + Send + 'static,
     {
-        let worker = self
-            .workers
+        let thread = self
+            .threads
             .iter()
-            .find(|w| w.id == id)
+            .find(|t| t.id == id)
             .ok_or_else(|| DeviceError::Unsupported(format!("this host has no device {id}")))?;
-        Ok(worker.submit(job))
+        Ok(thread.submit(job))
     }
 
     /// Asks every device what it is and how many slots of each size fit. Waits for running jobs.
@@ -125,21 +128,21 @@ impl Host {
     /// # Errors
     /// [`DeviceError::Sick`] when a device's thread is gone.
     pub fn report(&self, sizes: &'static [u32]) -> Result<Vec<DeviceReport>, DeviceError> {
-        let ask = |worker: &Worker| {
-            worker.submit(move |device: &mut dyn Device| DeviceReport {
+        let ask = |thread: &DeviceThread| {
+            thread.submit(move |device: &mut dyn Device| DeviceReport {
                 fault: device.fault(),
                 info: device.info(),
                 slots: sizes.iter().map(|n| device.slots_that_fit(*n)).collect(),
             })
         };
-        let pending: Vec<_> = self.workers.iter().map(ask).collect();
+        let pending: Vec<_> = self.threads.iter().map(ask).collect();
         pending.into_iter().map(Pending::wait).collect()
     }
 
     /// Gives all device memory back, once running jobs have ended.
     pub fn release(&self) {
         let pending: Vec<_> =
-            self.workers.iter().map(|w| w.submit(|device: &mut dyn Device| device.release())).collect();
+            self.threads.iter().map(|t| t.submit(|device: &mut dyn Device| device.release())).collect();
         for done in pending {
             // A device whose thread is gone holds nothing any more.
             let _ = done.wait();
@@ -159,18 +162,18 @@ impl Host {
     {
         let count = tasks.len();
         let queue = Arc::new(Mutex::new(tasks.into_iter().enumerate().collect::<VecDeque<_>>()));
-        let worker_loop = |worker: &Worker| {
+        let run_tasks = |thread: &DeviceThread| {
             let (queue, run) = (queue.clone(), run.clone());
-            worker.submit(move |device: &mut dyn Device| drain_queue(device, &queue, &run))
+            thread.submit(move |device: &mut dyn Device| drain_queue(device, &queue, &run))
         };
-        let pending: Vec<_> = self.workers.iter().map(worker_loop).collect();
+        let pending: Vec<_> = self.threads.iter().map(run_tasks).collect();
         let mut results: Vec<Option<T>> = (0..count).map(|_| None).collect();
-        for worker in pending {
-            for (index, result) in worker.wait()?? {
+        for done in pending {
+            for (index, result) in done.wait()?? {
                 results[index] = Some(result);
             }
         }
-        let left = lock(&queue).pop_front();
+        let left = queue.lock().pop_front();
         if let Some((_, task)) = left {
             let free_bytes = self.report(&[])?.iter().map(|r| r.info.free_bytes).max().unwrap_or(0);
             return Err(DeviceError::Busy { needed_bytes: task.bytes(), free_bytes });
@@ -207,7 +210,7 @@ fn drain_queue<K, T>(
     let mut done = Vec::new();
     loop {
         let next = {
-            let mut queue = lock(queue);
+            let mut queue = queue.lock();
             let fits = queue.iter().position(|(_, task)| task.slots <= device.slots_that_fit(task.n));
             fits.and_then(|i| queue.remove(i))
         };
@@ -215,18 +218,13 @@ fn drain_queue<K, T>(
         let result = run(device, task.what);
         if result.is_err() {
             // The others need not go on with what is already lost.
-            lock(queue).clear();
+            queue.lock().clear();
         }
         done.push((index, result?));
     }
 }
 
-/// A poisoned lock only means that another job panicked: the queue itself is whole.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-impl Worker {
+impl DeviceThread {
     fn start(mut device: Box<dyn Device>) -> Self {
         let id = device.info().id;
         let (jobs, inbox) = mpsc::channel::<Job>();
@@ -258,13 +256,13 @@ impl Worker {
         });
         if let Some(jobs) = &self.jobs {
             // When the thread is gone the job is dropped here, and `Pending::wait` says so.
-            let _ = lock(jobs).send(job);
+            let _ = jobs.lock().send(job);
         }
         Pending(pending)
     }
 }
 
-impl Drop for Worker {
+impl Drop for DeviceThread {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take() {

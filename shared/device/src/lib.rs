@@ -6,6 +6,7 @@
 
 pub mod backend;
 mod device;
+mod error;
 pub mod host;
 pub mod machine;
 pub mod measure;
@@ -13,9 +14,11 @@ pub mod open;
 pub mod pace;
 pub mod place;
 pub mod reference;
+pub mod resident;
 pub mod run;
 
 pub use device::{
-    Device, DeviceError, DeviceInfo, Handle, MAX_DEVICE_DETAIL_BYTES, MAX_DEVICE_NAME_BYTES, Pass, ProbeRound,
-    ProbeRounds, Resident, SlotRange, check_size,
+    Device, DeviceInfo, Handle, MAX_DEVICE_DETAIL_BYTES, MAX_DEVICE_NAME_BYTES, Pass, ProbeRound, ProbeRounds,
+    SlotRange, check_size,
 };
+pub use error::DeviceError;

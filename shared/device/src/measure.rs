@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::device::DeviceError;
+use super::error::DeviceError;
 
 /// Steps of each walk of the probe that is measured.
 pub const PROBE_STEPS: u32 = 64;

@@ -1,7 +1,8 @@
 //! A device that computes as the specification reads, in host memory, on one thread: what everything above the
 //! backends is tested with.
 
-use super::device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound};
+use super::device::{Device, DeviceInfo, Handle, Pass, ProbeRound};
+use super::error::DeviceError;
 use crate::backend::BackendKind;
 use assay_work::digest::slot_digest;
 use assay_work::keys::parents;

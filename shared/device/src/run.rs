@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::device::{Device, DeviceError, Handle, Pass, ProbeRounds};
+use super::device::{Device, Handle, Pass, ProbeRounds};
+use super::error::DeviceError;
 use assay_work::digest::pass_root;
 use assay_work::keys::{pass_key, work_key};
 use assay_work::probe::{Probe, probe_key};

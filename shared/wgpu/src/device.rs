@@ -16,14 +16,15 @@ use super::kernels::Kernels;
 use super::measure::Bench;
 use super::memory::{self, Memory, Piece};
 use super::pass::Filling;
-use super::plan::{self, Bounds, CHUNK_BYTES, GROUP_CHUNKS, Layout, Region, STATE_BYTES, VALUE_BYTES};
+use super::plan::{self, Bounds, CHUNK_BYTES, GROUP_CHUNKS, HASH_BYTES, Layout, Region, STATE_BYTES};
 use super::probe::Walking;
 use assay_device::backend::{BackendKind, Preparing};
 use assay_device::measure::Measured;
 use assay_device::pace::{Rates, Timing, WorkKind};
+use assay_device::resident::{Residency, hashes_of, merge_subtrees};
 use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, SlotRange};
 use assay_work::challenge::MAX_N;
-use assay_work::{ChainingValue, Digest, tree};
+use assay_work::{ChainingValue, Digest};
 
 /// An opened device. It takes memory for slots with the first pass, and keeps that until [`Device::release`].
 pub struct WgpuDevice {
@@ -40,10 +41,8 @@ pub struct WgpuDevice {
     pub(super) memory: Memory,
     /// What benchmarks keep.
     pub(super) bench: Bench,
-    /// The layout of the pass whose slots are resident.
-    resident: Option<Layout>,
-    /// Walks of the last round of the probe, and which states are its last.
-    walked: Option<(u32, usize)>,
+    /// The resident slots; of the last round of the probe, its walks and which states are its last.
+    residency: Residency<Layout, (u32, usize)>,
     /// Given up last.
     pub(super) gpu: Gpu,
 }
@@ -80,8 +79,7 @@ impl WgpuDevice {
             paced: None,
             memory: Memory::default(),
             bench: Bench::default(),
-            resident: None,
-            walked: None,
+            residency: Residency::default(),
             gpu,
         };
         device.settle()?;
@@ -101,7 +99,7 @@ impl WgpuDevice {
     }
 
     pub(super) fn resident(&self) -> Result<Layout, DeviceError> {
-        self.resident.ok_or_else(|| DeviceError::Unsupported("no pass is resident on this device".into()))
+        self.residency.layout()
     }
 
     /// The layout of a pass, unless the adapter's limits forbid it.
@@ -149,7 +147,7 @@ impl WgpuDevice {
         filling.run(&mut flow)?;
         let tallied = flow.tallied();
         let bytes = self.read_tallied(layout, layout.digests, tallied)?;
-        Ok(values(&bytes).map(Digest).collect())
+        Ok(hashes_of(&bytes).map(Digest).collect())
     }
 
     fn run_round(
@@ -162,7 +160,7 @@ impl WgpuDevice {
         let fitted = self.memory.fit_states(&self.gpu, &self.bounds, layout, states_bytes, free_bytes);
         if fitted.is_err() {
             // Then there is nothing left.
-            self.resident = None;
+            self.residency.clear();
         }
         fitted?;
         let Self { gpu, bindings, parameters, rates, memory, kernels, config, bounds, .. } = self;
@@ -173,7 +171,7 @@ impl WgpuDevice {
         let last = walking.run(&mut flow)?;
         let tallied = flow.tallied();
         let bytes = self.read_tallied(layout, layout.round_digest, tallied)?;
-        let mut digest = [0; VALUE_BYTES as usize];
+        let mut digest = [0; HASH_BYTES as usize];
         digest.copy_from_slice(&bytes);
         Ok((Digest(digest), last))
     }
@@ -194,19 +192,19 @@ impl WgpuDevice {
         let mut region = layout.values;
         region.values = layout.slot_bytes() / CHUNK_BYTES / chunks;
         let bytes = self.read_piece(self.memory.values(layout, region))?;
-        Ok(values(&bytes).map(ChainingValue).collect())
+        Ok(hashes_of(&bytes).map(ChainingValue).collect())
     }
 
     /// A region that lies before the tally, once the tally shows that all was carried out that was submitted.
     fn read_tallied(&self, layout: &Layout, region: Region, tallied: u32) -> Result<Vec<u8>, DeviceError> {
         let both = Region { first: region.first, values: layout.tally.first + layout.tally.values - region.first };
         let mut bytes = self.read_piece(self.memory.values(layout, both))?;
-        let tally = (layout.tally.first - region.first) * VALUE_BYTES;
+        let tally = (layout.tally.first - region.first) * HASH_BYTES;
         let found = bytes.split_off(tally as usize);
         if found[..4] != tallied.to_le_bytes() {
             return Err(self.gpu.lose("its driver called work done that was not carried out"));
         }
-        bytes.truncate((region.values * VALUE_BYTES) as usize);
+        bytes.truncate((region.values * HASH_BYTES) as usize);
         Ok(bytes)
     }
 
@@ -245,30 +243,26 @@ impl Device for WgpuDevice {
     }
 
     fn fill(&mut self, pass: &Pass, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
-        (self.resident, self.walked) = (None, None);
-        pass.check()?;
+        self.residency.begin_fill(pass)?;
         let layout = self.layout(pass)?;
         self.gpu.check()?;
         handle.check()?;
         let digests = self.run_pass(pass, &layout, handle)?;
-        self.resident = Some(layout);
+        self.residency.filled(layout);
         Ok(digests)
     }
 
     fn probe_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
-        self.walked = None;
-        round.check()?;
-        let layout = self.resident()?;
+        let layout = self.residency.begin_round(round)?;
         self.gpu.check()?;
         let (digest, last) = self.run_round(round, &layout, handle)?;
-        self.walked = Some((round.walks, last));
+        self.residency.walked((round.walks, last));
         handle.advance(1);
         Ok(digest)
     }
 
     fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {
-        let none = || DeviceError::Unsupported("no round of the probe was walked".into());
-        let (walks, last) = self.walked.ok_or_else(none)?;
+        let (walks, last) = self.residency.states()?;
         self.gpu.check()?;
         let mut all = Vec::with_capacity(walks as usize * STATE_BYTES as usize);
         for piece in &self.memory.states(&self.bounds, u64::from(walks) * STATE_BYTES)[last] {
@@ -279,7 +273,7 @@ impl Device for WgpuDevice {
 
     fn read(&mut self, slot: u32, first_byte: u64, out: &mut [u8]) -> Result<(), DeviceError> {
         let layout = self.resident()?;
-        layout.resident().check_range(SlotRange { slot, first_byte, bytes: out.len() as u64 })?;
+        layout.slots().check_range(SlotRange { slot, first_byte, bytes: out.len() as u64 })?;
         self.gpu.check()?;
         let (mut at, mut rest) = (first_byte, out);
         while !rest.is_empty() {
@@ -295,21 +289,16 @@ impl Device for WgpuDevice {
 
     fn chaining_values(&mut self, slot: u32, subtree_bytes: u64) -> Result<Vec<[u8; 32]>, DeviceError> {
         let layout = self.resident()?;
-        layout.resident().check_subtrees(slot, subtree_bytes)?;
+        layout.slots().check_subtrees(slot, subtree_bytes)?;
         self.gpu.check()?;
         let chunks = subtree_bytes / CHUNK_BYTES;
-        let mut merged = chunks.min(GROUP_CHUNKS);
-        let mut values = self.subtrees(&layout, slot, merged)?;
-        // What a workgroup does not merge is merged here: at most 16384 values of the largest slot.
-        while merged < chunks {
-            values = tree::parents(&values);
-            merged *= 2;
-        }
-        Ok(values.into_iter().map(|value| value.0).collect())
+        let made = chunks.min(GROUP_CHUNKS);
+        let values = self.subtrees(&layout, slot, made)?;
+        Ok(merge_subtrees(values, (chunks / made).ilog2()))
     }
 
     fn release(&mut self) {
-        (self.resident, self.walked) = (None, None);
+        self.residency.clear();
         self.bindings.clear();
         self.bench.release();
         self.memory.release(&self.gpu);
@@ -324,9 +313,4 @@ impl fmt::Debug for WgpuDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WgpuDevice").field("id", &self.description.id).finish_non_exhaustive()
     }
-}
-
-/// The 32-byte values that bytes consist of.
-fn values(bytes: &[u8]) -> impl Iterator<Item = [u8; 32]> {
-    bytes.as_chunks::<{ VALUE_BYTES as usize }>().0.iter().copied()
 }

@@ -3,7 +3,7 @@
 use super::flow::{Dispatch, Flow};
 use super::kernels::Kernels;
 use super::memory::{Memory, Piece};
-use super::plan::{CHUNK_BYTES, GROUP_CHUNKS, GROUP_VALUES, Layout, MOST_WORKGROUPS, Region, VALUE_BYTES};
+use super::plan::{CHUNK_BYTES, GROUP_CHUNKS, GROUP_VALUES, HASH_BYTES, Layout, MOST_WORKGROUPS, Region};
 use super::shaders::{Chunks, Parents};
 use assay_device::DeviceError;
 use assay_device::pace::{WorkKind, Workload};
@@ -108,7 +108,7 @@ impl<'a> Hashing<'a> {
                 bindings: &[self.memory.scratch(&self.layout)],
                 workgroups: count.div_ceil(GROUP_VALUES) as u32,
                 // A parent is a block, as large as both its values.
-                work: Workload { kind: WorkKind::Digest, units: count * VALUE_BYTES },
+                work: Workload { kind: WorkKind::Digest, units: count * HASH_BYTES },
             })?;
             (count, from, to) = (left, to, from);
         }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use ::wgpu::{Buffer, BufferUsages, CommandEncoderDescriptor, ComputePassDescriptor, SubmissionIndex};
 
 use super::bind::{Binding, Bindings};
-use super::gpu::{Gpu, NotMade};
+use super::gpu::{Gpu, MAX_COUNTED_WAIT, NotMade};
 use super::kernels::Pipeline;
 use super::memory::Piece;
 use super::plan::ALIGNMENT;
@@ -21,8 +21,6 @@ use assay_device::{DeviceError, Handle};
 
 /// The most dispatches of a submission: their parameters lie in one buffer.
 const MOST_DISPATCHES: usize = 512;
-/// What one look at the device counts for at most, where it counts as doing nothing.
-pub(super) const LONGEST_TURN: Duration = Duration::from_secs(1);
 /// The most submissions in flight: what is short is bounded by this, what is long by its time.
 const MOST_IN_FLIGHT: usize = 16;
 
@@ -290,8 +288,7 @@ impl<'a> Flow<'a> {
     fn wait(&mut self) -> Result<(), DeviceError> {
         let start = Instant::now();
         self.gpu.turn(self.in_flight.front().map(|oldest| oldest.index.clone()))?;
-        // A machine that slept meanwhile has not stalled for as long.
-        self.idle += start.elapsed().min(LONGEST_TURN);
+        self.idle += start.elapsed().min(MAX_COUNTED_WAIT);
         self.reap()?;
         if self.idle > self.stall_limit {
             let text = format!("nothing was done for {} s", self.stall_limit.as_secs());

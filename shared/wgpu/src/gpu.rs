@@ -5,8 +5,8 @@
 //! waits asks.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ::wgpu::{
@@ -14,13 +14,17 @@ use ::wgpu::{
     Features, MemoryHints, PollType, Queue, SubmissionIndex,
 };
 
+use parking_lot::Mutex;
+
 use super::describe::Described;
 use super::error::WgpuError;
-use super::flow::LONGEST_TURN;
 use assay_device::DeviceError;
 
 /// The longest single wait, so that a cancellation and a stall are seen.
 const WAIT: Duration = Duration::from_millis(10);
+/// What one wait counts for at most, where it counts as time in which nothing was done: a machine that slept meanwhile
+/// has not stalled for as long.
+pub(super) const MAX_COUNTED_WAIT: Duration = Duration::from_secs(1);
 /// What the backend makes use of where an adapter has it.
 const WANTED: Features = Features::SUBGROUP.union(Features::PIPELINE_CACHE);
 
@@ -43,12 +47,11 @@ struct Health(Arc<Mutex<Option<String>>>);
 impl Health {
     /// Notes a failure; the first one counts.
     fn lose(&self, why: &str) {
-        let mut lost = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        lost.get_or_insert_with(|| why.trim().replace('\n', " "));
+        self.0.lock().get_or_insert_with(|| why.trim().replace('\n', " "));
     }
 
     fn why(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 
@@ -157,8 +160,7 @@ impl Gpu {
         while !done() {
             let start = Instant::now();
             self.turn(None)?;
-            // A machine that slept meanwhile has not stalled for as long.
-            idle += start.elapsed().min(LONGEST_TURN);
+            idle += start.elapsed().min(MAX_COUNTED_WAIT);
             if idle > stall_limit {
                 return Err(self.lose(&format!("nothing was done for {} s while {doing}", stall_limit.as_secs())));
             }

@@ -4,7 +4,7 @@ use ::wgpu::{Buffer, BufferUsages, PollType};
 
 use super::gpu::{Gpu, NotMade};
 use super::native;
-use super::plan::{self, Bounds, Layout, Region, VALUE_BYTES};
+use super::plan::{self, Bounds, HASH_BYTES, Layout, Region};
 use assay_device::DeviceError;
 use assay_device::machine;
 
@@ -201,7 +201,7 @@ impl Memory {
     /// Where values of the scratch buffer lie.
     pub(super) fn values(&self, layout: &Layout, region: Region) -> Piece<'_> {
         let scratch = self.scratch(layout);
-        Piece { first: region.first * VALUE_BYTES, bytes: region.values * VALUE_BYTES, ..scratch }
+        Piece { first: region.first * HASH_BYTES, bytes: region.values * HASH_BYTES, ..scratch }
     }
 
     /// States of `bytes` altogether: the ones that a round starts with, and, for walks by groups, the others.

@@ -5,28 +5,20 @@
 
 use ::wgpu::Limits;
 
-use assay_device::{Resident, check_size};
-use assay_work::challenge::{MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
+use assay_device::check_size;
+pub(super) use assay_device::resident::{HASH_BYTES, STATE_BYTES};
+use assay_device::resident::{MAX_STATES_BYTES, SLOTS_PER_STATES, Slots, max_slots};
+use assay_work::challenge::{MAX_N, MIN_COUNT, MIN_N};
+pub(super) use assay_work::tree::CHUNK_BYTES;
 
 /// Every binding starts at a multiple of this, in bytes: the most that an adapter may ask for.
 pub(super) const ALIGNMENT: u64 = 256;
 /// The share of free memory that slots and what is around them take at most, in percent.
 const MOST_PERCENT: u64 = 95;
-/// Bytes of a digest, and of a chaining value.
-pub(super) const VALUE_BYTES: u64 = 32;
-/// Bytes of a chunk of BLAKE3.
-pub(super) const CHUNK_BYTES: u64 = 1024;
 /// Chunks that a workgroup hashes, and merges into one value.
 pub(super) const GROUP_CHUNKS: u64 = 64;
 /// Values that a workgroup merges.
 pub(super) const GROUP_VALUES: u64 = 128;
-/// Bytes of a state of a walk, and of a line.
-pub(super) const STATE_BYTES: u64 = 64;
-/// The states of the largest probe: 2²² walks.
-const MOST_STATES_BYTES: u64 = STATE_BYTES << 22;
-/// Policies ask for states of at most this part of the slots (WORK.md, Residency probe); memory for those is taken with
-/// the slots, so that a probe need not take any.
-const SLOTS_PER_STATES: u64 = 8;
 /// The smallest slot: a buffer holds one at least.
 const LEAST_BUFFER_BYTES: u64 = (MIN_N as u64) * (MIN_N as u64);
 /// The least that can be bound: of the scratch buffer, what hashing the states of the largest probe needs.
@@ -153,7 +145,7 @@ impl Layout {
         let pieces_per_slot = slot_bytes / piece_bytes;
         let pieces_per_buffer = bounds.buffer_bytes / piece_bytes;
         let buffers = (u64::from(count) * pieces_per_slot).div_ceil(pieces_per_buffer);
-        let string_chunks = slot_bytes.max(MOST_STATES_BYTES) / CHUNK_BYTES;
+        let string_chunks = slot_bytes.max(MAX_STATES_BYTES) / CHUNK_BYTES;
         let digests = Region { first: 0, values: count.into() };
         let round_digest = after(digests, 1);
         let tally = after(round_digest, 1);
@@ -174,14 +166,14 @@ impl Layout {
         }
     }
 
-    /// Bytes of a slot.
-    pub(super) const fn slot_bytes(&self) -> u64 {
-        self.n as u64 * self.n as u64
+    /// The slots alone.
+    pub(super) const fn slots(&self) -> Slots {
+        Slots { n: self.n, count: self.count }
     }
 
-    /// What may be asked of the slots.
-    pub(super) const fn resident(&self) -> Resident {
-        Resident { count: self.count, slot_bytes: self.slot_bytes() }
+    /// Bytes of a slot.
+    pub(super) const fn slot_bytes(&self) -> u64 {
+        self.slots().slot_bytes()
     }
 
     /// Pieces of all slots.
@@ -204,19 +196,19 @@ impl Layout {
 
     /// Bytes of the scratch buffer.
     pub(super) const fn scratch_bytes(&self) -> u64 {
-        (self.merged.first + self.merged.values) * VALUE_BYTES
+        (self.merged.first + self.merged.values) * HASH_BYTES
     }
 
     /// Bytes of the states that are taken with the slots.
     pub(super) fn states_bytes(&self) -> u64 {
-        let most = self.count as u64 * self.slot_bytes() / SLOTS_PER_STATES;
-        most.next_power_of_two().min(MOST_STATES_BYTES)
+        let most = self.slots().bytes() / SLOTS_PER_STATES;
+        most.next_power_of_two().min(MAX_STATES_BYTES)
     }
 
     /// What all of it takes of the device.
     pub(super) fn total_bytes(&self) -> u64 {
         let states = self.states_bytes() * if self.grouped { 2 } else { 1 };
-        self.count as u64 * self.slot_bytes() + self.scratch_bytes() + states
+        self.slots().bytes() + self.scratch_bytes() + states
     }
 
     /// Whether an adapter can bind all of it, memory aside.
@@ -237,16 +229,10 @@ pub(super) fn slots_that_fit(bounds: &Bounds, n: u32, free_bytes: u64) -> u32 {
         return 0;
     }
     let usable = usable_bytes(free_bytes);
-    let fits = |count: u32| {
+    max_slots(|count| {
         let layout = Layout::new(bounds, n, count);
         layout.is_possible(bounds) && layout.total_bytes() <= usable
-    };
-    let (mut fit, mut too_many) = (0, MAX_TOTAL as u32 + 1);
-    while too_many - fit > 1 {
-        let middle = fit + (too_many - fit) / 2;
-        *(if fits(middle) { &mut fit } else { &mut too_many }) = middle;
-    }
-    fit
+    })
 }
 
 /// What we take of free memory at most.
@@ -256,12 +242,13 @@ pub(super) const fn usable_bytes(free_bytes: u64) -> u64 {
 
 /// The region behind another, aligned to what a binding could start at.
 const fn after(region: Region, values: u64) -> Region {
-    Region { first: (region.first + region.values).next_multiple_of(ALIGNMENT / VALUE_BYTES), values }
+    Region { first: (region.first + region.values).next_multiple_of(ALIGNMENT / HASH_BYTES), values }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use assay_work::challenge::MAX_TOTAL;
 
     fn bounds(buffer_bytes: u64, slot_buffers: u32) -> Bounds {
         Bounds { buffer_bytes, binding_bytes: 1 << 27, slot_buffers }
@@ -343,7 +330,7 @@ mod tests {
             assert!(layout.is_possible(&bounds), "{layout:?}");
             assert!(layout.values.values >= layout.slot_bytes() / CHUNK_BYTES);
             // One value for each workgroup, of a slot and of the largest states; then one for each 128 of those.
-            let chunks = layout.slot_bytes().max(MOST_STATES_BYTES) / CHUNK_BYTES;
+            let chunks = layout.slot_bytes().max(MAX_STATES_BYTES) / CHUNK_BYTES;
             assert!(layout.values.values >= chunks / GROUP_CHUNKS);
             assert!(layout.merged.values >= chunks / GROUP_CHUNKS / GROUP_VALUES);
         }

@@ -8,13 +8,11 @@ use super::link::{Link, LinkError, Steps};
 use super::message::{MAX_RANGES, Reply, Request};
 use super::supervisor::{Shared, StartOutcome, WorkerSpec, supervise};
 use assay_device::backend::Preparing;
+use assay_device::resident::{HASH_BYTES, STATE_BYTES, hashes_of};
 use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, ProbeRounds, SlotRange};
-use assay_work::probe::{LINE_BYTES, MAX_ROUNDS, MAX_WALKS};
+use assay_work::probe::{MAX_ROUNDS, MAX_WALKS};
 use assay_work::{DeviceId, Digest};
 use parking_lot::Mutex;
-
-/// Bytes of a digest and of a chaining value.
-const HASH_BYTES: u64 = 32;
 
 /// A device whose worker is kept running. Dropped, the worker ends.
 pub struct WorkerDevice {
@@ -175,7 +173,7 @@ impl Device for WorkerDevice {
 
     fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {
         self.with_resident(|link, resident| {
-            let bytes = u64::from(resident.walks.unwrap_or(0).min(MAX_WALKS)) * LINE_BYTES as u64;
+            let bytes = u64::from(resident.walks.unwrap_or(0).min(MAX_WALKS)) * STATE_BYTES;
             link.ask_bytes(Request::ReadStates, bytes, &Handle::default(), Steps::none())
         })
     }
@@ -205,7 +203,7 @@ impl Device for WorkerDevice {
             let request = Request::ReadChainingValues { slot, subtree_bytes };
             link.ask_bytes(request, bytes, &Handle::default(), Steps::none())
         })?;
-        Ok(bytes.as_chunks::<32>().0.to_vec())
+        Ok(hashes_of(&bytes).collect())
     }
 
     fn release(&mut self) {
@@ -227,5 +225,5 @@ impl WorkerDevice {
 }
 
 fn digests_of(bytes: &[u8]) -> Vec<Digest> {
-    bytes.as_chunks::<32>().0.iter().map(|digest| Digest(*digest)).collect()
+    hashes_of(bytes).map(Digest).collect()
 }

@@ -17,8 +17,7 @@ pub(super) use avx512::avx512;
 /// The state of one walk: as large as a line.
 pub(super) type State = [u32; 16];
 
-/// The length of a line in bytes.
-pub(super) const LINE_BYTES: usize = 64;
+pub(super) use assay_work::probe::LINE_BYTES;
 /// The most walks of a batch: enough lines in flight, and their states and lines still fit the first-level cache.
 pub(super) const BATCH: usize = 128;
 

@@ -187,7 +187,7 @@ impl CudaDevice {
         self.timed(Stage::Digests, || {
             for u in (0..repeats).flat_map(|_| 0..u64::from(layout.count)) {
                 let (data, bytes) = (slots.address() + u * layout.slot_bytes(), layout.slot_bytes());
-                let digest = digests + u * super::plan::DIGEST_BYTES;
+                let digest = digests + u * super::plan::HASH_BYTES;
                 // SAFETY: slots and scratch are those of the layout; one stream, so that one set of partials serves.
                 unsafe { self.kernels.digest(&self.compute, data, bytes, partials, arrivals, digest) }?;
             }

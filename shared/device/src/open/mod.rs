@@ -10,7 +10,8 @@ mod segments;
 pub use samples::{AuditedPass, SamplePlan, open_samples};
 pub use segments::{ProbedDevice, SegmentPlan, open_segments};
 
-use super::device::{Device, DeviceError, Handle};
+use super::device::{Device, Handle};
+use super::error::DeviceError;
 use assay_work::tree::{Tree, row_range_bytes};
 use assay_work::{ChainingValue, Digest};
 

@@ -1,0 +1,28 @@
+//! Why a device did not do what it was asked.
+
+use serde::{Deserialize, Serialize};
+
+/// Why a device did not do what it was asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum DeviceError {
+    /// Its memory is in use.
+    #[error("{needed_bytes} bytes are needed, {free_bytes} are free: wait for the other tenant, or ask for less")]
+    Busy {
+        /// What the call needs.
+        needed_bytes: u64,
+        /// What is free.
+        free_bytes: u64,
+    },
+    /// It gave wrong bits, was lost, or its driver failed: look at the device.
+    #[error("the device failed: {0}")]
+    Sick(String),
+    /// The process that drives it ended, for no fault of the device that is known: killed, say, or out of host memory.
+    #[error("the device's process was lost: {0}")]
+    Lost(String),
+    /// The caller asked to stop.
+    #[error("cancelled")]
+    Cancelled,
+    /// This device cannot do it, ever.
+    #[error("not supported: {0}")]
+    Unsupported(String),
+}
