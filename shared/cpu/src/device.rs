@@ -2,13 +2,13 @@
 
 use parking_lot::Mutex;
 
-use super::crew::Crew;
 use super::hash::{ChainingValue, chaining_value};
 use super::kernel::{Kernel, KernelKind};
 use super::memory::{LARGE_PAGE, Mapping, promised_bytes};
-use super::pass::{Run, Stages};
+use super::pass::{PassRun, Stages};
 use super::plan::Plan;
 use super::probe::Round;
+use super::thread_team::ThreadTeam;
 use super::walk::{LINE_BYTES, State};
 use assay_device::backend::BackendKind;
 use assay_device::machine;
@@ -80,7 +80,7 @@ impl CpuDevice {
         self.residency.begin_fill(pass)?;
         let plan = self.plan(pass.n);
         let (slots, scratch) = self.make_room(pass, &plan)?;
-        let run = Run { pass, plan: &plan, kernel: self.kernel, slots, scratch, stages };
+        let run = PassRun { pass, plan: &plan, kernel: self.kernel, slots, scratch, stages };
         // SAFETY: both mappings were fitted to this pass and this plan, and the exclusive reference to the device
         // keeps everyone else out.
         let digests = unsafe { run.run(handle) }?;
@@ -271,8 +271,8 @@ fn fill_chaining_values(
     let stretches = text.chunks(stretch).zip(values.chunks_mut(stretch / subtree)).enumerate();
     let stretches: Vec<_> = stretches.map(|(i, both)| Mutex::new((i * stretch, both))).collect();
     // A tenth of a second for the largest slot: nobody needs to cancel it.
-    Crew::run(threads.min(stretches.len()), &Handle::default(), |crew, _| {
-        while let Some(item) = crew.take(stretches.len())? {
+    ThreadTeam::run(threads.min(stretches.len()), &Handle::default(), |team, _| {
+        while let Some(item) = team.take(stretches.len())? {
             let mut stretch = stretches[item].lock();
             let (start, (text, values)) = &mut *stretch;
             for (i, (part, value)) in text.chunks(subtree).zip(values.iter_mut()).enumerate() {

@@ -1,12 +1,11 @@
 //! The CPU backend: virtual devices over host memory and threads.
 //!
 //! A device is a share of the host's memory, some threads, and a `kernel`: the fused product for one
-//! instruction set. A `plan` cuts a `pass` into items, the `crew` of threads takes them from a queue.
+//! instruction set. A `plan` cuts a `pass` into items, the `thread_team` takes them from a queue.
 //! The residency probe is a `probe` round of `walk`s.
 
 mod backend;
 mod config;
-mod crew;
 mod device;
 mod hash;
 mod kernel;
@@ -19,6 +18,7 @@ mod plan;
 mod probe;
 #[cfg(test)]
 mod tests;
+mod thread_team;
 mod walk;
 
 pub use config::{CpuConfig, CpuConfigError, CpuSpec, devices, specs};

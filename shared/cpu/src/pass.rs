@@ -1,6 +1,6 @@
 //! A pass: leaves, fused products, digests, on all threads of a device (WORK.md, A pass).
 //!
-//! Threads take items from one queue and meet between phases: leaves; packing of Y where the product
+//! Threads take items from one queue and wait for one another between phases: leaves; packing of Y where the product
 //! before did not do it; the tiles of a product, followed in the same queue by the hashing of the slot
 //! before it, which fills the time in which other threads finish their last tiles.
 
@@ -11,11 +11,11 @@ use parking_lot::Mutex;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use super::crew::{Crew, Stopped};
 use super::hash::{Pieces, chaining_value};
 use super::kernel::{Kernel, PackX, PackY, ROW_GROUP, Tile};
 use super::mix::SLOT_FACTOR;
 use super::plan::{MAX_ROWS, Plan};
+use super::thread_team::{Stopped, ThreadTeam};
 use assay_device::{DeviceError, Handle, Pass};
 use assay_work::{Digest, keys};
 
@@ -33,7 +33,7 @@ pub(super) enum Stages {
 }
 
 /// What the threads of a pass share.
-pub(super) struct Run<'a> {
+pub(super) struct PassRun<'a> {
     /// What to compute.
     pub(super) pass: &'a Pass,
     /// How it is cut.
@@ -49,11 +49,11 @@ pub(super) struct Run<'a> {
 }
 
 // SAFETY: the pointers are to memory that one call of `run` owns; which thread writes which bytes in which
-// phase is decided by the queue, and phases are parted by meetings.
-unsafe impl Sync for Run<'_> {}
+// phase is decided by the queue, and phases are parted by barriers.
+unsafe impl Sync for PassRun<'_> {}
 
 /// What threads hand each other besides slots.
-struct Shared {
+struct PassState {
     /// For each row block, how many of its parts are done, counted on from product to product.
     parts_done: Vec<AtomicUsize>,
     /// The slots being hashed, by the parity of their index.
@@ -61,7 +61,7 @@ struct Shared {
     digests: Mutex<Vec<Digest>>,
 }
 
-impl Run<'_> {
+impl PassRun<'_> {
     /// Fills all slots and gives their digests (none where the stages leave them out).
     ///
     /// # Safety
@@ -69,48 +69,48 @@ impl Run<'_> {
     /// plan is for this kernel and this `n`; the slots that the stages read were written before.
     ///
     /// # Errors
-    /// [`DeviceError::Cancelled`] and [`DeviceError::Sick`], as [`Crew::run`].
+    /// [`DeviceError::Cancelled`] and [`DeviceError::Sick`], as [`ThreadTeam::run`].
     pub(super) unsafe fn run(&self, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
         let pieces = self.plan.slot_bytes() / self.plan.hash_piece;
         let hashes = matches!(self.stages, Stages::All | Stages::Digests);
         let hashed = if hashes { self.pass.count as usize } else { 0 };
-        let shared = Shared {
+        let shared = PassState {
             parts_done: self.plan.row_blocks.iter().map(|_| AtomicUsize::new(0)).collect(),
             hashing: [0, 1].map(|_| Mutex::new(Pieces::new(pieces))),
             digests: Mutex::new(vec![Digest([0; 32]); hashed]),
         };
-        Crew::run(self.plan.threads, handle, |crew, thread| match self.stages {
-            Stages::All | Stages::Products => self.work(&shared, crew, thread, handle),
-            Stages::Leaves => self.leaves(crew),
-            Stages::Digests => self.digests(&shared, crew),
+        ThreadTeam::run(self.plan.threads, handle, |team, thread| match self.stages {
+            Stages::All | Stages::Products => self.work(&shared, team, thread, handle),
+            Stages::Leaves => self.leaves(team),
+            Stages::Digests => self.digests(&shared, team),
         })?;
         Ok(shared.digests.into_inner())
     }
 
     /// One thread's part of the pass.
-    fn work(&self, shared: &Shared, crew: &Crew<'_>, thread: usize, handle: &Handle) -> Result<(), Stopped> {
+    fn work(&self, shared: &PassState, team: &ThreadTeam<'_>, thread: usize, handle: &Handle) -> Result<(), Stopped> {
         let report = |slots| {
             if thread == 0 {
                 handle.advance(slots)
             }
         };
         if self.stages == Stages::All {
-            self.leaves(crew)?;
-            crew.meet()?;
+            self.leaves(team)?;
+            team.barrier()?;
         }
         report(2);
         for u in 2..self.pass.count {
-            self.product(shared, crew, thread, u)?;
+            self.product(shared, team, thread, u)?;
             report(1);
         }
         let last = self.pass.count - 1;
-        self.items(crew, 0, |_| Ok(()), shared, last..last + 1)?;
-        crew.meet()
+        self.items(team, 0, |_| Ok(()), shared, last..last + 1)?;
+        team.barrier()
     }
 
-    fn leaves(&self, crew: &Crew<'_>) -> Result<(), Stopped> {
+    fn leaves(&self, team: &ThreadTeam<'_>) -> Result<(), Stopped> {
         let (slot, piece) = (self.plan.slot_bytes(), self.plan.leaf_piece);
-        while let Some(item) = crew.take(2 * slot / piece)? {
+        while let Some(item) = team.take(2 * slot / piece)? {
             let start = item * piece;
             let mut stream = ChaCha8Rng::from_seed(*self.pass.key.as_bytes());
             stream.set_stream(u64::from(self.pass.offset) + (start / slot) as u64);
@@ -123,22 +123,22 @@ impl Run<'_> {
     }
 
     /// Hashes all slots, one after the other.
-    fn digests(&self, shared: &Shared, crew: &Crew<'_>) -> Result<(), Stopped> {
+    fn digests(&self, shared: &PassState, team: &ThreadTeam<'_>) -> Result<(), Stopped> {
         for slot in 0..self.pass.count {
-            self.items(crew, 0, |_| Ok(()), shared, slot..slot + 1)?;
-            crew.meet()?;
+            self.items(team, 0, |_| Ok(()), shared, slot..slot + 1)?;
+            team.barrier()?;
         }
         Ok(())
     }
 
-    /// Fills slot `u`, and hashes the slots that are done and not hashed yet. Ends with a meeting.
-    fn product(&self, shared: &Shared, crew: &Crew<'_>, thread: usize, u: u32) -> Result<(), Stopped> {
+    /// Fills slot `u`, and hashes the slots that are done and not hashed yet. Ends with a barrier.
+    fn product(&self, shared: &PassState, team: &ThreadTeam<'_>, thread: usize, u: u32) -> Result<(), Stopped> {
         let plan = self.plan;
         let (earlier, previous) = keys::parents(&self.pass.key, u);
         for first in (0..plan.n).step_by(plan.block_columns) {
             if u == 2 || !plan.fused {
-                self.pack_block(crew, previous, first)?;
-                crew.meet()?;
+                self.pack_block(team, previous, first)?;
+                team.barrier()?;
             }
             let product = Product { u, earlier, first, copy: if plan.fused { u as usize % 2 } else { 0 } };
             let is_last_block = first + plan.block_columns == plan.n;
@@ -150,15 +150,15 @@ impl Run<'_> {
                 u - 1..u
             };
             let tiles = plan.row_blocks.len() * plan.splits;
-            self.items(crew, tiles, |item| self.tiles(shared, crew, thread, &product, item), shared, to_hash)?;
-            crew.meet()?;
+            self.items(team, tiles, |item| self.tiles(shared, team, thread, &product, item), shared, to_hash)?;
+            team.barrier()?;
         }
         Ok(())
     }
 
     /// Packs `block_columns` rows of slot `previous` from row `first` on, as columns of the product.
-    fn pack_block(&self, crew: &Crew<'_>, previous: u32, first: usize) -> Result<(), Stopped> {
-        while let Some(item) = crew.take(self.plan.block_columns / ROW_GROUP)? {
+    fn pack_block(&self, team: &ThreadTeam<'_>, previous: u32, first: usize) -> Result<(), Stopped> {
+        while let Some(item) = team.take(self.plan.block_columns / ROW_GROUP)? {
             let row = item * ROW_GROUP;
             self.pack_rows(previous, first + row..first + row + ROW_GROUP, first, 0);
         }
@@ -182,15 +182,15 @@ impl Run<'_> {
     /// Takes `tiles` items of a product, then those that hash the slots `to_hash`.
     fn items(
         &self,
-        crew: &Crew<'_>,
+        team: &ThreadTeam<'_>,
         tiles: usize,
         mut tile: impl FnMut(usize) -> Result<(), Stopped>,
-        shared: &Shared,
+        shared: &PassState,
         to_hash: Range<u32>,
     ) -> Result<(), Stopped> {
         let pieces = self.plan.slot_bytes() / self.plan.hash_piece;
         let hashes = if self.stages == Stages::Products { 0 } else { to_hash.len() * pieces };
-        while let Some(item) = crew.take(tiles + hashes)? {
+        while let Some(item) = team.take(tiles + hashes)? {
             match item.checked_sub(tiles) {
                 None => tile(item)?,
                 Some(item) => self.hash_piece(shared, to_hash.start + (item / pieces) as u32, item % pieces),
@@ -199,7 +199,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn hash_piece(&self, shared: &Shared, slot: u32, piece: usize) {
+    fn hash_piece(&self, shared: &PassState, slot: u32, piece: usize) {
         let (bytes, start) = (self.plan.hash_piece, piece * self.plan.hash_piece);
         // SAFETY: the slot was filled in an earlier phase, and nobody writes it in this one.
         let part = unsafe { std::slice::from_raw_parts(self.row(slot, 0).add(start), bytes) };
@@ -213,8 +213,8 @@ impl Run<'_> {
     /// One item of a product: the tiles of a row block and a part of the columns.
     fn tiles(
         &self,
-        shared: &Shared,
-        crew: &Crew<'_>,
+        shared: &PassState,
+        team: &ThreadTeam<'_>,
         thread: usize,
         product: &Product,
         item: usize,
@@ -227,7 +227,7 @@ impl Run<'_> {
             let mut bias = [0; MAX_ROWS];
             self.pack_x_rows(thread, product, &rows, &mut bias);
             for column in plan.columns(product.first, split).step_by(self.kernel.columns) {
-                crew.check()?;
+                team.check()?;
                 self.column_of_tiles(thread, product, &rows, &bias, column);
             }
         }

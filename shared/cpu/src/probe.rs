@@ -4,10 +4,10 @@ use parking_lot::Mutex;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use super::crew::{Crew, Stopped};
 use super::hash::{CHUNK_BYTES, Pieces, chaining_value};
 use super::kernel::Kernel;
-use super::walk::{BATCH, Batch, LINE_BYTES, State};
+use super::thread_team::{Stopped, ThreadTeam};
+use super::walk::{BATCH, LINE_BYTES, State, WalkBatch};
 use assay_device::{DeviceError, Handle, ProbeRound};
 use assay_work::Digest;
 
@@ -42,18 +42,18 @@ impl Round<'_> {
     /// The memory behind the pointers is as large as the fields say, the slots are filled, nobody else uses the states.
     ///
     /// # Errors
-    /// [`DeviceError::Cancelled`] and [`DeviceError::Sick`], as [`Crew::run`].
+    /// [`DeviceError::Cancelled`] and [`DeviceError::Sick`], as [`ThreadTeam::run`].
     pub(super) unsafe fn run(&self, handle: &Handle) -> Result<Digest, DeviceError> {
         let bytes = self.round.walks as usize * LINE_BYTES;
         let piece = PIECE_BYTES.min(bytes / 4).max(CHUNK_BYTES as usize);
         let pieces = Mutex::new(Pieces::new(bytes / piece));
         let digest = Mutex::new(None);
-        Crew::run(self.threads, handle, |crew, _| {
-            self.start(crew, bytes, piece)?;
-            crew.meet()?;
-            self.walk(crew)?;
-            crew.meet()?;
-            while let Some(item) = crew.take(bytes / piece)? {
+        ThreadTeam::run(self.threads, handle, |team, _| {
+            self.start(team, bytes, piece)?;
+            team.barrier()?;
+            self.walk(team)?;
+            team.barrier()?;
+            while let Some(item) = team.take(bytes / piece)? {
                 // SAFETY: the item's states, which nobody writes in this phase.
                 let part = unsafe { std::slice::from_raw_parts(self.states.cast::<u8>().add(item * piece), piece) };
                 let value = chaining_value(part, (item * piece) as u64);
@@ -68,8 +68,8 @@ impl Round<'_> {
     }
 
     /// Starts the states: the keystream of the round's key.
-    fn start(&self, crew: &Crew<'_>, bytes: usize, piece: usize) -> Result<(), Stopped> {
-        while let Some(item) = crew.take(bytes / piece)? {
+    fn start(&self, team: &ThreadTeam<'_>, bytes: usize, piece: usize) -> Result<(), Stopped> {
+        while let Some(item) = team.take(bytes / piece)? {
             let start = item * piece;
             let mut stream = ChaCha8Rng::from_seed(*self.round.key.as_bytes());
             // A word is 4 bytes.
@@ -84,11 +84,11 @@ impl Round<'_> {
     }
 
     /// Moves every walk all its steps, a batch an item.
-    fn walk(&self, crew: &Crew<'_>) -> Result<(), Stopped> {
+    fn walk(&self, team: &ThreadTeam<'_>) -> Result<(), Stopped> {
         let walks = self.round.walks as usize;
         let batch = BATCH.min(walks / self.threads.next_power_of_two()).max(4);
-        while let Some(item) = crew.take(walks / batch)? {
-            let batch = Batch {
+        while let Some(item) = team.take(walks / batch)? {
+            let batch = WalkBatch {
                 slots: self.slots,
                 count: self.count,
                 slot_bytes: self.slot_bytes,

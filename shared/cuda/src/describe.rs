@@ -10,7 +10,7 @@ use super::library::Library;
 use assay_work::DeviceId;
 
 /// The least compute capability: that of the least PTX we carry.
-const LEAST_CAPABILITY: Capability = Capability { major: 7, minor: 5 };
+const MIN_CAPABILITY: Capability = Capability { major: 7, minor: 5 };
 /// The most devices that are asked about: more than any host has.
 const MAX_ORDINAL: i32 = 1024;
 /// `CU_COMPUTEMODE_PROHIBITED`.
@@ -141,8 +141,8 @@ fn describe(_library: Library, ordinal: i32) -> Result<DeviceDescription, Fault>
 
 /// Why a device is not used, as far as its description tells.
 fn refusal(capability: Capability, mode: i32) -> Option<String> {
-    if capability < LEAST_CAPABILITY {
-        return Some(format!("compute capability {capability}, and {LEAST_CAPABILITY} (Turing) is the least"));
+    if capability < MIN_CAPABILITY {
+        return Some(format!("compute capability {capability}, and {MIN_CAPABILITY} (Turing) is the least"));
     }
     (mode == MODE_PROHIBITED).then(|| "its compute mode is Prohibited: nvidia-smi -c 0 lets processes use it".into())
 }

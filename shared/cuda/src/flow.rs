@@ -52,7 +52,7 @@ impl Marks {
     }
 }
 
-struct Entry {
+struct PendingLaunch {
     what: What,
     /// Its marks' place.
     mark: usize,
@@ -67,7 +67,7 @@ pub(super) struct Lane<'a> {
     pub(super) stream: &'a Stream,
     marks: &'a [(Event, Event)],
     next: usize,
-    entries: VecDeque<Entry>,
+    entries: VecDeque<PendingLaunch>,
     queued: Duration,
 }
 
@@ -83,7 +83,7 @@ impl<'a> Lane<'a> {
     }
 
     /// Takes an entry that is done off the lane.
-    fn reap(&mut self) -> Result<Option<Entry>, Fault> {
+    fn reap(&mut self) -> Result<Option<PendingLaunch>, Fault> {
         let Some(oldest) = self.entries.front() else { return Ok(None) };
         if !self.marks[oldest.mark].1.is_done(|| oldest.what.to_string())? {
             return Ok(None);
@@ -127,12 +127,12 @@ impl<'a> Flow<'a> {
         enqueue: impl FnOnce(&Stream) -> Result<(), Fault>,
     ) -> Result<&'a Event, Fault> {
         let estimate = work.and_then(|work| self.rates.estimate(work)).unwrap_or_default();
-        push(&mut self.compute, Entry { what, mark: 0, work, estimate }, enqueue)
+        push(&mut self.compute, PendingLaunch { what, mark: 0, work, estimate }, enqueue)
     }
 
     /// Enqueues a digest on the hash lane. There must be room.
     pub(super) fn hash(&mut self, slot: u32, enqueue: impl FnOnce(&Stream) -> Result<(), Fault>) -> Result<(), Fault> {
-        let entry = Entry { what: What::Digest(slot), mark: 0, work: None, estimate: Duration::ZERO };
+        let entry = PendingLaunch { what: What::Digest(slot), mark: 0, work: None, estimate: Duration::ZERO };
         push(&mut self.hash, entry, enqueue).map(drop)
     }
 
@@ -178,7 +178,7 @@ impl<'a> Flow<'a> {
     /// Takes what is done off both lanes, one entry each; advances the handle, teaches the rates.
     fn reap(&mut self) -> Result<bool, Fault> {
         let computed = self.compute.reap()?;
-        if let Some(Entry { work: Some(work), mark, .. }) = computed {
+        if let Some(PendingLaunch { work: Some(work), mark, .. }) = computed {
             let (start, end) = &self.compute.marks[mark];
             self.rates.learn(&[work], end.since(start)?);
         }
@@ -192,7 +192,7 @@ impl<'a> Flow<'a> {
 
 fn push<'a>(
     lane: &mut Lane<'a>,
-    mut entry: Entry,
+    mut entry: PendingLaunch,
     enqueue: impl FnOnce(&Stream) -> Result<(), Fault>,
 ) -> Result<&'a Event, Fault> {
     debug_assert!(!lane.is_full(), "make_way comes first");

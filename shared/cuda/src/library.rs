@@ -52,7 +52,7 @@ const SYMBOLS: &[&str] = &[
 ];
 
 /// What the least driver, R525, says of itself.
-const LEAST_VERSION: i32 = 12_000;
+const MIN_VERSION: i32 = 12_000;
 
 /// Proof that the driver is loaded, new enough, complete, and initialised.
 #[derive(Debug, Clone, Copy)]
@@ -71,7 +71,7 @@ impl Library {
     pub(super) fn load() -> Result<Self, CudaError> {
         // The version first: an old driver also lacks functions, and its age is the better answer.
         let version = version()?;
-        if version < LEAST_VERSION {
+        if version < MIN_VERSION {
             return Err(CudaError::DriverTooOld { version });
         }
         SYMBOLS.iter().try_for_each(|symbol| find(symbol))?;

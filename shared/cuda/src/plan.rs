@@ -11,7 +11,7 @@ const ALIGNMENT: u64 = 256;
 const PAGE_BYTES: u64 = 2 << 20;
 /// The share of free memory that slots and what is around them take at most, in percent: the driver takes some for
 /// itself as kernels run.
-const MOST_PERCENT: u64 = 97;
+const MAX_PERCENT: u64 = 97;
 /// Chunks that a block of the digest kernel takes.
 pub(super) const BLOCK_CHUNKS: u64 = 128;
 
@@ -103,7 +103,7 @@ pub(super) fn slots_that_fit(n: u32, free_bytes: u64) -> u32 {
 
 /// What we take of free memory at most.
 pub(super) const fn usable_bytes(free_bytes: u64) -> u64 {
-    free_bytes / 100 * MOST_PERCENT
+    free_bytes / 100 * MAX_PERCENT
 }
 
 /// What memory of this size takes of the device.

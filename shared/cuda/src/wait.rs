@@ -1,4 +1,4 @@
-//! Waiting for a device: never for ever, without burning a core, and no longer than someone wants the result.
+//! Waiting for a device: bounded, without a busy core, and cancelled with its handle.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -7,17 +7,17 @@ use super::driver::Context;
 use super::error::Fault;
 use assay_device::{DeviceError, Handle};
 
-/// Looks that only give way to other threads, for what takes microseconds.
-const QUICK_LOOKS: u32 = 64;
-/// The first sleep after those, doubled from look to look.
+/// Polls that only yield to other threads, for what takes microseconds.
+const YIELDS: u32 = 64;
+/// The first sleep after those; it doubles from poll to poll.
 const FIRST_SLEEP: Duration = Duration::from_micros(20);
 /// The longest sleep: far below what is enqueued at once.
-const LONGEST_SLEEP: Duration = Duration::from_millis(1);
+const MAX_SLEEP: Duration = Duration::from_millis(1);
 
-/// Looks until `done`.
+/// Polls until `done`.
 ///
 /// # Errors
-/// [`DeviceError::Cancelled`] when `handle` says so, the work still under way. [`DeviceError::Sick`] when a look fails,
+/// [`DeviceError::Cancelled`] when `handle` says so, the work still under way. [`DeviceError::Sick`] when a poll fails,
 /// or nothing gets done within `limit`; the context is lost then.
 pub(super) fn until(
     context: &Context,
@@ -27,12 +27,12 @@ pub(super) fn until(
     mut done: impl FnMut() -> Result<bool, Fault>,
 ) -> Result<(), DeviceError> {
     let start = Instant::now();
-    let mut looks = 0;
+    let mut polls = 0;
     let mut sleep = FIRST_SLEEP;
     while !done()? {
         handle.map_or(Ok(()), Handle::check)?;
-        looks += 1;
-        if looks < QUICK_LOOKS {
+        polls += 1;
+        if polls < YIELDS {
             thread::yield_now();
             continue;
         }
@@ -43,7 +43,7 @@ pub(super) fn until(
             return Err(DeviceError::Sick(text));
         }
         thread::sleep(sleep);
-        sleep = (sleep * 2).min(LONGEST_SLEEP);
+        sleep = (sleep * 2).min(MAX_SLEEP);
     }
     Ok(())
 }

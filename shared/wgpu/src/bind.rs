@@ -13,7 +13,7 @@ use super::plan::ALIGNMENT;
 use assay_device::DeviceError;
 
 /// When this many groups are kept, all are dropped: a bound, which few devices reach.
-const MOST_GROUPS: usize = 4096;
+const MAX_GROUPS: usize = 4096;
 
 /// One storage binding: a range of a buffer.
 pub(super) type Binding<'a> = Piece<'a>;
@@ -51,7 +51,7 @@ impl Bindings {
             }
         }
         let key = (pipeline.id(), bindings.iter().map(|b| (b.buffer.id, b.bytes)).collect());
-        if self.0.len() == MOST_GROUPS {
+        if self.0.len() == MAX_GROUPS {
             self.0.clear();
         }
         let group = match self.0.entry(key) {

@@ -13,7 +13,7 @@ use super::config::WgpuConfig;
 use super::gpu::Gpu;
 
 /// A file that is larger is not ours: all shaders of a device take about a megabyte.
-const MOST_BYTES: u64 = 256 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 /// Bytes of the hash that a file starts with.
 const HASH_BYTES: usize = 32;
 /// What the hash is of.
@@ -72,7 +72,7 @@ fn hash(data: &[u8]) -> [u8; HASH_BYTES] {
 }
 
 fn read(file: &Path) -> io::Result<Vec<u8>> {
-    if fs::metadata(file)?.len() > MOST_BYTES {
+    if fs::metadata(file)?.len() > MAX_BYTES {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it is too large"));
     }
     let mut bytes = fs::read(file)?;

@@ -5,7 +5,7 @@ use ::wgpu::{
 };
 
 use super::error::WgpuError;
-use super::native::{self, Facts};
+use super::native::{self, ApiFacts};
 use super::plan;
 use assay_device::machine;
 use assay_device::place::PciAddress;
@@ -127,7 +127,7 @@ struct Seen {
     adapter: Adapter,
     info: AdapterInfo,
     limits: Limits,
-    facts: Facts,
+    facts: ApiFacts,
     view: View,
 }
 

@@ -10,7 +10,7 @@ use super::copy::Staging;
 use super::describe::{AdapterDescription, Described};
 use super::digest::Hashing;
 use super::error::WgpuError;
-use super::flow::{self, Flow, Parts};
+use super::flow::{self, Flow, FlowParts};
 use super::gpu::{Gpu, NotMade};
 use super::kernels::Kernels;
 use super::measure::Bench;
@@ -82,7 +82,7 @@ impl WgpuDevice {
             residency: Residency::default(),
             gpu,
         };
-        device.settle()?;
+        device.qualify()?;
         Ok(device)
     }
 
@@ -140,13 +140,14 @@ impl WgpuDevice {
             self.rates.forget(WorkKind::Probe);
         }
         let Self { gpu, bindings, parameters, rates, memory, kernels, config, .. } = self;
-        let tally = Some((&kernels.tally, memory.values(layout, layout.tally)));
-        let parts = Parts { gpu, bindings, parameters, rates, handle, stall_limit: config.stall_limit, tally };
+        let completion_counter = Some((&kernels.completion_counter, memory.values(layout, layout.completion_counter)));
+        let parts =
+            FlowParts { gpu, bindings, parameters, rates, handle, stall_limit: config.stall_limit, completion_counter };
         let filling = Filling { pass: *pass, layout: *layout, kernels, memory, poison: config.poison };
         let mut flow = Flow::new(parts);
         filling.run(&mut flow)?;
-        let tallied = flow.tallied();
-        let bytes = self.read_tallied(layout, layout.digests, tallied)?;
+        let completion = flow.expected_completion();
+        let bytes = self.read_completed(layout, layout.digests, completion)?;
         Ok(hashes_of(&bytes).map(Digest).collect())
     }
 
@@ -164,13 +165,14 @@ impl WgpuDevice {
         }
         fitted?;
         let Self { gpu, bindings, parameters, rates, memory, kernels, config, bounds, .. } = self;
-        let tally = Some((&kernels.tally, memory.values(layout, layout.tally)));
-        let parts = Parts { gpu, bindings, parameters, rates, handle, stall_limit: config.stall_limit, tally };
+        let completion_counter = Some((&kernels.completion_counter, memory.values(layout, layout.completion_counter)));
+        let parts =
+            FlowParts { gpu, bindings, parameters, rates, handle, stall_limit: config.stall_limit, completion_counter };
         let walking = Walking { round: *round, layout: *layout, bounds, kernels, memory };
         let mut flow = Flow::new(parts);
         let last = walking.run(&mut flow)?;
-        let tallied = flow.tallied();
-        let bytes = self.read_tallied(layout, layout.round_digest, tallied)?;
+        let completion = flow.expected_completion();
+        let bytes = self.read_completed(layout, layout.round_digest, completion)?;
         let mut digest = [0; HASH_BYTES as usize];
         digest.copy_from_slice(&bytes);
         Ok((Digest(digest), last))
@@ -180,28 +182,36 @@ impl WgpuDevice {
     fn subtrees(&mut self, layout: &Layout, slot: u32, chunks: u64) -> Result<Vec<ChainingValue>, DeviceError> {
         let handle = Handle::default();
         let Self { gpu, bindings, parameters, rates, memory, kernels, config, .. } = self;
-        let tally = Some((&kernels.tally, memory.values(layout, layout.tally)));
-        let parts = Parts { gpu, bindings, parameters, rates, handle: &handle, stall_limit: config.stall_limit, tally };
+        let completion_counter = Some((&kernels.completion_counter, memory.values(layout, layout.completion_counter)));
+        let parts = FlowParts {
+            gpu,
+            bindings,
+            parameters,
+            rates,
+            handle: &handle,
+            stall_limit: config.stall_limit,
+            completion_counter,
+        };
         let mut flow = Flow::new(parts);
         let pieces = (0..layout.pieces_per_slot).map(|piece| memory.piece(layout, slot, piece));
         let hashing = Hashing { kernels, memory, layout: *layout };
         hashing.subtrees(&mut flow, pieces, chunks.ilog2(), false, layout.values.first)?;
         flow.finish()?;
-        let tallied = flow.tallied();
-        self.read_tallied(layout, layout.round_digest, tallied)?;
+        let completion = flow.expected_completion();
+        self.read_completed(layout, layout.round_digest, completion)?;
         let mut region = layout.values;
         region.values = layout.slot_bytes() / CHUNK_BYTES / chunks;
         let bytes = self.read_piece(self.memory.values(layout, region))?;
         Ok(hashes_of(&bytes).map(ChainingValue).collect())
     }
 
-    /// A region that lies before the tally, once the tally shows that all was carried out that was submitted.
-    fn read_tallied(&self, layout: &Layout, region: Region, tallied: u32) -> Result<Vec<u8>, DeviceError> {
-        let both = Region { first: region.first, values: layout.tally.first + layout.tally.values - region.first };
+    /// A region that lies before the completion counter, once the counter shows that every submission was carried out.
+    fn read_completed(&self, layout: &Layout, region: Region, completion: u32) -> Result<Vec<u8>, DeviceError> {
+        let counter = layout.completion_counter;
+        let both = Region { first: region.first, values: counter.first + counter.values - region.first };
         let mut bytes = self.read_piece(self.memory.values(layout, both))?;
-        let tally = (layout.tally.first - region.first) * HASH_BYTES;
-        let found = bytes.split_off(tally as usize);
-        if found[..4] != tallied.to_le_bytes() {
+        let found = bytes.split_off(((counter.first - region.first) * HASH_BYTES) as usize);
+        if found[..4] != completion.to_le_bytes() {
             return Err(self.gpu.lose("its driver called work done that was not carried out"));
         }
         bytes.truncate((region.values * HASH_BYTES) as usize);

@@ -3,7 +3,7 @@
 use super::flow::{Dispatch, Flow};
 use super::kernels::Kernels;
 use super::memory::{Memory, Piece};
-use super::plan::{CHUNK_BYTES, GROUP_CHUNKS, GROUP_VALUES, HASH_BYTES, Layout, MOST_WORKGROUPS, Region};
+use super::plan::{CHUNK_BYTES, GROUP_CHUNKS, GROUP_VALUES, HASH_BYTES, Layout, MAX_WORKGROUPS, Region};
 use super::shaders::{Chunks, Parents};
 use assay_device::DeviceError;
 use assay_device::pace::{WorkKind, Workload};
@@ -84,7 +84,7 @@ impl<'a> Hashing<'a> {
             return left;
         }
         let groups = flow.pieces(WorkKind::Digest, left / GROUP_CHUNKS, GROUP_CHUNKS * CHUNK_BYTES, FIRST_GROUPS);
-        let groups = groups.min(MOST_WORKGROUPS.into()).min(left / GROUP_CHUNKS);
+        let groups = groups.min(MAX_WORKGROUPS.into()).min(left / GROUP_CHUNKS);
         GROUP_CHUNKS << groups.ilog2()
     }
 

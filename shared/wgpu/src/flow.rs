@@ -20,14 +20,14 @@ use assay_device::pace::{MAX_LAUNCH_TIME, Rates, WorkKind, Workload, may_enqueue
 use assay_device::{DeviceError, Handle};
 
 /// The most dispatches of a submission: their parameters lie in one buffer.
-const MOST_DISPATCHES: usize = 512;
+const MAX_DISPATCHES: usize = 512;
 /// The most submissions in flight: what is short is bounded by this, what is long by its time.
-const MOST_IN_FLIGHT: usize = 16;
+const MAX_IN_FLIGHT: usize = 16;
 
 /// The buffer that dispatches' parameters are written to before each submission.
 pub(super) fn parameters(gpu: &Gpu) -> Result<Buffer, NotMade> {
     let usage = BufferUsages::UNIFORM | BufferUsages::COPY_DST;
-    gpu.buffer("parameters", MOST_DISPATCHES as u64 * ALIGNMENT, usage)
+    gpu.buffer("parameters", MAX_DISPATCHES as u64 * ALIGNMENT, usage)
 }
 
 /// One dispatch.
@@ -54,7 +54,7 @@ struct Recorded<'a> {
 
 /// What gathers for a submission.
 #[derive(Default)]
-struct Batch<'a> {
+struct PendingBatch<'a> {
     dispatches: Vec<Recorded<'a>>,
     parameters: Vec<u8>,
     work: Vec<Workload>,
@@ -82,21 +82,21 @@ pub(super) struct Flow<'a> {
     pub(super) rates: &'a mut Rates,
     handle: &'a Handle,
     stall_limit: Duration,
-    batch: Batch<'a>,
+    batch: PendingBatch<'a>,
     in_flight: VecDeque<Submitted>,
     queued: Duration,
     submitted: u64,
     done: Arc<AtomicU64>,
     last_done: Instant,
-    tally: Option<(&'a Pipeline, Piece<'a>)>,
-    /// What the tally is, once all is done.
-    tallied: u32,
+    completion_counter: Option<(&'a Pipeline, Piece<'a>)>,
+    /// What the completion counter is, once all is done.
+    completion: u32,
     /// For how long nothing got done.
     idle: Duration,
 }
 
 /// What of a device a flow needs.
-pub(super) struct Parts<'a> {
+pub(super) struct FlowParts<'a> {
     /// Where it runs.
     pub(super) gpu: &'a Gpu,
     /// Bindings made before.
@@ -109,17 +109,17 @@ pub(super) struct Parts<'a> {
     pub(super) handle: &'a Handle,
     /// For how long nothing may get done.
     pub(super) stall_limit: Duration,
-    /// What tallies submissions, and where; `None` where nobody compares.
-    pub(super) tally: Option<(&'a Pipeline, Piece<'a>)>,
+    /// The pipeline that counts carried-out submissions, and its counter; `None` where nobody compares.
+    pub(super) completion_counter: Option<(&'a Pipeline, Piece<'a>)>,
 }
 
 impl<'a> Flow<'a> {
     /// A flow with nothing in it.
-    pub(super) fn new(parts: Parts<'a>) -> Self {
-        let Parts { gpu, bindings, parameters, rates, handle, stall_limit, tally } = parts;
+    pub(super) fn new(parts: FlowParts<'a>) -> Self {
+        let FlowParts { gpu, bindings, parameters, rates, handle, stall_limit, completion_counter } = parts;
         Self {
-            tally,
-            tallied: 0,
+            completion_counter,
+            completion: 0,
             idle: Duration::ZERO,
             gpu,
             bindings,
@@ -127,8 +127,8 @@ impl<'a> Flow<'a> {
             rates,
             handle,
             stall_limit,
-            batch: Batch::default(),
-            in_flight: VecDeque::with_capacity(MOST_IN_FLIGHT),
+            batch: PendingBatch::default(),
+            in_flight: VecDeque::with_capacity(MAX_IN_FLIGHT),
             queued: Duration::ZERO,
             submitted: 0,
             done: Arc::default(),
@@ -140,8 +140,8 @@ impl<'a> Flow<'a> {
     pub(super) fn dispatch(&mut self, dispatch: &Dispatch<'a, '_>) -> Result<(), DeviceError> {
         let estimate = self.rates.estimate(dispatch.work);
         let is_long = self.batch.estimate.saturating_add(estimate.unwrap_or_default()) > MAX_LAUNCH_TIME;
-        // One is left for the tally.
-        let is_full = self.batch.dispatches.len() == MOST_DISPATCHES - 1;
+        // One is left for the completion counter.
+        let is_full = self.batch.dispatches.len() == MAX_DISPATCHES - 1;
         if is_long || is_full || estimate.is_none() || self.batch.unmeasured {
             self.submit()?;
         }
@@ -197,7 +197,7 @@ impl<'a> Flow<'a> {
             return Ok(());
         }
         self.make_way()?;
-        self.record_tally()?;
+        self.record_completion()?;
         let batch = std::mem::take(&mut self.batch);
         let index = self.gpu.calling(|| self.hand_over(&batch))?;
         self.submitted += 1;
@@ -217,24 +217,24 @@ impl<'a> Flow<'a> {
         self.gpu.check()
     }
 
-    /// The last dispatch of a submission, where there is a tally.
-    fn record_tally(&mut self) -> Result<(), DeviceError> {
-        let Some((pipeline, piece)) = self.tally else { return Ok(()) };
-        // Of a device's submissions no two have the same number, so that an older tally is never the right one.
+    /// The last dispatch of a submission, where completion is counted.
+    fn record_completion(&mut self) -> Result<(), DeviceError> {
+        let Some((pipeline, piece)) = self.completion_counter else { return Ok(()) };
+        // Of a device's submissions no two have the same number, so that an older count is never the right one.
         let number = self.gpu.next_number();
-        let words = shaders::Tally { number, first: self.submitted == 0 }.words();
-        self.tallied = shaders::tallied(if self.submitted == 0 { 0 } else { self.tallied }, number);
+        let words = shaders::CompletionCounter { number, first: self.submitted == 0 }.words();
+        self.completion = shaders::next_completion(if self.submitted == 0 { 0 } else { self.completion }, number);
         let work = Workload { kind: WorkKind::Product, units: 0 };
         let dispatch = Dispatch { pipeline, words: &words, bindings: &[piece], workgroups: 1, work };
         self.record(&dispatch, Some(Duration::ZERO))
     }
 
-    /// What the tally must be, once all is done.
-    pub(super) const fn tallied(&self) -> u32 {
-        self.tallied
+    /// What the completion counter must be, once all is done.
+    pub(super) const fn expected_completion(&self) -> u32 {
+        self.completion
     }
 
-    fn hand_over(&self, batch: &Batch<'_>) -> SubmissionIndex {
+    fn hand_over(&self, batch: &PendingBatch<'_>) -> SubmissionIndex {
         self.gpu.queue.write_buffer(self.parameters, 0, &batch.parameters);
         let mut encoder = self.gpu.device.create_command_encoder(&CommandEncoderDescriptor::default());
         {
@@ -254,7 +254,7 @@ impl<'a> Flow<'a> {
             self.handle.check()?;
             self.reap()?;
             let count = self.in_flight.len();
-            if count < MOST_IN_FLIGHT && may_enqueue(self.queued, count, Some(self.batch.estimate)) {
+            if count < MAX_IN_FLIGHT && may_enqueue(self.queued, count, Some(self.batch.estimate)) {
                 return Ok(());
             }
             self.wait()?;
@@ -273,7 +273,7 @@ impl<'a> Flow<'a> {
 
     /// Drops what is recorded, and waits for what is in flight whatever the handle says.
     pub(super) fn abandon(&mut self) -> Result<(), DeviceError> {
-        self.batch = Batch::default();
+        self.batch = PendingBatch::default();
         self.drain()
     }
 

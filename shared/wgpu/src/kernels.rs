@@ -69,8 +69,8 @@ pub(super) struct Kernels {
     pub(super) chunks: Pipeline,
     /// See [`shaders::parents`].
     pub(super) parents: Pipeline,
-    /// See [`shaders::tally`].
-    pub(super) tally: Pipeline,
+    /// See [`shaders::completion_counter`].
+    pub(super) completion_counter: Pipeline,
     /// With large tiles, and with small ones.
     products: [Product; 2],
     /// Which of them is tried alone.
@@ -114,7 +114,7 @@ impl Kernels {
         let keystream = compile(shaders::keystream(), &[true])?;
         let chunks = compile(shaders::chunks(), &[true, true])?;
         let parents = compile(shaders::parents(), &[true])?;
-        let tally = compile(shaders::tally(), &[true])?;
+        let completion_counter = compile(shaders::completion_counter(), &[true])?;
         let product = |tile, pipeline| Product { tile, pipeline };
         let large = product(large, compile(shaders::product(large, dot), &[true; 3])?);
         let small = product(small, compile(shaders::product(small, dot), &[true; 3])?);
@@ -125,7 +125,19 @@ impl Kernels {
         probes.insert(shape, probe);
         step();
         compiler.cache.save();
-        Ok(Self { keystream, chunks, parents, tally, products, only: None, probes, dot, quads, limits, compiler })
+        Ok(Self {
+            keystream,
+            chunks,
+            parents,
+            completion_counter,
+            products,
+            only: None,
+            probes,
+            dot,
+            quads,
+            limits,
+            compiler,
+        })
     }
 
     /// Compiles products of the other kind; gives those that are used no more.

@@ -28,7 +28,7 @@ mod native;
 mod pass;
 mod plan;
 mod probe;
-mod settle;
+mod qualify;
 pub mod shaders;
 
 pub use config::{DotChoice, WgpuConfig};

@@ -6,7 +6,7 @@ use ::wgpu::CommandEncoderDescriptor;
 
 use super::device::WgpuDevice;
 use super::digest::Hashing;
-use super::flow::{Dispatch, Flow, Parts};
+use super::flow::{Dispatch, Flow, FlowParts};
 use super::gpu::NotMade;
 use super::kernels::{Kernels, Pipeline, Product};
 use super::memory::{DeviceBuffer, Memory, Piece};
@@ -257,8 +257,15 @@ impl WgpuDevice {
     {
         let handle = Handle::default();
         let Self { gpu, bindings, parameters, rates, memory, kernels, config, bench, .. } = self;
-        let parts =
-            Parts { gpu, bindings, parameters, rates, handle: &handle, stall_limit: config.stall_limit, tally: None };
+        let parts = FlowParts {
+            gpu,
+            bindings,
+            parameters,
+            rates,
+            handle: &handle,
+            stall_limit: config.stall_limit,
+            completion_counter: None,
+        };
         let mut flow = Flow::new(parts);
         let start = Instant::now();
         record(&mut flow, kernels, memory, bench)?;
@@ -313,14 +320,14 @@ impl WgpuDevice {
         let handle = Handle::default();
         let Self { gpu, bindings: groups, parameters, rates, config, .. } = self;
         let mut rates = *rates;
-        let parts = Parts {
+        let parts = FlowParts {
             gpu,
             bindings: groups,
             parameters,
             rates: &mut rates,
             handle: &handle,
             stall_limit: config.stall_limit,
-            tally: None,
+            completion_counter: None,
         };
         let mut flow = Flow::new(parts);
         let start = Instant::now();

@@ -66,7 +66,7 @@ impl Memory {
             return Err(busy);
         }
         let made = self.make_all(gpu, layout, states);
-        self.settle(gpu, made, busy)
+        self.conclude(gpu, made, busy)
     }
 
     /// Makes room for the states of a round; the slots stay, unless there is no room.
@@ -89,11 +89,11 @@ impl Memory {
             return Err(busy);
         }
         let made = self.make_states(gpu, states, layout.grouped);
-        self.settle(gpu, made, busy)
+        self.conclude(gpu, made, busy)
     }
 
     /// What could not be made for want of memory is nobody's fault; all is given back then.
-    fn settle(&mut self, gpu: &Gpu, made: Result<(), NotMade>, busy: DeviceError) -> Result<(), DeviceError> {
+    fn conclude(&mut self, gpu: &Gpu, made: Result<(), NotMade>, busy: DeviceError) -> Result<(), DeviceError> {
         match made {
             Ok(()) => gpu.check(),
             Err(NotMade::OutOfMemory) => {

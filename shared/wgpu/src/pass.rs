@@ -4,7 +4,7 @@ use super::digest::Hashing;
 use super::flow::{Dispatch, Flow};
 use super::kernels::{Kernels, Product};
 use super::memory::{Memory, Piece};
-use super::plan::{Layout, MOST_WORKGROUPS, STATE_BYTES};
+use super::plan::{Layout, MAX_WORKGROUPS, STATE_BYTES};
 use super::shaders::{self, KEYSTREAM_THREADS};
 use assay_device::pace::{WorkKind, Workload};
 use assay_device::{DeviceError, Pass};
@@ -109,7 +109,7 @@ impl<'a> Filling<'a> {
         while first_tile < across * across {
             let left = across * across - first_tile;
             let tiles = flow.pieces(WorkKind::Product, left, tile_units, FIRST_PRODUCTS / tile_units);
-            let tiles = tiles.min(left).min(MOST_WORKGROUPS.into());
+            let tiles = tiles.min(left).min(MAX_WORKGROUPS.into());
             let parameters = shaders::Product {
                 n: self.pass.n,
                 tiles_across: across as u32,
@@ -147,7 +147,7 @@ pub(super) fn keystream<'a>(
         while at < blocks {
             let groups = (blocks - at).div_ceil(group_blocks);
             let cut = flow.pieces(WorkKind::Leaf, groups, group_blocks * STATE_BYTES, FIRST_GROUPS);
-            let cut = cut.min(groups).min(MOST_WORKGROUPS.into());
+            let cut = cut.min(groups).min(MAX_WORKGROUPS.into());
             let here = (cut * group_blocks).min(blocks - at);
             let parameters = shaders::Keystream {
                 key: *key,

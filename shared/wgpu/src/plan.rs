@@ -14,19 +14,19 @@ pub(super) use assay_work::tree::CHUNK_BYTES;
 /// Every binding starts at a multiple of this, in bytes: the most that an adapter may ask for.
 pub(super) const ALIGNMENT: u64 = 256;
 /// The share of free memory that slots and what is around them take at most, in percent.
-const MOST_PERCENT: u64 = 95;
+const MAX_PERCENT: u64 = 95;
 /// Chunks that a workgroup hashes, and merges into one value.
 pub(super) const GROUP_CHUNKS: u64 = 64;
 /// Values that a workgroup merges.
 pub(super) const GROUP_VALUES: u64 = 128;
 /// The smallest slot: a buffer holds one at least.
-const LEAST_BUFFER_BYTES: u64 = (MIN_N as u64) * (MIN_N as u64);
+const MIN_BUFFER_BYTES: u64 = (MIN_N as u64) * (MIN_N as u64);
 /// The least that can be bound: of the scratch buffer, what hashing the states of the largest probe needs.
-const LEAST_BINDING_BYTES: u64 = 1 << 18;
+const MIN_BINDING_BYTES: u64 = 1 << 18;
 /// Shaders count a binding in 16-byte vectors by 32-bit words, and drivers in bytes by such words.
-const MOST_BUFFER_BYTES: u64 = 1 << 31;
+const MAX_BUFFER_BYTES: u64 = 1 << 31;
 /// The most slot buffers that the probe's shader names at once: each is a branch of it.
-const MOST_BOUND: u32 = 32;
+const MAX_BOUND: u32 = 32;
 /// Storage buffers that the probe binds beside slots.
 const PROBE_STATES: u32 = 2;
 /// Uniform buffers of every shader.
@@ -34,12 +34,12 @@ const PARAMETERS: u32 = 1;
 /// Storage buffers that a product binds.
 const PRODUCT_BUFFERS: u32 = 3;
 /// Rows of the smallest tile of a product.
-const LEAST_TILE_ROWS: u64 = 64;
+const MIN_TILE_ROWS: u64 = 64;
 /// Invocations and bytes of workgroup memory that the smallest tile takes.
-const LEAST_INVOCATIONS: u32 = 64;
-const LEAST_WORKGROUP_BYTES: u32 = 4096;
+const MIN_INVOCATIONS: u32 = 64;
+const MIN_WORKGROUP_BYTES: u32 = 4096;
 /// The most workgroups of a dispatch, which all APIs allow.
-pub(super) const MOST_WORKGROUPS: u32 = 65_535;
+pub(super) const MAX_WORKGROUPS: u32 = 65_535;
 
 /// Why an adapter with these limits cannot do the work.
 pub(super) fn refusal(limits: &Limits) -> Option<String> {
@@ -50,11 +50,11 @@ pub(super) fn refusal(limits: &Limits) -> Option<String> {
             limits.max_dynamic_storage_buffers_per_pipeline_layout.into(),
             PRODUCT_BUFFERS.into(),
         ),
-        ("bytes of a storage binding", limits.max_storage_buffer_binding_size, LEAST_BINDING_BYTES),
-        ("invocations of a workgroup", limits.max_compute_invocations_per_workgroup.into(), LEAST_INVOCATIONS.into()),
-        ("invocations in x", limits.max_compute_workgroup_size_x.into(), LEAST_INVOCATIONS.into()),
-        ("bytes of workgroup memory", limits.max_compute_workgroup_storage_size.into(), LEAST_WORKGROUP_BYTES.into()),
-        ("workgroups of a dispatch", limits.max_compute_workgroups_per_dimension.into(), MOST_WORKGROUPS.into()),
+        ("bytes of a storage binding", limits.max_storage_buffer_binding_size, MIN_BINDING_BYTES),
+        ("invocations of a workgroup", limits.max_compute_invocations_per_workgroup.into(), MIN_INVOCATIONS.into()),
+        ("invocations in x", limits.max_compute_workgroup_size_x.into(), MIN_INVOCATIONS.into()),
+        ("bytes of workgroup memory", limits.max_compute_workgroup_storage_size.into(), MIN_WORKGROUP_BYTES.into()),
+        ("workgroups of a dispatch", limits.max_compute_workgroups_per_dimension.into(), MAX_WORKGROUPS.into()),
     ];
     let (what, has, least) = needs.into_iter().find(|(_, has, least)| has < least)?;
     Some(format!("it offers {has} {what}, and {least} are the least"))
@@ -75,14 +75,14 @@ impl Bounds {
     /// Of an adapter with these limits, and at most `asked_bytes` of a buffer.
     pub(super) fn new(limits: &Limits, asked_bytes: Option<u64>) -> Self {
         let driver = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size);
-        let bytes = driver.min(MOST_BUFFER_BYTES).min(asked_bytes.unwrap_or(u64::MAX)).max(LEAST_BUFFER_BYTES);
+        let bytes = driver.min(MAX_BUFFER_BYTES).min(asked_bytes.unwrap_or(u64::MAX)).max(MIN_BUFFER_BYTES);
         // Where an API counts all buffers of a shader together (Metal), the parameters are one of them.
         let all = limits.max_buffers_and_acceleration_structures_per_shader_stage.saturating_sub(PARAMETERS);
         let bound = limits.max_storage_buffers_per_shader_stage.min(all).saturating_sub(PROBE_STATES);
         Self {
-            buffer_bytes: bytes - bytes % LEAST_BUFFER_BYTES,
-            binding_bytes: driver.min(MOST_BUFFER_BYTES),
-            slot_buffers: bound.clamp(1, MOST_BOUND),
+            buffer_bytes: bytes - bytes % MIN_BUFFER_BYTES,
+            binding_bytes: driver.min(MAX_BUFFER_BYTES),
+            slot_buffers: bound.clamp(1, MAX_BOUND),
         }
     }
 
@@ -90,7 +90,7 @@ impl Bounds {
     pub(super) fn largest_n(&self) -> u32 {
         let rows = |n: u32| self.piece_bytes(n) / u64::from(n);
         let sizes = (MIN_N.ilog2()..=MAX_N.ilog2()).map(|log| 1 << log);
-        let is_possible = |n: &u32| rows(*n) >= LEAST_TILE_ROWS && Layout::new(self, *n, MIN_COUNT).is_possible(self);
+        let is_possible = |n: &u32| rows(*n) >= MIN_TILE_ROWS && Layout::new(self, *n, MIN_COUNT).is_possible(self);
         sizes.take_while(is_possible).last().unwrap_or(0)
     }
 
@@ -129,8 +129,8 @@ pub(super) struct Layout {
     pub(super) digests: Region,
     /// The digest of a probe round.
     pub(super) round_digest: Region,
-    /// The tally of submissions: one word.
-    pub(super) tally: Region,
+    /// The completion counter: one word.
+    pub(super) completion_counter: Region,
     /// Chaining values of all chunks of a slot, or what workgroups made of the chunks of a string.
     pub(super) values: Region,
     /// What workgroups made of those.
@@ -148,8 +148,8 @@ impl Layout {
         let string_chunks = slot_bytes.max(MAX_STATES_BYTES) / CHUNK_BYTES;
         let digests = Region { first: 0, values: count.into() };
         let round_digest = after(digests, 1);
-        let tally = after(round_digest, 1);
-        let values = after(tally, (slot_bytes / CHUNK_BYTES).max(string_chunks / GROUP_CHUNKS));
+        let completion_counter = after(round_digest, 1);
+        let values = after(completion_counter, (slot_bytes / CHUNK_BYTES).max(string_chunks / GROUP_CHUNKS));
         let merged = after(values, string_chunks / GROUP_CHUNKS / GROUP_VALUES);
         Self {
             n,
@@ -160,7 +160,7 @@ impl Layout {
             grouped: buffers > u64::from(bounds.slot_buffers),
             digests,
             round_digest,
-            tally,
+            completion_counter,
             values,
             merged,
         }
@@ -237,7 +237,7 @@ pub(super) fn slots_that_fit(bounds: &Bounds, n: u32, free_bytes: u64) -> u32 {
 
 /// What we take of free memory at most.
 pub(super) const fn usable_bytes(free_bytes: u64) -> u64 {
-    free_bytes / 100 * MOST_PERCENT
+    free_bytes / 100 * MAX_PERCENT
 }
 
 /// The region behind another, aligned to what a binding could start at.
@@ -266,7 +266,7 @@ mod tests {
     /// What is not refused can hold something.
     #[test]
     fn the_least_adapter_has_room_for_the_smallest_pass() {
-        let least = Limits { max_storage_buffer_binding_size: LEAST_BINDING_BYTES, ..Limits::default() };
+        let least = Limits { max_storage_buffer_binding_size: MIN_BINDING_BYTES, ..Limits::default() };
         assert_eq!(refusal(&least), None);
         let bounds = Bounds::new(&least, None);
         assert!(Layout::new(&bounds, MIN_N, MIN_COUNT).is_possible(&bounds));
@@ -290,7 +290,7 @@ mod tests {
         let limits = Limits { max_storage_buffer_binding_size: (1 << 31) - 4, ..Limits::default() };
         let limits = Limits { max_buffer_size: u64::MAX, ..limits };
         let bounds = Bounds::new(&limits, None);
-        assert_eq!(bounds.buffer_bytes, (1 << 31) - LEAST_BUFFER_BYTES);
+        assert_eq!(bounds.buffer_bytes, (1 << 31) - MIN_BUFFER_BYTES);
         assert_eq!(bounds.piece_bytes(32_768), 1 << 30);
         let layout = Layout::new(&bounds, 8192, 100);
         assert_eq!((layout.piece_bytes, layout.pieces_per_buffer), (64 << 20, 31));
@@ -323,7 +323,8 @@ mod tests {
         for (n, count) in [(256, 3), (256, 1 << 20), (8192, 1000), (32_768, 3)] {
             let bounds = bounds(1 << 27, 8);
             let layout = Layout::new(&bounds, n, count);
-            let regions = [layout.digests, layout.round_digest, layout.tally, layout.values, layout.merged];
+            let regions =
+                [layout.digests, layout.round_digest, layout.completion_counter, layout.values, layout.merged];
             for pair in regions.windows(2) {
                 assert!(pair[0].first + pair[0].values <= pair[1].first, "{layout:?}");
             }
@@ -338,7 +339,7 @@ mod tests {
 
     #[test]
     fn what_fits_fits_and_one_more_does_not() {
-        for bounds in [bounds(1 << 27, 6), bounds((1 << 31) - LEAST_BUFFER_BYTES, 30)] {
+        for bounds in [bounds(1 << 27, 6), bounds((1 << 31) - MIN_BUFFER_BYTES, 30)] {
             for n in [256, 1024, 8192, 32_768] {
                 for free in [16 << 20, 200 << 20, 8 << 30, 180_u64 << 30] {
                     let fit = slots_that_fit(&bounds, n, free);

@@ -11,7 +11,7 @@ use assay_device::pace::{WorkKind, Workload};
 use assay_device::{DeviceError, ProbeRound};
 
 /// Walks of a dispatch: far below the most workgroups, with four lanes for each.
-const MOST_WALKS: u64 = 1 << 18;
+const MAX_WALKS: u64 = 1 << 18;
 
 /// A round over resident slots.
 pub(super) struct Walking<'a> {
@@ -133,7 +133,7 @@ impl<'a> Walking<'a> {
 /// States in parts that one dispatch takes.
 fn parts<'p, 'a: 'p>(states: &'p [Piece<'a>]) -> impl Iterator<Item = Piece<'a>> + use<'p, 'a> {
     states.iter().flat_map(|piece| {
-        let bytes = piece.bytes.min(MOST_WALKS * STATE_BYTES);
+        let bytes = piece.bytes.min(MAX_WALKS * STATE_BYTES);
         (0..piece.bytes / bytes).map(move |part| Piece { first: piece.first + part * bytes, bytes, ..*piece })
     })
 }

@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 
 use super::link::{Link, LinkError, Steps};
 use super::message::{MAX_RANGES, Reply, Request};
-use super::supervisor::{Shared, StartOutcome, WorkerSpec, supervise};
+use super::supervisor::{SharedWorker, StartOutcome, WorkerSpec, supervise};
 use assay_device::backend::Preparing;
 use assay_device::resident::{HASH_BYTES, STATE_BYTES, hashes_of};
 use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, ProbeRounds, SlotRange};
@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 /// A device whose worker is kept running. Dropped, the worker ends.
 pub struct WorkerDevice {
-    shared: Arc<Shared>,
+    shared: Arc<SharedWorker>,
     supervisor: Option<JoinHandle<()>>,
     /// As it was described last.
     info: Mutex<DeviceInfo>,
@@ -37,7 +37,7 @@ impl WorkerDevice {
     /// # Errors
     /// No thread could be started.
     pub fn start(spec: WorkerSpec) -> io::Result<Self> {
-        let shared = Arc::new(Shared::new());
+        let shared = Arc::new(SharedWorker::new());
         let info = Mutex::new(DeviceInfo { free_bytes: 0, ..spec.found.info.clone() });
         let name = format!("worker-{}", &spec.found.info.id.to_string()[..8]);
         let watched = shared.clone();
@@ -99,7 +99,7 @@ impl WorkerDevice {
 }
 
 /// Says that a worker is lost, when it is dropped.
-struct GiveUp<'a>(&'a Shared);
+struct GiveUp<'a>(&'a SharedWorker);
 
 impl Drop for GiveUp<'_> {
     fn drop(&mut self) {

@@ -32,7 +32,7 @@ use assay_device::backend::{Backend, Found};
 pub use device::WorkerDevice;
 pub use process::{Launched, Launcher, Process, Program};
 pub use self_test::self_test;
-pub use serve::{Registry, serve};
+pub use serve::{BackendFactory, serve};
 pub use supervisor::{StartOutcome, WorkerSpec};
 
 use link::{Link, LinkError, Timeouts};

@@ -4,7 +4,7 @@
 //!
 //! - the process says nothing, not even a heartbeat, for [`Timeouts::silence`]: it is stopped, or starved;
 //! - a request that was cancelled is not given up within [`CANCEL_LIMIT`]: the device does not come back;
-//! - a pass or a probe finishes no step for [`STEP_LIMIT`], opening a device tells no progress for [`OPEN_LIMIT`], or any
+//! - a pass or a probe finishes no step for [`STEP_LIMIT`], opening a device tells no progress for [`START_UP_LIMIT`], or any
 //!   other request takes longer than [`CALL_LIMIT`].
 //!
 //! Time in which this program itself does not run (a suspended machine) is not counted.
@@ -31,7 +31,7 @@ pub const CANCEL_LIMIT: Duration = Duration::from_secs(10);
 /// Deadlines of challenges, which cancel, come long before.
 pub const STEP_LIMIT: Duration = Duration::from_secs(3600);
 /// How long opening a device may go on without telling of progress: one kernel is compiled in seconds.
-pub const OPEN_LIMIT: Duration = Duration::from_secs(300);
+pub const START_UP_LIMIT: Duration = Duration::from_secs(300);
 /// How long any other request may take.
 pub const CALL_LIMIT: Duration = Duration::from_secs(120);
 /// How long a worker whose input was closed may take to end by itself.
@@ -78,7 +78,7 @@ impl LinkError {
 
 /// What a worker says unasked.
 #[derive(Debug, Default)]
-struct Pulse {
+struct Heartbeats {
     /// Messages of any kind.
     beats: AtomicU64,
     /// The request that `steps` is about.
@@ -92,11 +92,11 @@ struct Pulse {
 pub struct Link {
     requests: Option<Box<dyn Write + Send>>,
     replies: Receiver<Result<(u64, u64, Reply), String>>,
-    pulse: Arc<Pulse>,
+    heartbeats: Arc<Heartbeats>,
     process: Box<dyn Process>,
     timeouts: Timeouts,
     number: u64,
-    idle: Silence,
+    idle: SilenceClock,
 }
 
 impl Link {
@@ -107,20 +107,20 @@ impl Link {
     pub fn start(launcher: &dyn Launcher, backend: BackendKind, timeouts: Timeouts) -> Result<Self, DeviceError> {
         let lost = |error: io::Error| DeviceError::Lost(format!("its worker cannot be started: {error}"));
         let Launched { input, output, process } = launcher.launch().map_err(lost)?;
-        let pulse = Arc::new(Pulse::default());
+        let heartbeats = Arc::new(Heartbeats::default());
         let (sender, replies) = sync_channel(REPLIES_AHEAD);
         let mut link = Self {
             requests: Some(input),
             replies,
-            pulse: pulse.clone(),
+            heartbeats: heartbeats.clone(),
             process,
             timeouts,
             number: 0,
-            idle: Silence::default(),
+            idle: SilenceClock::default(),
         };
         let read = move || {
-            read_replies(output, backend, &pulse, &sender);
-            pulse.ended.store(true, Ordering::Release);
+            read_replies(output, backend, &heartbeats, &sender);
+            heartbeats.ended.store(true, Ordering::Release);
         };
         thread::Builder::new().name("worker-replies".into()).spawn(read).map_err(lost)?;
         // The first word comes as the answer to request 0.
@@ -143,7 +143,7 @@ impl Link {
     pub fn open(&mut self, request: Request, shown: &dyn Fn(&Preparing)) -> Result<Reply, LinkError> {
         self.number += 1;
         self.send(ToWorker::Request(self.number, request))?;
-        self.wait(&Handle::default(), self.number, &mut Steps::opening(), shown)
+        self.wait(&Handle::default(), self.number, &mut Steps::start_up(), shown)
     }
 
     /// Asks, and waits for the answer; it takes no longer than [`CALL_LIMIT`].
@@ -185,20 +185,20 @@ impl Link {
     }
 
     fn ask_counting(&mut self, request: Request, handle: &Handle, steps: &mut Steps) -> Result<Reply, LinkError> {
-        // An answer may come before the first look at the handle: a chain of short requests would never stop.
+        // An answer may come before the first poll at the handle: a chain of short requests would never stop.
         handle.check().map_err(LinkError::Device)?;
         self.number += 1;
         self.send(ToWorker::Request(self.number, request))?;
         self.wait(handle, self.number, steps, &|_| ())
     }
 
-    /// What keeps an idle worker from being of use; looked at now and then.
+    /// What keeps an idle worker from being of use; last_poll at now and then.
     pub fn trouble(&mut self) -> Option<DeviceError> {
-        let ended = self.pulse.ended.load(Ordering::Acquire);
+        let ended = self.heartbeats.ended.load(Ordering::Acquire);
         if ended {
             return Some(self.post_mortem());
         }
-        let silent = self.idle.look(self.pulse.beats.load(Ordering::Relaxed));
+        let silent = self.idle.poll(self.heartbeats.beats.load(Ordering::Relaxed));
         (silent >= self.timeouts.silence).then(|| self.hung(&format!("said nothing for {silent:.1?}")))
     }
 
@@ -240,12 +240,12 @@ impl Link {
         steps: &mut Steps,
         shown: &dyn Fn(&Preparing),
     ) -> Result<Reply, LinkError> {
-        let mut watch = Watch::new(self.pulse.beats.load(Ordering::Relaxed));
+        let mut detector = HangDetector::new(self.heartbeats.beats.load(Ordering::Relaxed));
         loop {
             match self.replies.recv_timeout(POLL_INTERVAL) {
                 Ok(Ok((of, done, reply))) if of == number => {
                     steps.advance(handle, done);
-                    self.show(&mut watch, shown);
+                    self.show(&mut detector, shown);
                     return match reply {
                         Reply::Failed(error) => Err(LinkError::Device(error)),
                         reply => Ok(reply),
@@ -255,49 +255,50 @@ impl Link {
                 Ok(Err(problem)) => return Err(self.malformed(&problem)),
                 Err(RecvTimeoutError::Disconnected) => return Err(LinkError::Broken(self.post_mortem())),
                 Err(RecvTimeoutError::Timeout) => {
-                    let moved = self.show(&mut watch, shown);
-                    self.look(handle, number, steps, &mut watch, moved)?;
+                    let moved = self.show(&mut detector, shown);
+                    self.check_hang(handle, number, steps, &mut detector, moved)?;
                 }
             }
         }
     }
 
     /// Shows what is prepared, when it is something else than before; whether it is.
-    fn show(&self, watch: &mut Watch, shown: &dyn Fn(&Preparing)) -> bool {
-        let preparing = self.pulse.preparing.lock().clone();
-        let moved = preparing != watch.preparing;
+    fn show(&self, detector: &mut HangDetector, shown: &dyn Fn(&Preparing)) -> bool {
+        let preparing = self.heartbeats.preparing.lock().clone();
+        let moved = preparing != detector.preparing;
         if moved {
             shown(&preparing);
-            watch.preparing = preparing;
+            detector.preparing = preparing;
         }
         moved
     }
 
     /// Nothing came for a moment: is the worker still at it?
-    fn look(
+    fn check_hang(
         &mut self,
         handle: &Handle,
         number: u64,
         steps: &mut Steps,
-        watch: &mut Watch,
+        detector: &mut HangDetector,
         moved: bool,
     ) -> Result<(), LinkError> {
         if self.timeouts.over.load(Ordering::Relaxed) {
             self.process.kill();
             return Err(LinkError::Broken(DeviceError::Cancelled));
         }
-        if self.pulse.number.load(Ordering::Acquire) == number {
-            let done = self.pulse.steps.load(Ordering::Relaxed);
+        if self.heartbeats.number.load(Ordering::Acquire) == number {
+            let done = self.heartbeats.steps.load(Ordering::Relaxed);
             steps.advance(handle, done);
         }
-        let (slice, beats) = (watch.silence.slice(), self.pulse.beats.load(Ordering::Relaxed));
-        let hung = watch.look(slice, beats, moved || watch.told != steps.told, self.timeouts.silence, steps.limit);
-        watch.told = steps.told;
+        let (slice, beats) = (detector.silence.slice(), self.heartbeats.beats.load(Ordering::Relaxed));
+        let hung =
+            detector.check(slice, beats, moved || detector.told != steps.told, self.timeouts.silence, steps.limit);
+        detector.told = steps.told;
         if let Some(why) = hung {
             return Err(LinkError::Broken(self.hung(&why)));
         }
-        if handle.is_cancelled() && watch.cancelled.is_none() {
-            watch.cancelled = Some(Duration::ZERO);
+        if handle.is_cancelled() && detector.cancelled.is_none() {
+            detector.cancelled = Some(Duration::ZERO);
             self.send(ToWorker::Cancel(number))?;
         }
         Ok(())
@@ -323,7 +324,7 @@ impl Link {
 fn read_replies(
     mut output: impl Read,
     backend: BackendKind,
-    pulse: &Pulse,
+    heartbeats: &Heartbeats,
     replies: &SyncSender<Result<(u64, u64, Reply), String>>,
 ) {
     let mut greeted = false;
@@ -333,7 +334,7 @@ fn read_replies(
             Err(FrameError::End | FrameError::Broken(_)) => return,
             Err(FrameError::Malformed(problem)) => Err(problem),
         };
-        pulse.beats.fetch_add(1, Ordering::Relaxed);
+        heartbeats.beats.fetch_add(1, Ordering::Relaxed);
         let reply = match message {
             Ok(FromWorker::Hello(version)) if !greeted => {
                 greeted = true;
@@ -346,12 +347,12 @@ fn read_replies(
             Ok(_) if !greeted => Err("something else than a greeting".into()),
             Ok(FromWorker::Hello(_)) => Err("a second greeting".into()),
             Ok(FromWorker::Heartbeat { number, done_steps }) => {
-                pulse.steps.store(done_steps, Ordering::Relaxed);
-                pulse.number.store(number, Ordering::Release);
+                heartbeats.steps.store(done_steps, Ordering::Relaxed);
+                heartbeats.number.store(number, Ordering::Release);
                 continue;
             }
             Ok(FromWorker::Preparing(preparing)) => {
-                *pulse.preparing.lock() = preparing;
+                *heartbeats.preparing.lock() = preparing;
                 continue;
             }
             Ok(FromWorker::Reply { number, done_steps, reply }) => Ok((number, done_steps, reply)),
@@ -379,9 +380,9 @@ impl Steps {
         Self { all: 0, told: 0, limit: CALL_LIMIT }
     }
 
-    /// Opening a device.
-    pub const fn opening() -> Self {
-        Self { all: 0, told: 0, limit: OPEN_LIMIT }
+    /// The start-up of a device.
+    pub const fn start_up() -> Self {
+        Self { all: 0, told: 0, limit: START_UP_LIMIT }
     }
 
     /// So many steps, each of which may take [`STEP_LIMIT`].
@@ -399,8 +400,8 @@ impl Steps {
 
 /// What is watched while a request runs.
 #[derive(Debug)]
-struct Watch {
-    silence: Silence,
+struct HangDetector {
+    silence: SilenceClock,
     /// Of the step that runs.
     step: Duration,
     told: u64,
@@ -409,14 +410,21 @@ struct Watch {
     cancelled: Option<Duration>,
 }
 
-impl Watch {
+impl HangDetector {
     fn new(beats: u64) -> Self {
-        let silence = Silence { beats, ..Silence::default() };
+        let silence = SilenceClock { beats, ..SilenceClock::default() };
         Self { silence, step: Duration::ZERO, told: 0, preparing: Preparing::default(), cancelled: None }
     }
 
     /// Why the worker counts as hung after a further `slice` of time, if it does. `moved`: it came further in it.
-    fn look(&mut self, slice: Duration, beats: u64, moved: bool, silence: Duration, limit: Duration) -> Option<String> {
+    fn check(
+        &mut self,
+        slice: Duration,
+        beats: u64,
+        moved: bool,
+        silence: Duration,
+        limit: Duration,
+    ) -> Option<String> {
         let silent = self.silence.count(beats, slice);
         if silent >= silence {
             return Some(format!("said nothing for {silent:.1?}"));
@@ -433,28 +441,28 @@ impl Watch {
 
 /// How long nothing was heard, in time during which this program ran.
 #[derive(Debug, Default)]
-struct Silence {
+struct SilenceClock {
     beats: u64,
     silent: Duration,
-    looked: Option<Instant>,
+    last_poll: Option<Instant>,
 }
 
-impl Silence {
-    /// One look can count for at most so much: a gap between two looks is time in which this program did not run, and
+impl SilenceClock {
+    /// One poll counts for at most so much: a gap between two polls is time in which this program did not run, and
     /// could not hear either.
-    const LONGEST_SLICE: Duration = Duration::from_millis(500);
+    const MAX_SLICE: Duration = Duration::from_millis(500);
 
-    fn look(&mut self, beats: u64) -> Duration {
+    fn poll(&mut self, beats: u64) -> Duration {
         let slice = self.slice();
         self.count(beats, slice)
     }
 
-    /// The time since the last look.
+    /// The time since the last poll.
     fn slice(&mut self) -> Duration {
         let now = Instant::now();
-        let slice = self.looked.map_or(Duration::ZERO, |looked| now.duration_since(looked));
-        self.looked = Some(now);
-        slice.min(Self::LONGEST_SLICE)
+        let slice = self.last_poll.map_or(Duration::ZERO, |last_poll| now.duration_since(last_poll));
+        self.last_poll = Some(now);
+        slice.min(Self::MAX_SLICE)
     }
 
     fn count(&mut self, beats: u64, slice: Duration) -> Duration {
@@ -471,16 +479,16 @@ mod tests {
     const SILENCE: Duration = Duration::from_secs(10);
     const SLICE: Duration = Duration::from_millis(500);
 
-    /// Looks again and again, and gives what makes it hang and after how long.
+    /// Polls again and again, and gives what makes it hang and after how long.
     fn hangs(
-        watch: &mut Watch,
+        detector: &mut HangDetector,
         limit: Duration,
         beats: impl Fn(u64) -> u64,
         moved: impl Fn(u64) -> bool,
     ) -> (String, Duration) {
-        for look in 1.. {
-            if let Some(why) = watch.look(SLICE, beats(look), moved(look), SILENCE, limit) {
-                return (why, SLICE * u32::try_from(look).unwrap());
+        for poll in 1.. {
+            if let Some(why) = detector.check(SLICE, beats(poll), moved(poll), SILENCE, limit) {
+                return (why, SLICE * u32::try_from(poll).unwrap());
             }
         }
         unreachable!()
@@ -488,35 +496,36 @@ mod tests {
 
     #[test]
     fn a_worker_without_a_heartbeat_hangs() {
-        let (why, after) = hangs(&mut Watch::new(7), STEP_LIMIT, |_| 7, |_| false);
+        let (why, after) = hangs(&mut HangDetector::new(7), STEP_LIMIT, |_| 7, |_| false);
         assert_eq!((why.as_str(), after), ("said nothing for 10.0s", SILENCE));
         // It was heard for a while.
-        let (_, after) = hangs(&mut Watch::new(0), STEP_LIMIT, |look| look.min(20), |_| true);
+        let (_, after) = hangs(&mut HangDetector::new(0), STEP_LIMIT, |poll| poll.min(20), |_| true);
         assert_eq!(after, SILENCE + 20 * SLICE);
     }
 
     #[test]
     fn a_device_that_finishes_nothing_hangs_although_its_process_lives() {
-        for limit in [STEP_LIMIT, CALL_LIMIT, OPEN_LIMIT] {
-            let (why, after) = hangs(&mut Watch::new(0), limit, |look| look, |_| false);
+        for limit in [STEP_LIMIT, CALL_LIMIT, START_UP_LIMIT] {
+            let (why, after) = hangs(&mut HangDetector::new(0), limit, |poll| poll, |_| false);
             assert_eq!((why, after), (format!("finished nothing for {limit:.0?}"), limit));
             // Every step starts the time again.
-            let (_, after) = hangs(&mut Watch::new(0), limit, |look| look, |look| look <= 50);
+            let (_, after) = hangs(&mut HangDetector::new(0), limit, |poll| poll, |poll| poll <= 50);
             assert_eq!(after, limit + 50 * SLICE);
         }
     }
 
     #[test]
     fn a_device_that_does_not_stop_hangs() {
-        let mut watch = Watch { cancelled: Some(Duration::ZERO), ..Watch::new(0) };
-        let (why, after) = hangs(&mut watch, STEP_LIMIT, |look| look, |_| true);
+        let mut detector = HangDetector { cancelled: Some(Duration::ZERO), ..HangDetector::new(0) };
+        let (why, after) = hangs(&mut detector, STEP_LIMIT, |poll| poll, |_| true);
         assert_eq!((why.as_str(), after), ("did not stop within 10s", CANCEL_LIMIT));
     }
 
     #[test]
     fn a_suspended_machine_is_no_silence() {
-        let mut silence = Silence { looked: Instant::now().checked_sub(Duration::from_secs(3)), ..Silence::default() };
-        assert_eq!(silence.look(0), Silence::LONGEST_SLICE);
+        let mut silence =
+            SilenceClock { last_poll: Instant::now().checked_sub(Duration::from_secs(3)), ..SilenceClock::default() };
+        assert_eq!(silence.poll(0), SilenceClock::MAX_SLICE);
     }
 
     #[test]

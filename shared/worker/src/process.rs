@@ -19,7 +19,7 @@ use unix::{Group, describe, own_program};
 use windows::{Group, describe, own_program};
 
 /// How often a process that is to end is asked whether it has.
-const NAP: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// How long a killed process is waited for as it is dropped.
 const DROP_LIMIT: Duration = Duration::from_millis(500);
@@ -124,7 +124,7 @@ impl Process for Running {
                 Ok(Some(status)) => return Some(describe(status)),
                 Err(error) => return Some(format!("is gone: {error}")),
                 Ok(None) if Instant::now() >= until => return None,
-                Ok(None) => thread::sleep(NAP),
+                Ok(None) => thread::sleep(POLL_INTERVAL),
             }
         }
     }
@@ -151,13 +151,13 @@ mod tests {
 
     #[test]
     fn how_a_process_ended_is_said() {
-        const PATIENCE: Duration = Duration::from_secs(60);
-        assert_eq!(start("exit 3").wait(PATIENCE).unwrap(), "ended with code 3");
-        assert_eq!(start("kill -SEGV $$").wait(PATIENCE).unwrap(), "was killed by signal 11");
+        const TIMEOUT: Duration = Duration::from_secs(60);
+        assert_eq!(start("exit 3").wait(TIMEOUT).unwrap(), "ended with code 3");
+        assert_eq!(start("kill -SEGV $$").wait(TIMEOUT).unwrap(), "was killed by signal 11");
         let mut sleeper = start("sleep 100");
         assert_eq!(sleeper.wait(Duration::ZERO), None);
         sleeper.kill();
-        assert!(sleeper.wait(PATIENCE).unwrap().starts_with("was killed by signal 9"));
+        assert!(sleeper.wait(TIMEOUT).unwrap().starts_with("was killed by signal 9"));
         // What has ended is not signalled: its number may be another's by now.
         sleeper.kill();
     }

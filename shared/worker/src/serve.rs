@@ -25,7 +25,7 @@ pub const HEARTBEAT: Duration = Duration::from_millis(250);
 const REQUESTS_AHEAD: usize = 2;
 
 /// Makes a backend of its settings, as [`Backend::settings`] gave them; why not, in one sentence.
-pub type Registry = fn(BackendKind, &str) -> Result<Box<dyn Backend>, String>;
+pub type BackendFactory = fn(BackendKind, &str) -> Result<Box<dyn Backend>, String>;
 
 /// Drives a device as the other end of the pipe asks, until its input ends; then `gone` is called, at once and from
 /// another thread, and this returns when the device comes back.
@@ -33,7 +33,7 @@ pub type Registry = fn(BackendKind, &str) -> Result<Box<dyn Backend>, String>;
 /// # Errors
 /// The output broke, or the input was malformed.
 pub fn serve(
-    registry: Registry,
+    factory: BackendFactory,
     input: impl Read + Send + 'static,
     output: impl Write + Send + 'static,
     gone: impl FnOnce() + Send + 'static,
@@ -49,7 +49,7 @@ pub fn serve(
     let (stop, stopped) = sync_channel(0);
     let beating = outbox.clone();
     spawn("worker-heartbeat", move || beat(&beating, &stopped))?;
-    let served = Worker { registry, outbox, device: None }.run(&requests);
+    let served = DeviceServer { factory, outbox, device: None }.run(&requests);
     drop(stop);
     served
 }
@@ -80,9 +80,9 @@ impl Outbox {
     }
 }
 
-type Job = (u64, Request, Handle);
+type QueuedRequest = (u64, Request, Handle);
 
-fn read_requests(mut input: impl Read, outbox: &Outbox, queue: &SyncSender<Job>) {
+fn read_requests(mut input: impl Read, outbox: &Outbox, queue: &SyncSender<QueuedRequest>) {
     loop {
         let message = match frame::read::<ToWorker>(&mut input) {
             Ok(message) => message,
@@ -120,14 +120,14 @@ fn beat(outbox: &Outbox, stopped: &Receiver<()>) {
     }
 }
 
-struct Worker {
-    registry: Registry,
+struct DeviceServer {
+    factory: BackendFactory,
     outbox: Arc<Outbox>,
     device: Option<Box<dyn Device>>,
 }
 
-impl Worker {
-    fn run(mut self, requests: &Receiver<Job>) -> io::Result<()> {
+impl DeviceServer {
+    fn run(mut self, requests: &Receiver<QueuedRequest>) -> io::Result<()> {
         for (number, request, handle) in requests {
             let done = catch_unwind(AssertUnwindSafe(|| self.answer(number, request, &handle)));
             match done {
@@ -148,7 +148,7 @@ impl Worker {
     fn answer(&mut self, number: u64, request: Request, handle: &Handle) -> Result<Reply, Stop> {
         match request {
             Request::Detect { backend, settings } => {
-                Ok(Reply::Detected((self.registry)(backend, &settings).and_then(|backend| backend.detect())))
+                Ok(Reply::Detected((self.factory)(backend, &settings).and_then(|backend| backend.detect())))
             }
             Request::Open { backend, settings, spec } => {
                 self.device = Some(self.open(backend, &settings, &spec)?);
@@ -198,7 +198,7 @@ impl Worker {
             // When the output is broken, the reply finds out.
             let _ = outbox.say(FromWorker::Preparing(preparing));
         };
-        (self.registry)(backend, settings).map_err(DeviceError::Unsupported)?.open(spec, &prepare)
+        (self.factory)(backend, settings).map_err(DeviceError::Unsupported)?.open(spec, &prepare)
     }
 
     /// Reads part by part, so that memory stays bounded whatever is asked for.

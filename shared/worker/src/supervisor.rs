@@ -21,7 +21,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// The pause before a lost worker is started again: the first one, and the longest. It doubles.
 pub const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause.
-pub const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+pub const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// A worker that lived as long is a healthy one: the next pause is the first one again.
 const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 
@@ -40,8 +40,8 @@ pub struct WorkerSpec {
 }
 
 /// The worker of a device, as its two threads share it.
-pub struct Shared {
-    state: Mutex<State>,
+pub struct SharedWorker {
+    state: Mutex<WorkerState>,
     changed: Condvar,
     /// Set when the device is dropped; whatever waits gives up.
     over: Arc<AtomicBool>,
@@ -50,7 +50,7 @@ pub struct Shared {
     loss: Mutex<Option<DeviceError>>,
 }
 
-enum State {
+enum WorkerState {
     /// Not there for the first time yet.
     Starting,
     /// Idle. The number counts the workers of this device.
@@ -76,20 +76,20 @@ pub enum StartOutcome {
     Rejected(DeviceError),
 }
 
-impl Shared {
+impl SharedWorker {
     /// A device whose worker is not started yet.
     pub fn new() -> Self {
-        let (state, changed) = (Mutex::new(State::Starting), Condvar::new());
+        let (state, changed) = (Mutex::new(WorkerState::Starting), Condvar::new());
         Self { state, changed, over: Arc::default(), preparing: Mutex::default(), loss: Mutex::default() }
     }
 
     /// How the first attempt ended, once it has.
     pub fn start_outcome(&self) -> Option<StartOutcome> {
         match &*self.lock() {
-            State::Starting => None,
-            State::Ready(..) | State::Taken => Some(StartOutcome::Ready),
-            State::Lost(_, error) | State::Down(error) => Some(StartOutcome::Down(error.clone())),
-            State::Rejected(error) => Some(StartOutcome::Rejected(error.clone())),
+            WorkerState::Starting => None,
+            WorkerState::Ready(..) | WorkerState::Taken => Some(StartOutcome::Ready),
+            WorkerState::Lost(_, error) | WorkerState::Down(error) => Some(StartOutcome::Down(error.clone())),
+            WorkerState::Rejected(error) => Some(StartOutcome::Rejected(error.clone())),
         }
     }
 
@@ -101,9 +101,11 @@ impl Shared {
     /// Why there is no worker; `None` when there is one.
     pub fn fault(&self) -> Option<DeviceError> {
         match &*self.lock() {
-            State::Ready(..) | State::Taken => None,
-            State::Starting => Some(DeviceError::Lost("its worker is being started".into())),
-            State::Lost(_, error) | State::Down(error) | State::Rejected(error) => Some(error.clone()),
+            WorkerState::Ready(..) | WorkerState::Taken => None,
+            WorkerState::Starting => Some(DeviceError::Lost("its worker is being started".into())),
+            WorkerState::Lost(_, error) | WorkerState::Down(error) | WorkerState::Rejected(error) => {
+                Some(error.clone())
+            }
         }
     }
 
@@ -113,8 +115,8 @@ impl Shared {
     /// Why there is none.
     pub fn take(&self) -> Result<(Box<Link>, u64), DeviceError> {
         let mut state = self.lock();
-        match std::mem::replace(&mut *state, State::Taken) {
-            State::Ready(link, number) => Ok((link, number)),
+        match std::mem::replace(&mut *state, WorkerState::Taken) {
+            WorkerState::Ready(link, number) => Ok((link, number)),
             other => {
                 *state = other;
                 drop(state);
@@ -125,12 +127,12 @@ impl Shared {
 
     /// Gives a worker back.
     pub fn give_back(&self, link: Box<Link>, number: u64) {
-        self.set(State::Ready(link, number));
+        self.set(WorkerState::Ready(link, number));
     }
 
     /// Gives a worker back that is of no more use; none when it is gone already.
     pub fn give_up(&self, link: Option<Box<Link>>, why: DeviceError) {
-        self.set(State::Lost(link, why));
+        self.set(WorkerState::Lost(link, why));
     }
 
     /// Why the last worker was lost.
@@ -149,17 +151,17 @@ impl Shared {
         self.over.load(Ordering::Relaxed)
     }
 
-    fn set(&self, new: State) {
+    fn set(&self, new: WorkerState) {
         *self.lock() = new;
         self.changed.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WorkerState> {
         self.state.lock()
     }
 
     /// Waits for a change, but not for long.
-    fn wait(&self, mut state: MutexGuard<'_, State>, limit: Duration) {
+    fn wait(&self, mut state: MutexGuard<'_, WorkerState>, limit: Duration) {
         // The caller looks at the state again, whichever way the wait ended.
         let _ = self.changed.wait_for(&mut state, limit);
     }
@@ -169,15 +171,15 @@ impl Shared {
         loop {
             let mut state = self.lock();
             let why = match &mut *state {
-                State::Ready(link, _) => link.trouble(),
-                State::Lost(_, why) => Some(why.clone()),
+                WorkerState::Ready(link, _) => link.trouble(),
+                WorkerState::Lost(_, why) => Some(why.clone()),
                 _ => None,
             };
             if let Some(why) = why {
                 *self.loss.lock() = Some(why.clone());
-                return match std::mem::replace(&mut *state, State::Down(why.clone())) {
-                    State::Ready(link, _) => Some((Some(link), why)),
-                    State::Lost(link, _) => Some((link, why)),
+                return match std::mem::replace(&mut *state, WorkerState::Down(why.clone())) {
+                    WorkerState::Ready(link, _) => Some((Some(link), why)),
+                    WorkerState::Lost(link, _) => Some((link, why)),
                     _ => Some((None, why)),
                 };
             }
@@ -197,7 +199,7 @@ impl Shared {
 }
 
 /// Keeps the worker of a device running until the device is dropped.
-pub fn supervise(spec: &WorkerSpec, shared: &Shared) {
+pub fn supervise(spec: &WorkerSpec, shared: &SharedWorker) {
     let id = spec.found.info.id;
     let mut pause = FIRST_PAUSE;
     let mut number = 0;
@@ -216,7 +218,7 @@ pub fn supervise(spec: &WorkerSpec, shared: &Shared) {
             }
             Err((left, Failed::Rejected(why))) => {
                 tracing::error!(device = %id, "{} is not offered: {why}", spec.found.info.name);
-                shared.set(State::Rejected(why));
+                shared.set(WorkerState::Rejected(why));
                 spec.changes.note();
                 wait_for_end(left, shared);
                 return;
@@ -225,7 +227,7 @@ pub fn supervise(spec: &WorkerSpec, shared: &Shared) {
                 if !shared.is_over() {
                     tracing::error!(device = %id, "{} cannot be used now: {why}", spec.found.info.name);
                 }
-                shared.set(State::Down(why));
+                shared.set(WorkerState::Down(why));
                 spec.changes.note();
                 left
             }
@@ -236,10 +238,10 @@ pub fn supervise(spec: &WorkerSpec, shared: &Shared) {
             pause = FIRST_PAUSE;
         }
         shared.sleep(pause);
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = (pause * 2).min(MAX_PAUSE);
     }
-    let last = std::mem::replace(&mut *shared.lock(), State::Down(DeviceError::Cancelled));
-    if let State::Ready(link, _) | State::Lost(Some(link), _) = last {
+    let last = std::mem::replace(&mut *shared.lock(), WorkerState::Down(DeviceError::Cancelled));
+    if let WorkerState::Ready(link, _) | WorkerState::Lost(Some(link), _) = last {
         let _ = link.end();
     }
 }
@@ -263,7 +265,7 @@ enum Failed {
 type Left = Option<Box<dyn Process>>;
 
 /// Starts a worker, opens the device in it, and compares it with known bits.
-fn start(spec: &WorkerSpec, shared: &Shared) -> Result<Link, (Left, Failed)> {
+fn start(spec: &WorkerSpec, shared: &SharedWorker) -> Result<Link, (Left, Failed)> {
     let timeouts = Timeouts { silence: spec.silence, over: shared.over.clone() };
     let info = &spec.found.info;
     let mut link = Link::start(&*spec.launcher, info.backend, timeouts).map_err(|e| (None, Failed::Down(e)))?;
@@ -273,7 +275,7 @@ fn start(spec: &WorkerSpec, shared: &Shared) -> Result<Link, (Left, Failed)> {
     }
 }
 
-fn open(link: &mut Link, spec: &WorkerSpec, shared: &Shared) -> Result<(), Failed> {
+fn open(link: &mut Link, spec: &WorkerSpec, shared: &SharedWorker) -> Result<(), Failed> {
     let down = |error: LinkError| Failed::Down(error.into_error());
     let Found { info, spec: device, place: _ } = &spec.found;
     let request = Request::Open { backend: info.backend, settings: spec.settings.clone(), spec: device.clone() };
@@ -307,7 +309,7 @@ fn expect_done(link: &mut Link, reply: Result<Reply, LinkError>) -> Result<(), L
 }
 
 /// Waits for a process that was killed and is still there.
-fn wait_for_end(left: Left, shared: &Shared) {
+fn wait_for_end(left: Left, shared: &SharedWorker) {
     let Some(mut process) = left else { return };
     while !shared.is_over() && process.wait(POLL_INTERVAL).is_none() {}
 }

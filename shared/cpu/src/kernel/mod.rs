@@ -135,7 +135,7 @@ pub(super) struct Kernel {
     /// Computes one tile.
     pub(super) tile: unsafe fn(&Tile),
     /// Walks of the residency probe.
-    pub(super) walk: unsafe fn(&walk::Batch),
+    pub(super) walk: unsafe fn(&walk::WalkBatch),
 }
 
 /// Rows of X to pack.

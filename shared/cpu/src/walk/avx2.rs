@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{BATCH, Batch, FIRST_FACTOR, SECOND_FACTOR, prefetch};
+use super::{BATCH, FIRST_FACTOR, SECOND_FACTOR, WalkBatch, prefetch};
 
 /// Walks whose sums are folded together.
 const QUAD: usize = 4;
@@ -20,7 +20,7 @@ struct Offsets([u64; QUAD]);
 /// `count · slot_bytes` bytes from `slots` on are readable, nobody else uses the states, `walks` is a
 /// multiple of 4, and the processor has AVX2.
 #[target_feature(enable = "avx2")]
-pub(in super::super) unsafe fn avx2(batch: &Batch) {
+pub(in super::super) unsafe fn avx2(batch: &WalkBatch) {
     let quads = batch.walks / QUAD;
     let mut offsets = [Offsets([0; QUAD]); BATCH / QUAD];
     for (quad, offsets) in offsets[..quads].iter_mut().enumerate() {
@@ -75,7 +75,7 @@ fn step(state: Halves, line: Halves) -> Halves {
 /// Writes where the next lines of four walks lie, and asks for them.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn locate(batch: &Batch, states: &[Halves; QUAD], Offsets(offsets): &mut Offsets) {
+fn locate(batch: &WalkBatch, states: &[Halves; QUAD], Offsets(offsets): &mut Offsets) {
     let left = [_mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14), _mm256_setr_epi32(16, 18, 20, 22, 24, 26, 28, 30)];
     // A shift by 32, which stands for a turn by 0, gives 0.
     let right = left.map(|left| _mm256_sub_epi32(_mm256_set1_epi32(32), left));

@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{BATCH, Batch, FIRST_FACTOR, SECOND_FACTOR};
+use super::{BATCH, FIRST_FACTOR, SECOND_FACTOR, WalkBatch};
 
 /// Walks whose sums are folded together.
 const QUAD: usize = 4;
@@ -17,7 +17,7 @@ struct Offsets([u64; 8]);
 /// `count · slot_bytes` bytes from `slots` on are readable, nobody else uses the states, `walks` is a
 /// multiple of 4, and the processor has AVX-512 F.
 #[target_feature(enable = "avx512f")]
-pub(in super::super) unsafe fn avx512(batch: &Batch) {
+pub(in super::super) unsafe fn avx512(batch: &WalkBatch) {
     let quads = batch.walks / QUAD;
     let mut offsets = [Offsets([0; 8]); BATCH / QUAD];
     for (quad, offsets) in offsets[..quads].iter_mut().enumerate() {
@@ -70,7 +70,7 @@ fn step(state: __m512i, line: __m512i) -> __m512i {
 /// Writes where the next lines of four walks lie, at the even places of `offsets`, and asks for them.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn locate(batch: &Batch, states: &[__m512i; QUAD], Offsets(offsets): &mut Offsets) {
+fn locate(batch: &WalkBatch, states: &[__m512i; QUAD], Offsets(offsets): &mut Offsets) {
     let turns = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     let turned = states.map(|s| _mm512_rolv_epi32(s, turns));
     let a = fold(&turned, |x, y| _mm512_xor_si512(x, y));

@@ -25,7 +25,7 @@ const FIRST_FACTOR: u32 = 0x9E37_79B1;
 const SECOND_FACTOR: u32 = 0x85EB_CA6B;
 
 /// Walks to move together.
-pub(super) struct Batch {
+pub(super) struct WalkBatch {
     /// The first byte of slot 0; slots follow one another.
     pub(super) slots: *const u8,
     /// How many slots.
@@ -42,7 +42,7 @@ pub(super) struct Batch {
 
 /// # Safety
 /// `count · slot_bytes` bytes from `slots` on are readable, and nobody else uses the states.
-pub(super) unsafe fn portable(batch: &Batch) {
+pub(super) unsafe fn portable(batch: &WalkBatch) {
     // SAFETY: the caller's promise: the states are `walks` states that only this batch uses.
     let states = unsafe { std::slice::from_raw_parts_mut(batch.states, batch.walks) };
     let mut lines = [batch.slots; BATCH];
@@ -62,7 +62,7 @@ pub(super) unsafe fn portable(batch: &Batch) {
 
 /// Where the line lies that a state names: a multiple of 64 below `count · slot_bytes`.
 #[inline(always)]
-fn offset(state: &State, batch: &Batch) -> usize {
+fn offset(state: &State, batch: &WalkBatch) -> usize {
     let (mut a, mut b) = (0, 0_u32);
     for (k, &word) in state.iter().enumerate() {
         a ^= word.rotate_left(2 * k as u32);

@@ -3,10 +3,10 @@
 use ::wgpu::Adapter;
 use windows::Win32::Graphics::Dxgi::DXGI_MEMORY_SEGMENT_GROUP_LOCAL;
 
-use super::{Facts, Memory};
+use super::{ApiFacts, Memory};
 
 /// The memory of the adapter's own segment; on one without memory of its own, that is a share of the host's.
-pub(super) fn facts(adapter: &Adapter) -> Option<Facts> {
+pub(super) fn facts(adapter: &Adapter) -> Option<ApiFacts> {
     // SAFETY: the guard lives to the end of this function, and nothing is destroyed through it.
     let adapter = unsafe { adapter.as_hal::<::wgpu::hal::api::Dx12>() }?;
     let adapter = adapter.raw_adapter();
@@ -19,5 +19,5 @@ pub(super) fn facts(adapter: &Adapter) -> Option<Facts> {
         budget_bytes: Some(budget.Budget),
     });
     // Which shader model the compiler speaks, and so whether it has the instruction, nothing here tells.
-    Some(Facts { pci_address: None, uuid: None, memory, packed_dot: None })
+    Some(ApiFacts { pci_address: None, uuid: None, memory, packed_dot: None })
 }

@@ -3,10 +3,10 @@
 use ::wgpu::Adapter;
 use objc2_metal::MTLDevice;
 
-use super::{Facts, Memory};
+use super::{ApiFacts, Memory};
 
 /// What the system recommends to keep on the device at once: the rest of a unified memory is the host's.
-pub(super) fn facts(adapter: &Adapter) -> Option<Facts> {
+pub(super) fn facts(adapter: &Adapter) -> Option<ApiFacts> {
     // SAFETY: the guard lives to the end of this function, and nothing is destroyed through it.
     let adapter = unsafe { adapter.as_hal::<::wgpu::hal::api::Metal>() }?;
     let device = adapter.raw_device();
@@ -14,5 +14,5 @@ pub(super) fn facts(adapter: &Adapter) -> Option<Facts> {
     let free_bytes = Some(total_bytes.saturating_sub(device.currentAllocatedSize() as u64));
     let memory = (total_bytes > 0).then_some(Memory { total_bytes, free_bytes, budget_bytes: Some(total_bytes) });
     // Metal has no products of packed bytes.
-    Some(Facts { pci_address: None, uuid: None, memory, packed_dot: Some(false) })
+    Some(ApiFacts { pci_address: None, uuid: None, memory, packed_dot: Some(false) })
 }

@@ -15,7 +15,7 @@ use assay_device::place::PciAddress;
 
 /// What the API below says of an adapter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Facts {
+pub(super) struct ApiFacts {
     /// Its address on the bus.
     pub(super) pci_address: Option<PciAddress>,
     /// The driver's UUID of the hardware.
@@ -38,7 +38,7 @@ pub(super) struct Memory {
 }
 
 /// Asks the API below wgpu.
-pub(super) fn facts(adapter: &Adapter) -> Facts {
+pub(super) fn facts(adapter: &Adapter) -> ApiFacts {
     #[cfg(target_vendor = "apple")]
     let facts = metal::facts(adapter);
     #[cfg(not(target_vendor = "apple"))]

@@ -3,10 +3,10 @@
 use ::wgpu::Adapter;
 use ash::{ext, vk};
 
-use super::{Facts, Memory};
+use super::{ApiFacts, Memory};
 use assay_device::place::{MAX_PCI_DEVICE, MAX_PCI_FUNCTION, PciAddress};
 
-pub(super) fn facts(adapter: &Adapter) -> Option<Facts> {
+pub(super) fn facts(adapter: &Adapter) -> Option<ApiFacts> {
     // SAFETY: the guard lives to the end of this function, and nothing is destroyed through it.
     let adapter = unsafe { adapter.as_hal::<::wgpu::hal::api::Vulkan>() }?;
     let instance = adapter.shared_instance().raw_instance();
@@ -39,7 +39,7 @@ pub(super) fn facts(adapter: &Adapter) -> Option<Facts> {
     // SAFETY: as above.
     unsafe { instance.get_physical_device_memory_properties2(device, &mut memory) };
     let heaps = memory.memory_properties;
-    Some(Facts {
+    Some(ApiFacts {
         pci_address: pci_address(&bus),
         uuid: Some(identity.device_uuid),
         memory: largest_heap(&heaps, has_budget.then_some(&budget)),

@@ -13,7 +13,7 @@ mod tests;
 use std::fmt::Write;
 
 pub use self::params::PARAM_BYTES;
-pub(super) use self::params::{Chunks, Keystream, Parents, Peak, Probe, Product, Stream, Tally};
+pub(super) use self::params::{Chunks, CompletionCounter, Keystream, Parents, Peak, Probe, Product, Stream};
 pub(super) use self::tile::Tile;
 use assay_work::probe::walk;
 use assay_work::{product, tree};
@@ -114,13 +114,13 @@ pub(super) fn stream() -> Shader {
     shader("stream", wgsl!("stream"))
 }
 
-/// That a submission was carried out.
-pub(super) fn tally() -> Shader {
-    shader("tally", wgsl!("tally"))
+/// Counts a submission that was carried out.
+pub(super) fn completion_counter() -> Shader {
+    shader("completion counter", wgsl!("completion_counter"))
 }
 
-/// A tally after another submission: what `tally.wgsl` makes of it.
-pub(super) const fn tallied(before: u32, number: u32) -> u32 {
+/// The completion counter after another submission, as `completion_counter.wgsl` computes it.
+pub(super) const fn next_completion(before: u32, number: u32) -> u32 {
     before.rotate_left(7).wrapping_mul(product::FIRST_FACTOR).wrapping_add(number)
 }
 
@@ -128,7 +128,7 @@ pub(super) const fn tallied(before: u32, number: u32) -> u32 {
 #[must_use]
 pub fn all() -> Vec<Shader> {
     let dots = [Dot::Packed, Dot::Plain];
-    let mut all = vec![keystream(), chunks(), parents(), stream(), tally()];
+    let mut all = vec![keystream(), chunks(), parents(), stream(), completion_counter()];
     all.extend(dots.map(peak));
     for tile in Tile::ALL {
         all.extend(dots.map(|dot| product(tile, dot)));

@@ -108,16 +108,16 @@ pub(in super::super) struct Stream {
     pub threads: u32,
 }
 
-/// Parameters of `tally`.
+/// Parameters of `completion_counter`.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Tally {
+pub(in super::super) struct CompletionCounter {
     /// The submission's number.
     pub number: u32,
-    /// Whether a tally begins.
+    /// Whether it starts at zero.
     pub first: bool,
 }
 
-impl Tally {
+impl CompletionCounter {
     /// The uniform block.
     #[must_use]
     pub fn words(&self) -> Words {

@@ -29,11 +29,11 @@ const CHACHA: &[Fault] = &[
     ("out[to + 3u] = block.d", "out[to + 3u] = block.c"),
 ];
 
-const TALLY: &[Fault] = &[
+const COMPLETION_COUNTER: &[Fault] = &[
     ("params.first == 1u", "params.first == 2u"),
     ("before << 7u", "before << 8u"),
     (" + params.number", ""),
-    ("select(tally[0], 0u", "select(0u, 0u"),
+    ("select(completed[0], 0u", "select(0u, 0u"),
 ];
 
 const STREAM: &[Fault] = &[
@@ -221,7 +221,7 @@ fn all_found(shader: &Shader, faults: &[Fault], check: impl Fn(&Shader) -> Check
 fn faults_of_streams_are_found() {
     all_found(&keystream(), CHACHA, |faulty| streams::check_keystream(faulty, true));
     all_found(&stream(), STREAM, |faulty| streams::check_stream(faulty, true));
-    all_found(&tally(), TALLY, |faulty| streams::check_tally(faulty, true));
+    all_found(&completion_counter(), COMPLETION_COUNTER, |faulty| streams::check_completion_counter(faulty, true));
 }
 
 #[test]

@@ -67,25 +67,25 @@ fn a_stream_reads_everything_once() {
     check_stream(&stream(), false).unwrap();
 }
 
-pub(super) fn check_tally(shader: &Shader, checked: bool) -> Checked {
+pub(super) fn check_completion_counter(shader: &Shader, checked: bool) -> Checked {
     let kernel = gpu().compile(shader, 1, checked)?;
     let mut found = noise(9, 64);
     let mut expected = found.clone();
-    let mut tally = 0;
+    let mut counter = 0;
     for (number, first) in [(7, true), (8, false), (u32::MAX, false), (0, false), (5, true), (6, false)] {
-        tally = tallied(if first { 0 } else { tally }, number);
-        expected[..4].copy_from_slice(&tally.to_le_bytes());
-        kernel.run(Tally { number, first }.words(), &mut [&mut found], 1)?;
+        counter = next_completion(if first { 0 } else { counter }, number);
+        expected[..4].copy_from_slice(&counter.to_le_bytes());
+        kernel.run(CompletionCounter { number, first }.words(), &mut [&mut found], 1)?;
         same(&format!("submission {number}"), &found, &expected)?;
     }
     Ok(())
 }
 
 #[test]
-fn a_tally_is_the_hosts() {
-    check_tally(&tally(), false).unwrap();
+fn the_completion_counter_is_the_hosts() {
+    check_completion_counter(&completion_counter(), false).unwrap();
     // None left out, doubled, or exchanged for its neighbour gives the same.
-    let of = |numbers: &[u32]| numbers.iter().fold(0, |before, number| tallied(before, *number));
+    let of = |numbers: &[u32]| numbers.iter().fold(0, |before, number| next_completion(before, *number));
     let right = of(&[1, 2, 3]);
     assert!([of(&[1, 3]), of(&[2, 3]), of(&[1, 2]), of(&[2, 1, 3]), of(&[1, 2, 2, 3])].iter().all(|t| *t != right));
 }

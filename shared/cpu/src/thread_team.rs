@@ -1,4 +1,4 @@
-//! The threads of a device while it works: one queue of numbered items, meetings between phases, one stop.
+//! The threads of a device while it works: one queue of numbered items, barriers between phases, one stop.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -13,31 +13,37 @@ const SPINS: u32 = 4096;
 pub(super) struct Stopped;
 
 /// What the threads of one call share.
-pub(super) struct Crew<'a> {
+pub(super) struct ThreadTeam<'a> {
     handle: &'a Handle,
     threads: usize,
     next: AtomicUsize,
     arrived: AtomicUsize,
-    meetings: AtomicUsize,
+    barriers: AtomicUsize,
     stop: AtomicBool,
 }
 
-impl Crew<'_> {
-    /// Runs `body(crew, index)` on `threads` threads at once, the calling one as index 0, and waits for all.
+impl ThreadTeam<'_> {
+    /// Runs `body(team, index)` on `threads` threads at once, the calling one as index 0, and waits for all.
     ///
     /// # Errors
     /// [`DeviceError::Cancelled`] when the handle was cancelled before the work was done,
     /// [`DeviceError::Sick`] when a thread could not start or panicked.
     pub(super) fn run<F>(threads: usize, handle: &Handle, body: F) -> Result<(), DeviceError>
     where
-        F: Fn(&Crew<'_>, usize) -> Result<(), Stopped> + Sync,
+        F: Fn(&ThreadTeam<'_>, usize) -> Result<(), Stopped> + Sync,
     {
         let zero = || AtomicUsize::new(0);
-        let crew =
-            Crew { handle, threads, next: zero(), arrived: zero(), meetings: zero(), stop: AtomicBool::new(false) };
+        let team = ThreadTeam {
+            handle,
+            threads,
+            next: zero(),
+            arrived: zero(),
+            barriers: zero(),
+            stop: AtomicBool::new(false),
+        };
         let guarded = |index| {
-            let _bell = StopOnPanic(&crew);
-            body(&crew, index)
+            let _bell = StopOnPanic(&team);
+            body(&team, index)
         };
         let guarded = &guarded;
         thread::scope(|scope| {
@@ -49,7 +55,7 @@ impl Crew<'_> {
                 {
                     Ok(other) => others.push(other),
                     Err(error) => {
-                        crew.stop.store(true, Ordering::Release);
+                        team.stop.store(true, Ordering::Release);
                         return Err(DeviceError::Sick(format!("a thread could not start: {error}")));
                     }
                 }
@@ -90,16 +96,16 @@ impl Crew<'_> {
     ///
     /// # Errors
     /// [`Stopped`] when the work is to end early.
-    pub(super) fn meet(&self) -> Result<(), Stopped> {
-        let meeting = self.meetings.load(Ordering::Acquire);
+    pub(super) fn barrier(&self) -> Result<(), Stopped> {
+        let barrier = self.barriers.load(Ordering::Acquire);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
             self.arrived.store(0, Ordering::Relaxed);
             self.next.store(0, Ordering::Relaxed);
-            self.meetings.store(meeting + 1, Ordering::Release);
+            self.barriers.store(barrier + 1, Ordering::Release);
             return self.check();
         }
         let mut spins = 0;
-        while self.meetings.load(Ordering::Acquire) == meeting {
+        while self.barriers.load(Ordering::Acquire) == barrier {
             self.check()?;
             spins += 1;
             if spins < SPINS { std::hint::spin_loop() } else { thread::yield_now() }
@@ -109,7 +115,7 @@ impl Crew<'_> {
 }
 
 /// Stops the others when its thread unwinds, so that nobody waits for it.
-struct StopOnPanic<'a, 'b>(&'a Crew<'b>);
+struct StopOnPanic<'a, 'b>(&'a ThreadTeam<'b>);
 
 impl Drop for StopOnPanic<'_, '_> {
     fn drop(&mut self) {
@@ -127,12 +133,12 @@ mod tests {
     fn every_item_is_done_once_in_every_phase() {
         for threads in 1..=4 {
             let done: Vec<AtomicUsize> = (0..100).map(|_| AtomicUsize::new(0)).collect();
-            Crew::run(threads, &Handle::default(), |crew, _| {
+            ThreadTeam::run(threads, &Handle::default(), |team, _| {
                 for phase in 0..50 {
-                    while let Some(item) = crew.take(done.len())? {
+                    while let Some(item) = team.take(done.len())? {
                         assert_eq!(done[item].fetch_add(1, Ordering::Relaxed), phase);
                     }
-                    crew.meet()?;
+                    team.barrier()?;
                 }
                 Ok(())
             })
@@ -144,21 +150,21 @@ mod tests {
     #[test]
     fn a_cancelled_handle_frees_those_who_wait() {
         let handle = Handle::default();
-        let result = Crew::run(3, &handle, |crew, index| {
+        let result = ThreadTeam::run(3, &handle, |team, index| {
             if index == 0 {
                 handle.cancel();
             }
-            crew.meet()?;
-            crew.meet()
+            team.barrier()?;
+            team.barrier()
         });
         assert_eq!(result, Err(DeviceError::Cancelled));
     }
 
     #[test]
     fn a_panic_in_a_thread_frees_those_who_wait() {
-        let result = Crew::run(2, &Handle::default(), |crew, index| {
+        let result = ThreadTeam::run(2, &Handle::default(), |team, index| {
             assert_ne!(index, 1, "planted");
-            crew.meet()
+            team.barrier()
         });
         assert!(matches!(result, Err(DeviceError::Sick(_))));
     }

@@ -35,21 +35,21 @@ impl WgpuDevice {
     ///
     /// # Errors
     /// [`WgpuError::Refused`] when a shader gives wrong bits that nothing else can give, and what the device says.
-    pub(super) fn settle(&mut self) -> Result<(), WgpuError> {
+    pub(super) fn qualify(&mut self) -> Result<(), WgpuError> {
         let device = self.description().title();
-        let settled = self.settle_products().and_then(|()| self.settle_walks());
+        let qualified = self.qualify_products().and_then(|()| self.qualify_walks());
         self.kernels.use_only(None);
         self.release();
-        settled.map_err(|why| match why {
-            Unsettled::Bits(what) => {
+        qualified.map_err(|why| match why {
+            NotQualified::Bits(what) => {
                 WgpuError::Refused { device, reason: format!("{what} give other bits on its driver than they must") }
             }
-            Unsettled::Device(error) => WgpuError::Device { device, error },
-            Unsettled::Shader(error) => error,
+            NotQualified::Device(error) => WgpuError::Device { device, error },
+            NotQualified::Shader(error) => error,
         })
     }
 
-    fn settle_products(&mut self) -> Result<(), Unsettled> {
+    fn qualify_products(&mut self) -> Result<(), NotQualified> {
         if kernels::chosen(self.config.dot, self.description()).is_none() {
             self.choose_products()?;
         }
@@ -57,14 +57,14 @@ impl WgpuDevice {
             self.kernels.use_only(Some(which));
             let digests = self.fill(&PASS, &Handle::default())?;
             if pass_root(&digests).to_string() != ROOT {
-                return Err(Unsettled::Bits(what));
+                return Err(NotQualified::Bits(what));
             }
         }
         Ok(())
     }
 
     /// Takes whichever kind of product is faster here.
-    fn choose_products(&mut self) -> Result<(), Unsettled> {
+    fn choose_products(&mut self) -> Result<(), NotQualified> {
         let plain = self.time_products()?;
         let spare = self.kernels.multiply_by(&self.gpu, Dot::Packed)?;
         let packed = self.time_products()?;
@@ -87,7 +87,7 @@ impl WgpuDevice {
     }
 
     /// Walks over as many buffers as can be bound, and over one more, against walks over one.
-    fn settle_walks(&mut self) -> Result<(), Unsettled> {
+    fn qualify_walks(&mut self) -> Result<(), NotQualified> {
         let buffers = self.bounds.slot_buffers;
         for count in [buffers.max(MIN_COUNT), (buffers + 1).max(MIN_COUNT)] {
             let mut subgroups = None;
@@ -97,7 +97,7 @@ impl WgpuDevice {
             self.kernels.walk_in(false);
             let threads = [self.try_walks(ALL_BYTES, count)?, self.try_walks(SLOT_BYTES, count)?];
             if threads[0] != threads[1] {
-                return Err(Unsettled::Bits("walks over several buffers"));
+                return Err(NotQualified::Bits("walks over several buffers"));
             }
             let Some(subgroups) = subgroups else { continue };
             self.kernels.walk_in(subgroups == threads);
@@ -122,7 +122,7 @@ impl WgpuDevice {
 }
 
 /// Why a device is not offered.
-enum Unsettled {
+enum NotQualified {
     /// These give wrong bits.
     Bits(&'static str),
     /// The device failed.
@@ -131,13 +131,13 @@ enum Unsettled {
     Shader(WgpuError),
 }
 
-impl From<DeviceError> for Unsettled {
+impl From<DeviceError> for NotQualified {
     fn from(error: DeviceError) -> Self {
         Self::Device(error)
     }
 }
 
-impl From<WgpuError> for Unsettled {
+impl From<WgpuError> for NotQualified {
     fn from(error: WgpuError) -> Self {
         Self::Shader(error)
     }
