@@ -12,21 +12,31 @@
 //!
 //! [`DeviceError::Sick`]: assay_device::DeviceError::Sick
 
+#![deny(unsafe_code)]
+
 pub mod cache;
 mod config;
+#[allow(unsafe_code)]
 mod describe;
+#[allow(unsafe_code)]
 mod device;
+#[allow(unsafe_code)]
 mod driver;
 mod error;
 mod family;
 mod flow;
+#[allow(unsafe_code)]
 mod kernels;
+#[allow(unsafe_code)]
 mod library;
+#[allow(unsafe_code)]
 mod measure;
 mod memory;
 mod modules;
+#[allow(unsafe_code)]
 mod pass;
 mod plan;
+#[allow(unsafe_code)]
 mod probe;
 mod wait;
 

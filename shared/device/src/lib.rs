@@ -4,6 +4,8 @@
 //! [`host`] drives each device on a thread of its own, [`run`] does a device's part of a challenge, and [`open`] builds
 //! openings from what it holds.
 
+#![deny(unsafe_code)]
+
 pub mod backend;
 mod device;
 mod error;

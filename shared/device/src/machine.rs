@@ -3,10 +3,13 @@
 //! What systems answer in different ways is in a module for each.
 
 #[cfg(target_os = "macos")]
+#[allow(unsafe_code)]
 mod macos;
 #[cfg(all(unix, not(target_os = "macos")))]
+#[allow(unsafe_code)]
 mod proc;
 #[cfg(windows)]
+#[allow(unsafe_code)]
 mod windows;
 
 #[cfg(target_os = "macos")]

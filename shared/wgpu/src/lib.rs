@@ -11,7 +11,10 @@
 //!
 //! [`DeviceError::Sick`]: assay_device::DeviceError::Sick
 
+#![deny(unsafe_code)]
+
 mod bind;
+#[allow(unsafe_code)]
 mod cache;
 mod config;
 mod copy;
@@ -21,6 +24,7 @@ mod digest;
 mod error;
 mod flow;
 mod gpu;
+#[allow(unsafe_code)]
 mod kernels;
 mod measure;
 mod memory;

@@ -8,6 +8,8 @@
 //! [`serve()`] is the worker's side. `link` is the program's side of one worker, `supervisor` keeps one running, and
 //! [`WorkerDevice`] is what the program sees; [`detect`] lists the devices of a backend in a process that ends with it.
 
+#![deny(unsafe_code)]
+
 mod device;
 mod frame;
 mod link;

@@ -1,8 +1,10 @@
 //! Starting a worker's process, and ending it.
 
 #[cfg(unix)]
+#[allow(unsafe_code)]
 mod unix;
 #[cfg(windows)]
+#[allow(unsafe_code)]
 mod windows;
 
 use std::ffi::OsString;

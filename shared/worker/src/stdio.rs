@@ -1,8 +1,10 @@
 //! The pipes of a worker's process: its standard input and output, which nothing else may touch.
 
 #[cfg(unix)]
+#[allow(unsafe_code)]
 mod unix;
 #[cfg(windows)]
+#[allow(unsafe_code)]
 mod windows;
 
 use std::fs::File;

@@ -3,10 +3,13 @@
 //! Each API has its own way; where none answers, a fact is unknown and [`describe`](super::describe) goes on without.
 
 #[cfg(windows)]
+#[allow(unsafe_code)]
 mod dx12;
 #[cfg(target_vendor = "apple")]
+#[allow(unsafe_code)]
 mod metal;
 #[cfg(not(target_vendor = "apple"))]
+#[allow(unsafe_code)]
 mod vulkan;
 
 use ::wgpu::Adapter;

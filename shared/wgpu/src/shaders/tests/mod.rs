@@ -3,6 +3,7 @@
 
 mod constants;
 mod faults;
+#[allow(unsafe_code)]
 mod gpu;
 mod limits;
 mod probe;
