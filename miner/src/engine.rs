@@ -2,28 +2,26 @@
 //!
 //! Everything here blocks; the driver calls it from threads of its own.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use assay_device::host::{DeviceReport, Host, Pending};
 use assay_device::open::{AuditedPass, ProbedDevice, SamplePlan, SegmentPlan};
-use assay_device::run::{ShareResult, ShareTask};
+use assay_device::run::ShareTask;
 use assay_device::{Device, DeviceError, Handle};
 use assay_protocol::identity::Identity;
 use assay_protocol::message::{
-    Commitment, DeviceClaim, DeviceDigests, DeviceRoots, Inventory, MATRIX_SIZES, OpenItem, OpenWhat, OpeningsChunk,
-    OpeningsPart,
+    DeviceClaim, DeviceDigests, DeviceRoots, Inventory, MATRIX_SIZES, MinerMessage, OpenItem, OpenWhat, OpeningsChunk,
+    OpeningsPart, SignedChecksum,
 };
 use assay_telemetry::{Unwatched, Watch};
+use assay_work::audit::roots_at;
 use assay_work::commitment::{Evidence, commitment_message};
-use assay_work::keys::work_key;
 use assay_work::opening::Sample;
 use assay_work::probe::{Answer, Probe, probe_key, probe_message};
 use assay_work::segment::Segment;
-use assay_work::{Challenge, ChallengeId, DeviceId, Digest, Root, Signature};
+use assay_work::{Challenge, ChallengeId, DeviceId, Digest, Root};
 
-use crate::session::{Probed, Worked};
 use crate::telemetry;
 
 /// Parts of openings that a device may be ahead of the connection: enough to keep both busy.
@@ -46,19 +44,17 @@ pub struct Engine {
 struct Held {
     challenge: Arc<Challenge>,
     evidence: Evidence,
+    /// In the order of the evidence's devices.
     devices: Vec<HeldDevice>,
-    probed: Mutex<Option<Answered>>,
+    /// The last probe, and what was answered to it.
+    answered: Mutex<Option<(Probe, Arc<Answer>)>>,
 }
-
-/// The probe answered, and each device's digests.
-type Answered = (Probe, HashMap<DeviceId, Vec<Digest>>);
 
 /// One device's part of it.
 struct HeldDevice {
     task: ShareTask,
-    roots: Vec<Root>,
     /// Which iteration is resident, and the digests of its slots. Only the device's own jobs change it.
-    resident: Arc<Mutex<(u32, Arc<Vec<Digest>>)>>,
+    resident: Mutex<(u32, Arc<Vec<Digest>>)>,
 }
 
 impl Engine {
@@ -105,11 +101,12 @@ impl Engine {
         Ok(Inventory { sequence, devices })
     }
 
-    /// Computes every share of a challenge, all devices at once, and commits to it.
+    /// Computes every share of a challenge, all devices at once, and commits to it: gives the signed commitment and
+    /// the roots of each device, to be sent in this order.
     ///
     /// # Errors
     /// The first device's that failed; the others are cancelled, and nothing is held.
-    pub fn work(&self, challenge: &Arc<Challenge>, handle: &Handle) -> Result<Worked, DeviceError> {
+    pub fn work(&self, challenge: &Arc<Challenge>, handle: &Handle) -> Result<Vec<MinerMessage>, DeviceError> {
         let start = Instant::now();
         let tasks = ShareTask::of(challenge);
         self.watch_for(challenge);
@@ -119,27 +116,46 @@ impl Engine {
         };
         let jobs = tasks.iter().map(submit).collect::<Result<Vec<_>, _>>()?;
         let results = first_error(jobs)?;
-        let evidence = Evidence::assemble(challenge, results.iter().map(|r| r.roots.clone()).collect());
-        let signature = self.identity.sign(&commitment_message(&work_key(challenge), &evidence.checksum));
-        let mut worked = worked(&evidence, signature, &results, start.elapsed());
-        for roots in &mut worked.roots {
-            roots.claimed_telemetry = self.watch.so_far(roots.share.device_id).map(Box::new);
+        let mut roots = Vec::with_capacity(results.len());
+        let mut devices = Vec::with_capacity(results.len());
+        let mut times = Vec::with_capacity(results.len());
+        for (task, result) in tasks.into_iter().zip(results) {
+            roots.push(result.roots);
+            times.push(result.elapsed);
+            let resident = Mutex::new((task.iterations - 1, Arc::new(result.last_digests)));
+            devices.push(HeldDevice { task, resident });
         }
-        let devices = tasks.into_iter().zip(results).map(HeldDevice::new).collect();
-        let held = Held { challenge: challenge.clone(), evidence, devices, probed: Mutex::new(None) };
+        let evidence = Evidence::assemble(challenge, roots);
+        let (challenge_id, checksum) = (challenge.id(), evidence.checksum);
+        let signature = self.identity.sign(&commitment_message(challenge.work_key(), &checksum));
+        let claimed = start.elapsed();
+        let mut messages =
+            vec![MinerMessage::Commitment(SignedChecksum { challenge_id, checksum, signature, claimed })];
+        messages.extend(evidence.devices.iter().zip(times).map(|(evidence, claimed)| {
+            let claimed_telemetry = self.watch.so_far(evidence.device_id).map(Box::new);
+            MinerMessage::DeviceRoots(DeviceRoots {
+                challenge_id,
+                evidence: evidence.clone(),
+                claimed,
+                claimed_telemetry,
+            })
+        }));
+        let held = Held { challenge: challenge.clone(), evidence, devices, answered: Mutex::new(None) };
         *lock(&self.held) = Some(Arc::new(held));
-        Ok(worked)
+        Ok(messages)
     }
 
-    /// Walks a probe over the slots held, all devices at once, and signs the answer.
+    /// Walks a probe over the slots held, all devices at once: gives the signed answer and the digests of each device,
+    /// to be sent in this order.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] when the challenge is not held; else the first device's that failed.
-    pub fn probe(&self, id: ChallengeId, probe: &Probe, handle: &Handle) -> Result<Probed, DeviceError> {
+    pub fn probe(&self, id: ChallengeId, probe: &Probe, handle: &Handle) -> Result<Vec<MinerMessage>, DeviceError> {
         let start = Instant::now();
         let held = self.held(id)?;
         let submit = |of: &HeldDevice| {
-            let (task, last, probe, handle) = (of.task.clone(), of.last_root(), *probe, handle.clone());
+            let last = last_root(held.roots(&of.task));
+            let (task, probe, handle) = (of.task.clone(), *probe, handle.clone());
             self.host.submit(task.share.device_id, move |device| {
                 let began = Instant::now();
                 let digests = task.run_probe(device, &probe, &last, &handle);
@@ -148,13 +164,18 @@ impl Engine {
         };
         let jobs = held.devices.iter().map(submit).collect::<Result<Vec<_>, _>>()?;
         let results = first_error(jobs)?;
-        let digests: Vec<_> = results.iter().map(|(digests, _)| digests.clone()).collect();
+        let (digests, times): (Vec<_>, Vec<_>) = results.into_iter().unzip();
         let answer = Answer::assemble(&held.challenge, probe, digests);
-        let message = probe_message(&work_key(&held.challenge), &held.evidence.checksum, probe, &answer.checksum);
-        let probed = probed(&held, &answer, self.identity.sign(&message), &results, start.elapsed());
-        let by_device = answer.devices.into_iter().map(|d| (d.device_id, d.digests)).collect();
-        *lock(&held.probed) = Some((*probe, by_device));
-        Ok(probed)
+        let (challenge_id, checksum) = (id, answer.checksum);
+        let message = probe_message(held.challenge.work_key(), &held.evidence.checksum, probe, &checksum);
+        let (signature, claimed) = (self.identity.sign(&message), start.elapsed());
+        let mut messages =
+            vec![MinerMessage::ProbeAnswer(SignedChecksum { challenge_id, checksum, signature, claimed })];
+        messages.extend(answer.devices.iter().zip(times).map(|(answer, claimed)| {
+            MinerMessage::DeviceDigests(DeviceDigests { challenge_id, answer: answer.clone(), claimed })
+        }));
+        *lock(&held.answered) = Some((*probe, Arc::new(answer)));
+        Ok(messages)
     }
 
     /// Opens items, each device on its own thread, and gives the chunks in the order of the items. Stops
@@ -226,24 +247,11 @@ impl Engine {
 }
 
 impl HeldDevice {
-    fn new((task, result): (ShareTask, ShareResult)) -> Self {
-        let last = task.iterations - 1;
-        let resident = Arc::new(Mutex::new((last, Arc::new(result.last_digests))));
-        Self { task, roots: result.roots, resident }
-    }
-
-    fn last_root(&self) -> Root {
-        self.roots.last().copied().unwrap_or(Root::BEFORE_FIRST)
-    }
-
-    fn root_before(&self, iteration: u32) -> Root {
-        (iteration as usize).checked_sub(1).map_or(Root::BEFORE_FIRST, |before| self.roots[before])
-    }
-
     /// The digests of an iteration, which is resident after it: computed again when another one was.
     fn make_resident(
         &self,
         device: &mut dyn Device,
+        roots: &[Root],
         iteration: u32,
         handle: &Handle,
     ) -> Result<Arc<Vec<Digest>>, DeviceError> {
@@ -251,8 +259,9 @@ impl HeldDevice {
         if resident.0 != iteration {
             // Should the pass fail, nothing is resident.
             resident.0 = u32::MAX;
-            let (root, digests) = self.task.run_pass(device, iteration, &self.root_before(iteration), handle)?;
-            if root != self.roots[iteration as usize] {
+            let (previous, committed) = roots_at(roots, iteration);
+            let (root, digests) = self.task.run_pass(device, iteration, &previous, handle)?;
+            if root != committed {
                 return Err(DeviceError::Sick(format!("iteration {iteration} gave another root than before")));
             }
             *resident = (iteration, Arc::new(digests));
@@ -269,6 +278,11 @@ impl Held {
             .iter()
             .find(|d| d.task.share.device_id == id)
             .ok_or_else(|| DeviceError::Unsupported(format!("the challenge has no share for device {id}")))
+    }
+
+    /// What a device committed to: the evidence has every device of the challenge.
+    fn roots(&self, task: &ShareTask) -> &[Root] {
+        self.evidence.device(task.share.device_id).map_or(&[], |device| &device.roots)
     }
 
     fn open_item(
@@ -295,16 +309,17 @@ impl Held {
         parts: &Parts,
     ) -> Result<(), DeviceError> {
         let of = self.device(id)?;
-        let Some((probe, answered)) = lock(&self.probed).clone() else {
+        let Some((probe, answer)) = lock(&self.answered).clone() else {
             return Err(DeviceError::Unsupported("no probe was answered".into()));
         };
-        let slot_digests = of.make_resident(device, of.task.iterations - 1, handle)?;
+        let roots = self.roots(&of.task);
+        let slot_digests = of.make_resident(device, roots, of.task.iterations - 1, handle)?;
         let probed = ProbedDevice {
             challenge: &self.challenge,
             probe: &probe,
             device_id: id,
-            probe_key: &probe_key(&probe, &of.task.work_key, id, &of.last_root()),
-            digests: answered.get(&id).map_or(&[], Vec::as_slice),
+            probe_key: &probe_key(&probe, &of.task.work_key, id, &last_root(roots)),
+            digests: answer.device(id).map_or(&[], |device| &device.digests),
             slot_digests: &slot_digests,
         };
         let plan = SegmentPlan::new(device, &probed, segments, handle)?;
@@ -329,13 +344,15 @@ impl Held {
         if iteration >= of.task.iterations {
             return Err(DeviceError::Unsupported(format!("the challenge has no iteration {iteration}")));
         }
-        let slot_digests = of.make_resident(device, iteration, handle)?;
+        let roots = self.roots(&of.task);
+        let slot_digests = of.make_resident(device, roots, iteration, handle)?;
+        let (previous_root, root) = roots_at(roots, iteration);
         let pass = AuditedPass {
             challenge: &self.challenge,
             device_id: id,
             iteration,
-            previous_root: of.root_before(iteration),
-            root: of.roots[iteration as usize],
+            previous_root,
+            root,
             slot_digests: &slot_digests,
         };
         let plan = SamplePlan::new(device, &pass, samples, handle)?;
@@ -375,36 +392,8 @@ fn first_error<T>(jobs: Vec<Pending<Result<T, DeviceError>>>) -> Result<Vec<T>, 
     }
 }
 
-fn worked(evidence: &Evidence, signature: Signature, results: &[ShareResult], claimed: Duration) -> Worked {
-    let challenge_id = evidence.challenge_id;
-    let roots = evidence.devices.iter().zip(results).map(|(device, result)| DeviceRoots {
-        challenge_id,
-        share: device.share(),
-        roots: device.roots.clone(),
-        checksum: device.checksum,
-        claimed: result.elapsed,
-        claimed_telemetry: None,
-    });
-    let commitment = Commitment { challenge_id, checksum: evidence.checksum, signature, claimed };
-    Worked { commitment, roots: roots.collect() }
-}
-
-fn probed(
-    held: &Held,
-    answer: &Answer,
-    signature: Signature,
-    results: &[(Vec<Digest>, Duration)],
-    claimed: Duration,
-) -> Probed {
-    let challenge_id = held.challenge.id();
-    let digests = answer.devices.iter().zip(results).map(|(device, (_, elapsed))| DeviceDigests {
-        challenge_id,
-        device_id: device.device_id,
-        digests: device.digests.clone(),
-        claimed: *elapsed,
-    });
-    let answer = Commitment { challenge_id, checksum: answer.checksum, signature, claimed };
-    Probed { answer, digests: digests.collect() }
+fn last_root(roots: &[Root]) -> Root {
+    roots.last().copied().unwrap_or(Root::BEFORE_FIRST)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use assay_device::DeviceError;
 use assay_protocol::identity::{self, Identity, SessionTranscript};
 use assay_protocol::message::{
-    Commitment, DeviceDigests, DeviceRoots, Hello, Inventory, MinerMessage, Offer, OpenItem, PROTOCOL_VERSIONS,
-    RefusedCode, Stop, StopCode, ValidatorMessage, Welcome,
+    Hello, Inventory, MinerMessage, Offer, OpenItem, PROTOCOL_VERSIONS, RefusedCode, Stop, StopCode, ValidatorMessage,
+    Welcome,
 };
 use assay_protocol::verdict::Verdict;
 use assay_work::probe::Probe;
@@ -29,10 +29,10 @@ pub const MISSED_PINGS: u32 = 4;
 pub enum Event {
     /// The validator said something.
     Message(ValidatorMessage),
-    /// The work ended.
-    Worked(ChallengeId, Result<Worked, DeviceError>),
-    /// The probe ended.
-    Probed(ChallengeId, Result<Probed, DeviceError>),
+    /// The work ended with these messages: the commitment, then the roots of each device.
+    Worked(ChallengeId, Result<Vec<MinerMessage>, DeviceError>),
+    /// The probe ended with these messages: the answer, then the digests of each device.
+    Probed(ChallengeId, Result<Vec<MinerMessage>, DeviceError>),
     /// Every chunk of the openings was sent, or could not be.
     Opened(ChallengeId, Result<(), DeviceError>),
     /// How many slots are filled so far.
@@ -43,24 +43,6 @@ pub enum Event {
     Drain,
     /// Time passes.
     Tick,
-}
-
-/// What the work of a challenge gave.
-#[derive(Debug, Clone)]
-pub struct Worked {
-    /// Sent first.
-    pub commitment: Commitment,
-    /// Sent next, in order of device.
-    pub roots: Vec<DeviceRoots>,
-}
-
-/// What a probe gave.
-#[derive(Debug, Clone)]
-pub struct Probed {
-    /// Sent first.
-    pub answer: Commitment,
-    /// Sent next, in order of device.
-    pub digests: Vec<DeviceDigests>,
 }
 
 /// What the session wants done.
@@ -230,9 +212,11 @@ impl Session {
                 self.heard = now;
                 self.message(message, now)
             }
-            Event::Worked(id, result) => self.worked(id, result, now),
-            Event::Probed(id, result) => self.probed(id, result, now),
-            Event::Opened(id, result) => self.opened(id, result, now),
+            Event::Worked(id, result) => self.stage_ended(id, Stage::Working, Stage::Committed, result, now),
+            Event::Probed(id, result) => self.stage_ended(id, Stage::Probing, Stage::Answered, result, now),
+            Event::Opened(id, result) => {
+                self.stage_ended(id, Stage::Opening, Stage::Opened, result.map(|()| Vec::new()), now)
+            }
             Event::Progress(id, done_slots) => self.progress(id, done_slots),
             Event::Inventory(inventory) => self.take_inventory(inventory),
             Event::Drain => self.drain(),
@@ -365,51 +349,23 @@ impl Session {
         }
     }
 
-    fn worked(&mut self, id: ChallengeId, result: Result<Worked, DeviceError>, now: Instant) -> Vec<Action> {
-        if !self.finish_stage(id, Stage::Working, Stage::Committed, now) {
+    /// Sends what a stage gave and goes on to the next; a stage that is no longer the current one gives nothing.
+    fn stage_ended(
+        &mut self,
+        id: ChallengeId,
+        from: Stage,
+        to: Stage,
+        result: Result<Vec<MinerMessage>, DeviceError>,
+        now: Instant,
+    ) -> Vec<Action> {
+        let Some(running) = self.running.as_mut().filter(|r| r.challenge.id() == id && r.stage == from) else {
             return Vec::new();
-        }
+        };
+        running.stage = to;
+        running.until = now + HOLD_LIMIT;
         match result {
-            Ok(done) => {
-                let roots = done.roots.into_iter().map(|r| Action::Send(MinerMessage::DeviceRoots(r)));
-                std::iter::once(Action::Send(MinerMessage::Commitment(done.commitment))).chain(roots).collect()
-            }
+            Ok(messages) => messages.into_iter().map(Action::Send).collect(),
             Err(error) => self.abort(&error),
-        }
-    }
-
-    fn probed(&mut self, id: ChallengeId, result: Result<Probed, DeviceError>, now: Instant) -> Vec<Action> {
-        if !self.finish_stage(id, Stage::Probing, Stage::Answered, now) {
-            return Vec::new();
-        }
-        match result {
-            Ok(done) => {
-                let digests = done.digests.into_iter().map(|d| Action::Send(MinerMessage::DeviceDigests(d)));
-                std::iter::once(Action::Send(MinerMessage::ProbeAnswer(done.answer))).chain(digests).collect()
-            }
-            Err(error) => self.abort(&error),
-        }
-    }
-
-    fn opened(&mut self, id: ChallengeId, result: Result<(), DeviceError>, now: Instant) -> Vec<Action> {
-        if !self.finish_stage(id, Stage::Opening, Stage::Opened, now) {
-            return Vec::new();
-        }
-        match result {
-            Ok(()) => Vec::new(),
-            Err(error) => self.abort(&error),
-        }
-    }
-
-    /// Whether the stage that ended is the one that runs; if so, on to the next.
-    fn finish_stage(&mut self, id: ChallengeId, from: Stage, to: Stage, now: Instant) -> bool {
-        match &mut self.running {
-            Some(running) if running.challenge.id() == id && running.stage == from => {
-                running.stage = to;
-                running.until = now + HOLD_LIMIT;
-                true
-            }
-            _ => false,
         }
     }
 

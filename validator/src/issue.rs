@@ -6,9 +6,8 @@ use assay_protocol::message::{Inventory, MATRIX_SIZES, Offer, PlanError};
 use assay_protocol::verdict::Mode;
 use assay_protocol::wire::limits::{MAX_OPEN_DRAWS, MAX_OPEN_ITEMS};
 use assay_work::challenge::{MAX_TOTAL, MIN_COUNT, MIN_N, WORK_VERSION};
-use assay_work::keys::work_key;
 use assay_work::probe::{LINE_BYTES, MAX_ROUNDS, MIN_WALKS, Probe, ProbeError, UncheckedProbe};
-use assay_work::{Challenge, ChallengeId, Nonce, Precision, ProbeSeed, PublicKey, WorkKey};
+use assay_work::{Challenge, ChallengeId, Nonce, Precision, ProbeSeed, PublicKey};
 
 use crate::entropy::{Entropy, EntropyError};
 use crate::policy::Policy;
@@ -23,8 +22,6 @@ pub struct Issued {
     pub offer: Offer,
     /// What it means for this host.
     pub challenge: Arc<Challenge>,
-    /// What binds the work to it.
-    pub work_key: WorkKey,
 }
 
 /// Why no challenge was made.
@@ -90,8 +87,7 @@ pub fn issue(
         match offer.plan(inventory, validator_key, miner_key) {
             // Every device of the inventory takes part, or the matrices are made smaller.
             Ok(challenge) if challenge.shares().len() == devices => {
-                let work_key = work_key(&challenge);
-                return Ok(Issued { offer, challenge: Arc::new(challenge), work_key });
+                return Ok(Issued { offer, challenge: Arc::new(challenge) });
             }
             Ok(_) => {}
             Err(error) if n == MIN_N && !is_too_small(&error) => return Err(error.into()),

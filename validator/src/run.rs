@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use assay_protocol::identity::verify;
 use assay_protocol::message::{
-    Commitment, DeviceDigests, DeviceRoots, Inventory, MinerMessage, OpenItem, OpenWhat, OpeningsChunk, Stop, StopCode,
-    ValidatorMessage,
+    DeviceDigests, DeviceRoots, Inventory, MinerMessage, OpenItem, OpenWhat, OpeningsChunk, SignedChecksum, Stop,
+    StopCode, ValidatorMessage,
 };
 use assay_protocol::verdict::{Mode, Reason, ReasonCode, Verdict};
 use assay_work::ChallengeId;
@@ -67,11 +67,11 @@ enum Stage {
     /// The offer is out.
     Working,
     /// The commitment came, its roots come.
-    Roots(Vec<DeviceRoots>),
+    Roots(Vec<DeviceEvidence>),
     /// The probe is out.
     Probing,
     /// The probe answer came, its digests come.
-    Digests(Vec<DeviceDigests>),
+    Digests(Vec<DeviceAnswer>),
     /// The openings come; the replay may run.
     Opening(Box<Collector>),
     /// Everything came that the miner has to send.
@@ -91,11 +91,11 @@ pub struct Run {
     stage_began: Instant,
     sent: SentAt,
     work_time: Option<Duration>,
-    commitment: Option<Commitment>,
+    commitment: Option<SignedChecksum>,
     evidence: Option<Arc<Evidence>>,
     probe: Option<Probe>,
     probe_time: Option<Duration>,
-    answer_head: Option<Commitment>,
+    answer_head: Option<SignedChecksum>,
     answer: Option<Arc<Answer>>,
     claimed: Vec<DeviceClaims>,
     drawn_iterations: Vec<Vec<u32>>,
@@ -232,7 +232,7 @@ impl Run {
         self.stage_began = now;
     }
 
-    fn commitment(&mut self, commitment: Commitment, received: Instant) -> Step {
+    fn commitment(&mut self, commitment: SignedChecksum, received: Instant) -> Step {
         if self.commitment.is_some() {
             return Err(Reason::new(ReasonCode::CommitmentTwice, "the first one stands"));
         }
@@ -251,15 +251,15 @@ impl Run {
         Ok(Vec::new())
     }
 
-    fn device_roots(&mut self, mut roots: DeviceRoots, received: Instant, entropy: &mut dyn Entropy) -> Step {
+    fn device_roots(&mut self, roots: DeviceRoots, received: Instant, entropy: &mut dyn Entropy) -> Step {
         let shares = self.issued.challenge.shares();
         let Stage::Roots(collected) = &mut self.stage else {
             return Err(Reason::new(ReasonCode::Protocol, "roots came out of turn"));
         };
         // At least one share is still due in this stage.
         let expected = &shares[collected.len()];
-        if roots.share != *expected {
-            let share = roots.share;
+        let share = roots.evidence.share();
+        if share != *expected {
             let detail = format!(
                 "{} slots from {} on device {} were committed to, split() gives {} from {} on {}",
                 share.count, share.offset, share.device_id, expected.count, expected.offset, expected.device_id
@@ -267,11 +267,11 @@ impl Run {
             return Err(Reason::new(ReasonCode::CommitmentSplit, detail));
         }
         self.claimed.push(DeviceClaims {
-            device_id: roots.share.device_id,
+            device_id: share.device_id,
             elapsed: roots.claimed,
-            telemetry: roots.claimed_telemetry.take(),
+            telemetry: roots.claimed_telemetry,
         });
-        collected.push(roots);
+        collected.push(roots.evidence);
         if collected.len() < shares.len() {
             return Ok(Vec::new());
         }
@@ -281,25 +281,18 @@ impl Run {
     }
 
     /// The whole commitment is here: every checksum again, then the signature.
-    fn check_commitment(&mut self, collected: Vec<DeviceRoots>) -> Result<(), Reason> {
+    fn check_commitment(&mut self, devices: Vec<DeviceEvidence>) -> Result<(), Reason> {
         let Some(head) = &self.commitment else {
             return Err(Reason::new(ReasonCode::ValidatorInternal, "roots were collected without a commitment"));
         };
-        let device = |r: DeviceRoots| DeviceEvidence {
-            device_id: r.share.device_id,
-            offset: r.share.offset,
-            count: r.share.count,
-            roots: r.roots,
-            checksum: r.checksum,
-        };
         let evidence = Evidence {
             challenge_id: head.challenge_id,
-            devices: collected.into_iter().map(device).collect(),
+            devices,
             checksum: head.checksum,
             signature: Some(head.signature),
         };
         evidence.check(&self.issued.challenge).map_err(|error| commitment_reason(&error))?;
-        let message = commitment_message(&self.issued.work_key, &evidence.checksum);
+        let message = commitment_message(self.issued.challenge.work_key(), &evidence.checksum);
         if !verify(&self.issued.challenge.fields().miner_key, &message, &head.signature) {
             return Err(Reason::new(ReasonCode::CommitmentSignature, "it does not hold for the key of this session"));
         }
@@ -317,7 +310,7 @@ impl Run {
         Ok(vec![RunAction::Phase("probe"), RunAction::Send(message, self.sent.clone())])
     }
 
-    fn probe_answer(&mut self, answer: Commitment, received: Instant) -> Step {
+    fn probe_answer(&mut self, answer: SignedChecksum, received: Instant) -> Step {
         if self.answer_head.is_some() {
             return Err(Reason::new(ReasonCode::ProbeTwice, "the first one stands"));
         }
@@ -343,7 +336,7 @@ impl Run {
         let Stage::Digests(collected) = &mut self.stage else {
             return Err(Reason::new(ReasonCode::Protocol, "digests came out of turn"));
         };
-        collected.push(digests);
+        collected.push(digests.answer);
         if collected.len() < self.issued.challenge.shares().len() {
             return Ok(Vec::new());
         }
@@ -353,18 +346,13 @@ impl Run {
     }
 
     /// The whole answer is here: the digests, the checksum again, then the signature.
-    fn check_answer(&mut self, collected: Vec<DeviceDigests>) -> Result<(), Reason> {
+    fn check_answer(&mut self, devices: Vec<DeviceAnswer>) -> Result<(), Reason> {
         let (Some(head), Some(probe), Some(evidence)) = (&self.answer_head, &self.probe, &self.evidence) else {
             return Err(Reason::new(ReasonCode::ValidatorInternal, "digests were collected without a probe"));
         };
-        let device = |d: DeviceDigests| DeviceAnswer { device_id: d.device_id, digests: d.digests };
-        let answer = Answer {
-            devices: collected.into_iter().map(device).collect(),
-            checksum: head.checksum,
-            signature: Some(head.signature),
-        };
+        let answer = Answer { devices, checksum: head.checksum, signature: Some(head.signature) };
         answer.check(&self.issued.challenge, probe).map_err(|error| answer_reason(&error))?;
-        let message = probe_message(&self.issued.work_key, &evidence.checksum, probe, &answer.checksum);
+        let message = probe_message(self.issued.challenge.work_key(), &evidence.checksum, probe, &answer.checksum);
         if !verify(&self.issued.challenge.fields().miner_key, &message, &head.signature) {
             return Err(Reason::new(ReasonCode::ProbeSignature, "it does not hold for the key of this session"));
         }

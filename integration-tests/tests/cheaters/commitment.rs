@@ -61,9 +61,9 @@ async fn another_split() {
         .catches(&REPLAY_AND_AUDIT, ReasonCode::CommitmentSplit, |lies| {
             lies.in_what_goes_out(rewrite::each(|message| {
                 if let MinerMessage::DeviceRoots(roots) = message {
-                    let first = roots.share.offset == 0;
-                    roots.share.count = if first { roots.share.count + 1 } else { roots.share.count - 1 };
-                    roots.share.offset += u32::from(!first);
+                    let first = roots.evidence.offset == 0;
+                    roots.evidence.count = if first { roots.evidence.count + 1 } else { roots.evidence.count - 1 };
+                    roots.evidence.offset += u32::from(!first);
                 }
             }));
         })
@@ -170,7 +170,7 @@ async fn the_roots_of_two_devices_swapped() {
                     Vec::new()
                 }
                 Some(mut before) => {
-                    std::mem::swap(&mut before.roots, &mut roots.roots);
+                    std::mem::swap(&mut before.evidence.roots, &mut roots.evidence.roots);
                     vec![MinerMessage::DeviceRoots(before), MinerMessage::DeviceRoots(roots)]
                 }
             },
@@ -201,7 +201,7 @@ async fn fewer_roots_than_iterations() {
         .catches(&[Mode::Audit], ReasonCode::CommitmentRoots, |lies| {
             lies.in_what_goes_out(rewrite::each(|message| {
                 if let MinerMessage::DeviceRoots(roots) = message {
-                    roots.roots.pop();
+                    roots.evidence.roots.pop();
                 }
             }));
         })

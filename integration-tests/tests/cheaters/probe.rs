@@ -66,7 +66,7 @@ async fn an_answer_that_is_not_what_was_signed() {
             ReasonCode::ProbeChecksum,
             bent(|m| {
                 if let MinerMessage::DeviceDigests(digests) = m {
-                    digests.digests[0].0[9] ^= 1;
+                    digests.answer.digests[0].0[9] ^= 1;
                 }
             }),
         )
@@ -77,7 +77,7 @@ async fn an_answer_that_is_not_what_was_signed() {
             ReasonCode::ProbeDigests,
             bent(|m| {
                 if let MinerMessage::DeviceDigests(digests) = m {
-                    digests.digests.pop();
+                    digests.answer.digests.pop();
                 }
             }),
         )

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use assay_device::reference::ReferenceDevice;
 use assay_device::{Device, Handle, Pass};
-use assay_work::keys::{pass_key, work_key};
+use assay_work::keys::pass_key;
 use assay_work::{
     Challenge, ChallengeId, DeviceId, Digest, Nonce, Probe, ProbeSeed, PublicKey, Root, Share, UncheckedChallenge,
     UncheckedProbe, from_json, reference,
@@ -96,7 +96,7 @@ impl Worked {
         let (n, count) = (self.challenge.n(), self.share.count);
         let id = self.share.device_id;
         let mut device = ReferenceDevice::new(id, "under test", u64::from(count) * self.challenge.slot_bytes());
-        let key = pass_key(&work_key(&self.challenge), id, self.last_iteration(), &self.previous_root());
+        let key = pass_key(self.challenge.work_key(), id, self.last_iteration(), &self.previous_root());
         let pass = Pass { key, n, offset: self.share.offset, count };
         assert_eq!(device.fill(&pass, &Handle::default()).unwrap(), self.digests);
         device

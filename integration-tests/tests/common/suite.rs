@@ -3,7 +3,7 @@
 use assay_device::open::{AuditedPass, ProbedDevice, open_samples, open_segments};
 use assay_device::reference::ReferenceDevice;
 use assay_device::{Device, Handle, Pass, ProbeRound};
-use assay_work::keys::{pass_key, work_key};
+use assay_work::keys::pass_key;
 use assay_work::probe::probe_key;
 use assay_work::{DeviceId, Digest, PassKey, RoundKey, Sample, Segment, reference};
 
@@ -55,7 +55,7 @@ pub fn check_openings(device: &mut dyn Device) {
     for (n, count) in [(256, 6), (1024, 4)] {
         let worked = Worked::new(n, 1, count);
         let share = worked.share;
-        let key = pass_key(&work_key(&worked.challenge), share.device_id, 0, &worked.previous_root());
+        let key = pass_key(worked.challenge.work_key(), share.device_id, 0, &worked.previous_root());
         let pass = Pass { key, n, offset: share.offset, count };
         assert_eq!(device.fill(&pass, &Handle::default()).unwrap(), worked.digests);
         let mut samples = vec![Sample::Leaf { slot: 0, row: 3 }, Sample::Leaf { slot: 1, row: n - 1 }];
@@ -76,7 +76,7 @@ pub fn check_openings(device: &mut dyn Device) {
 
 fn check_segments_of(worked: &Worked, device: &mut dyn Device) {
     let (probe, id, n) = (probe(128, 9, 2), worked.share.device_id, worked.challenge.n());
-    let key = probe_key(&probe, &work_key(&worked.challenge), id, &worked.last_root());
+    let key = probe_key(&probe, worked.challenge.work_key(), id, &worked.last_root());
     let (_, digests) = reference::probe(&worked.slots, n, &key, &probe);
     let segments: Vec<_> = [(1, 17), (0, 127), (0, 0)].map(|(round, walk)| Segment { round, walk }).into();
     let probed = ProbedDevice {

@@ -7,7 +7,7 @@ use crate::common::{Worked, checked, vector, vector_object, vector_text};
 use assay_device::open::{AuditedPass, SamplePlan, open_samples};
 use assay_device::{Device, DeviceError, Handle};
 use assay_work::digest::{pass_root, slot_digest};
-use assay_work::keys::{parents, pass_key, work_key};
+use assay_work::keys::{parents, pass_key};
 use assay_work::{
     Audit, FaultKind, FaultPlace, JsonError, OpeningFault, PassCheck, PassOpenings, Root, Sample, StandaloneError,
     UncheckedChallenge, check_pass_openings, check_standalone, from_json, reference,
@@ -85,8 +85,7 @@ fn forged(worked: &Worked, samples: &[Sample], forge: impl FnOnce(&mut [Vec<u8>]
 }
 
 fn key_of(worked: &Worked) -> assay_work::PassKey {
-    let work_key = work_key(&worked.challenge);
-    pass_key(&work_key, worked.share.device_id, worked.last_iteration(), &worked.previous_root())
+    pass_key(worked.challenge.work_key(), worked.share.device_id, worked.last_iteration(), &worked.previous_root())
 }
 
 fn judge_forged(worked: &Worked, samples: &[Sample], forge: impl FnOnce(&mut [Vec<u8>])) -> Result<(), OpeningFault> {

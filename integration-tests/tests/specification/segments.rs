@@ -7,7 +7,6 @@ use assay_device::open::{ProbedDevice, SegmentPlan, open_segments};
 use assay_device::reference::ReferenceDevice;
 use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound};
 use assay_work::digest::slot_digest;
-use assay_work::keys::work_key;
 use assay_work::probe::probe_key;
 use assay_work::{
     Digest, FaultKind, FaultPlace, OpeningFault, Probe, ProbeKey, ProbeOpenings, Segment, SegmentAudit, SegmentCheck,
@@ -30,7 +29,7 @@ impl Probed {
     fn new(n: u32, count: u32, probe: Probe) -> Self {
         let worked = Worked::new(n, 1, count);
         let id = worked.share.device_id;
-        let key = probe_key(&probe, &work_key(&worked.challenge), id, &worked.last_root());
+        let key = probe_key(&probe, worked.challenge.work_key(), id, &worked.last_root());
         let (outs, digests) = reference::probe(&worked.slots, n, &key, &probe);
         let (last_round, last_walk) = (probe.rounds() - 1, probe.walks() - 1);
         // In no order, one of them twice, all corners.

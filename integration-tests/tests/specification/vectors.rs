@@ -5,7 +5,7 @@ use assay_device::reference::ReferenceDevice;
 use assay_device::{Device, Handle, Pass, ProbeRound};
 use assay_work::commitment::commitment_message;
 use assay_work::digest::pass_root;
-use assay_work::keys::{parents, pass_key, work_key};
+use assay_work::keys::{parents, pass_key};
 use assay_work::leaf::leaf;
 use assay_work::probe::{
     LINE_BYTES, position, probe_key, probe_message, round_key_after, start_state, state_bytes, step,
@@ -149,7 +149,7 @@ fn matrices_are_split_as_written() {
 fn check_worked(name: &str) {
     let file: Worked = vector(name);
     let challenge = checked(&file.challenge);
-    assert_eq!(work_key(&challenge), file.trace.work_key);
+    assert_eq!(*challenge.work_key(), file.trace.work_key);
     let mut passes = file.trace.passes.iter();
     let mut roots = Vec::new();
     for share in challenge.shares() {
@@ -168,7 +168,7 @@ fn check_worked(name: &str) {
 }
 
 fn check_pass(challenge: &Challenge, share: &Share, previous: &Root, traced: &TracedPass) {
-    let key = pass_key(&work_key(challenge), share.device_id, traced.iteration, previous);
+    let key = pass_key(challenge.work_key(), share.device_id, traced.iteration, previous);
     assert_eq!(key, traced.pass_key);
     let earlier: Vec<u32> = (2..share.count).map(|u| parents(&key, u).0).collect();
     assert_eq!(earlier, traced.earlier_parents);
@@ -242,7 +242,7 @@ fn commitment_and_answer_are_signed_to_the_byte() {
     file.evidence.check(&challenge).unwrap();
     file.answer.check(&challenge, &probe).unwrap();
 
-    let key = work_key(&challenge);
+    let key = *challenge.work_key();
     let commitment = commitment_message(&key, &file.evidence.checksum);
     assert_eq!(hex::encode(&commitment), file.commitment_message);
     let answer = probe_message(&key, &file.evidence.checksum, &probe, &file.answer.checksum);
@@ -264,7 +264,7 @@ fn check_probed(name: &str) {
     let file: Probed = vector(name);
     let challenge = checked(&file.challenge);
     let probe = Probe::try_from(file.probe).unwrap();
-    assert_eq!(work_key(&challenge), file.work_key);
+    assert_eq!(*challenge.work_key(), file.work_key);
     file.answer.check(&challenge, &probe).unwrap();
     let mut digests = Vec::new();
     for share in challenge.shares() {

@@ -12,7 +12,6 @@ use assay_program::exit::{Exit, Failure, print};
 use assay_program::{file, progress};
 use assay_protocol::identity::Identity;
 use assay_work::commitment::{Evidence, commitment_message};
-use assay_work::keys::work_key;
 use assay_work::probe::{Answer, Probe, UncheckedProbe, probe_message};
 use assay_work::{Challenge, Digest, Root, UncheckedChallenge};
 use serde::Serialize;
@@ -107,11 +106,11 @@ fn assemble(challenge: &Challenge, probe: Option<Probe>, results: Vec<ShareProdu
 }
 
 fn sign(product: &mut Product, challenge: &Challenge, probe: Option<Probe>, identity: &Identity) {
-    let work_key = work_key(challenge);
+    let work_key = challenge.work_key();
     let evidence = &mut product.evidence;
-    evidence.signature = Some(identity.sign(&commitment_message(&work_key, &evidence.checksum)));
+    evidence.signature = Some(identity.sign(&commitment_message(work_key, &evidence.checksum)));
     if let (Some(answer), Some(probe)) = (&mut product.answer, probe) {
-        let message = probe_message(&work_key, &evidence.checksum, &probe, &answer.checksum);
+        let message = probe_message(work_key, &evidence.checksum, &probe, &answer.checksum);
         answer.signature = Some(identity.sign(&message));
     }
 }

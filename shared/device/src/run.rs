@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::device::{Device, Handle, Pass, ProbeRounds};
 use super::error::DeviceError;
 use assay_work::digest::pass_root;
-use assay_work::keys::{pass_key, work_key};
+use assay_work::keys::pass_key;
 use assay_work::probe::{Probe, probe_key};
 use assay_work::{Challenge, Digest, Root, Share, WorkKey};
 
@@ -37,7 +37,7 @@ impl ShareTask {
     /// The tasks of a challenge, in order of its shares.
     #[must_use]
     pub fn of(challenge: &Challenge) -> Vec<Self> {
-        let work_key = work_key(challenge);
+        let work_key = *challenge.work_key();
         let task =
             |share: &Share| Self { work_key, n: challenge.n(), iterations: challenge.iterations(), share: *share };
         challenge.shares().iter().map(task).collect()

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use crate::claims::{Hardware, Telemetry};
 use crate::verdict::{ReasonCode, Verdict};
+use assay_work::commitment::DeviceEvidence;
 use assay_work::opening::{Sample, SampleOpenings};
-use assay_work::probe::Probe;
+use assay_work::probe::{DeviceAnswer, Probe};
 use assay_work::segment::{Segment, SegmentOpenings};
 use assay_work::split::{SplitError, Weight, split};
 use assay_work::{
-    Challenge, ChallengeError, ChallengeId, Checksum, DeviceId, Digest, Nonce, PublicKey, Root, Share, Signature,
-    UncheckedChallenge,
+    Challenge, ChallengeError, ChallengeId, Checksum, DeviceId, Digest, Nonce, PublicKey, Signature, UncheckedChallenge,
 };
 
 /// The protocol versions that this build speaks, lowest first.
@@ -214,45 +214,39 @@ pub enum RefusedCode {
     Malformed,
 }
 
-/// A claim of a time, and what was committed to before it.
+/// What the miner commits to when it ends a stage: sent alone and first, so that its arrival can be timed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Commitment {
-    /// The challenge.
+pub struct SignedChecksum {
+    /// The challenge answered.
     pub challenge_id: ChallengeId,
-    /// Over all devices.
+    /// Over all devices: of [`Evidence`](assay_work::Evidence) or of an [`Answer`](assay_work::Answer).
     pub checksum: Checksum,
-    /// The miner's.
+    /// The miner's, over the message of WORK.md that holds the checksum.
     pub signature: Signature,
-    /// The miner's own time: a claim.
+    /// The miner's own time for the stage: a claim.
     pub claimed: Duration,
 }
 
-/// The roots of one device.
+/// What one device committed to, and what the miner says of it besides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceRoots {
     /// The challenge.
     pub challenge_id: ChallengeId,
-    /// The device's share, as the miner split.
-    pub share: Share,
-    /// One for each iteration.
-    pub roots: Vec<Root>,
-    /// The device's checksum.
-    pub checksum: Checksum,
+    /// Nothing in it is checked yet, its share included.
+    pub evidence: DeviceEvidence,
     /// The device's own time: a claim.
     pub claimed: Duration,
     /// What its sensors showed meanwhile: a claim.
     pub claimed_telemetry: Option<Box<Telemetry>>,
 }
 
-/// The digests of one device's probe.
+/// What one device answered to the probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceDigests {
     /// The challenge.
     pub challenge_id: ChallengeId,
-    /// The device.
-    pub device_id: DeviceId,
-    /// One for each round.
-    pub digests: Vec<Digest>,
+    /// Nothing in it is checked yet.
+    pub answer: DeviceAnswer,
     /// The device's own time: a claim.
     pub claimed: Duration,
 }
@@ -338,11 +332,11 @@ pub enum MinerMessage {
         all_slots: u64,
     },
     /// The work is done.
-    Commitment(Commitment),
+    Commitment(SignedChecksum),
     /// The roots behind it.
     DeviceRoots(DeviceRoots),
     /// The probe is done.
-    ProbeAnswer(Commitment),
+    ProbeAnswer(SignedChecksum),
     /// The digests behind it.
     DeviceDigests(DeviceDigests),
     /// A part of the openings.

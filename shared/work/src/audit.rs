@@ -4,7 +4,7 @@ use super::bytes::{DeviceId, Digest, PassKey, Root};
 use super::challenge::{Challenge, Share};
 use super::digest::pass_root;
 use super::fault::{FaultKind, FaultPlace, OpeningFault};
-use super::keys::{parents, pass_key, work_key};
+use super::keys::{parents, pass_key};
 use super::leaf::leaf;
 use super::opening::{Expected, OpenedRange, PassOpenings, Sample, SampleOpenings};
 use super::product::element;
@@ -93,7 +93,7 @@ impl<'a> Audit<'a> {
     /// The key of the pass, from the roots committed.
     #[must_use]
     pub fn pass_key(&self) -> PassKey {
-        pass_key(&work_key(self.challenge), self.share.device_id, self.iteration, &self.previous_root)
+        pass_key(self.challenge.work_key(), self.share.device_id, self.iteration, &self.previous_root)
     }
 
     const fn fault(&self, kind: FaultKind, place: FaultPlace) -> OpeningFault {
@@ -258,8 +258,12 @@ impl<'a> PassCheck<'a> {
     }
 }
 
-/// The roots before and after an iteration.
-pub(super) fn roots_at(roots: &[Root], iteration: u32) -> (Root, Root) {
+/// The root that an iteration follows and its own, out of those of a device.
+///
+/// # Panics
+/// When the device has no such iteration.
+#[must_use]
+pub fn roots_at(roots: &[Root], iteration: u32) -> (Root, Root) {
     let index = iteration as usize;
     let previous = if index == 0 { Root::BEFORE_FIRST } else { roots[index - 1] };
     (previous, roots[index])

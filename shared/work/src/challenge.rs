@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::bytes::{ChallengeId, DeviceId, Nonce, PublicKey};
+use super::bytes::{ChallengeId, DeviceId, Nonce, PublicKey, WorkKey};
+use super::keys::work_key;
 
 /// The only version of the work.
 pub const WORK_VERSION: u32 = 1;
@@ -136,52 +137,62 @@ impl ChallengeError {
     }
 }
 
-/// A challenge that keeps every rule of WORK.md: nothing downstream checks again.
+/// A challenge that keeps every rule of WORK.md, with its work key: nothing downstream checks or derives again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub struct Challenge(UncheckedChallenge);
+pub struct Challenge {
+    fields: UncheckedChallenge,
+    #[serde(skip)]
+    work_key: WorkKey,
+}
 
 impl Challenge {
     /// The fields, all valid.
     #[must_use]
     pub const fn fields(&self) -> &UncheckedChallenge {
-        &self.0
+        &self.fields
     }
 
     /// Random, never used twice.
     #[must_use]
     pub const fn id(&self) -> ChallengeId {
-        self.0.challenge_id
+        self.fields.challenge_id
     }
 
-    /// The challenge's nonce.
+    /// The key that binds the work to the challenge.
+    #[must_use]
+    pub const fn work_key(&self) -> &WorkKey {
+        &self.work_key
+    }
+
+    /// From the operating system's random source, never used twice.
     #[must_use]
     pub const fn nonce(&self) -> &Nonce {
-        &self.0.nonce
+        &self.fields.nonce
     }
 
     /// The matrix size: rows and columns of every slot.
     #[must_use]
     pub const fn n(&self) -> u32 {
-        self.0.n
+        self.fields.n
     }
 
     /// How many passes follow one another.
     #[must_use]
     pub const fn iterations(&self) -> u32 {
-        self.0.iterations
+        self.fields.iterations
     }
 
     /// One for each device, in order of `device_id`, never empty.
     #[must_use]
     pub fn shares(&self) -> &[Share] {
-        &self.0.shares
+        &self.fields.shares
     }
 
     /// The share of a device.
     #[must_use]
     pub fn share(&self, device_id: DeviceId) -> Option<&Share> {
-        self.0.shares.binary_search_by_key(&device_id, |s| s.device_id).ok().map(|i| &self.0.shares[i])
+        self.fields.shares.binary_search_by_key(&device_id, |s| s.device_id).ok().map(|i| &self.fields.shares[i])
     }
 
     /// What the elements are.
@@ -193,13 +204,13 @@ impl Challenge {
     /// Bytes of one slot: `n²`.
     #[must_use]
     pub const fn slot_bytes(&self) -> u64 {
-        self.0.n as u64 * self.0.n as u64
+        self.fields.n as u64 * self.fields.n as u64
     }
 
     /// Multiply-accumulates of one share over all iterations: `(count - 2) · n³ · iterations`.
     #[must_use]
     pub fn multiply_accumulates(&self, share: &Share) -> u128 {
-        u128::from(share.count - 2) * u128::from(self.0.n).pow(3) * u128::from(self.0.iterations)
+        u128::from(share.count - 2) * u128::from(self.fields.n).pow(3) * u128::from(self.fields.iterations)
     }
 }
 
@@ -221,7 +232,8 @@ impl TryFrom<UncheckedChallenge> for Challenge {
             return Err(ChallengeError::Iterations(c.iterations));
         }
         check_shares(&c.shares)?;
-        Ok(Self(c))
+        let work_key = work_key(&c);
+        Ok(Self { fields: c, work_key })
     }
 }
 

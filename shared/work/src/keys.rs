@@ -1,12 +1,10 @@
 //! The keys that bind work to a challenge (WORK.md, Keys), and what is drawn from them.
 
 use super::bytes::{DeviceId, PassKey, Root, WorkKey};
-use super::challenge::Challenge;
+use super::challenge::UncheckedChallenge;
 
-/// The key of a challenge's work.
-#[must_use]
-pub fn work_key(challenge: &Challenge) -> WorkKey {
-    let c = challenge.fields();
+/// The key of the work of a challenge whose rules hold: [`Challenge::work_key`](super::Challenge::work_key).
+pub(crate) fn work_key(c: &UncheckedChallenge) -> WorkKey {
     let mut hasher = blake3::Hasher::new_derive_key("assay v1 work key");
     hasher.update(&c.version.to_le_bytes());
     hasher.update(c.challenge_id.as_ref());

@@ -5,7 +5,7 @@ use super::bytes::{DeviceId, Digest, PassKey, ProbeKey, Root, RoundKey};
 use super::challenge::{Challenge, Share};
 use super::commitment::Evidence;
 use super::digest::{pass_root, slot_digest};
-use super::keys::{parents, pass_key, work_key};
+use super::keys::{parents, pass_key};
 use super::leaf::leaf;
 use super::opening::{OpenedRange, Parents, PassOpenings, Sample, SampleOpenings};
 use super::probe::{Answer, LINE_BYTES, Probe, position, probe_key, round_key_after, start_state, state_bytes, step};
@@ -54,7 +54,7 @@ pub fn digests(slots: &[Vec<u8>]) -> Vec<Digest> {
 /// The slots of one iteration of a share, after an iteration that ended in `previous_root`.
 #[must_use]
 pub fn iteration(challenge: &Challenge, share: &Share, iteration: u32, previous_root: &Root) -> Vec<Vec<u8>> {
-    let key = pass_key(&work_key(challenge), share.device_id, iteration, previous_root);
+    let key = pass_key(challenge.work_key(), share.device_id, iteration, previous_root);
     pass(&key, challenge.n(), share.offset, share.count)
 }
 
@@ -100,7 +100,7 @@ pub fn probe_round(slots: &[Vec<u8>], n: u32, key: &RoundKey, probe: &Probe) -> 
 /// The key of the probe of a device that holds these slots after its last iteration.
 #[must_use]
 pub fn key_of_probe(challenge: &Challenge, asked: &Probe, device_id: DeviceId, slots: &[Vec<u8>]) -> ProbeKey {
-    probe_key(asked, &work_key(challenge), device_id, &pass_root(&digests(slots)))
+    probe_key(asked, challenge.work_key(), device_id, &pass_root(&digests(slots)))
 }
 
 /// `out[0 … R-1]` of a probe over n-by-n slots, and their digests.
@@ -174,7 +174,7 @@ pub fn open_pass(
     let p = iteration as usize;
     let previous_root = if p == 0 { Root::BEFORE_FIRST } else { roots[p - 1] };
     let slots = self::iteration(challenge, share, iteration, &previous_root);
-    let key = pass_key(&work_key(challenge), share.device_id, iteration, &previous_root);
+    let key = pass_key(challenge.work_key(), share.device_id, iteration, &previous_root);
     PassOpenings {
         challenge: challenge.fields().clone(),
         device_id: share.device_id,

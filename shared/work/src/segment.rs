@@ -6,7 +6,6 @@ use super::bytes::{ChainingValue, DeviceId, Digest, ProbeKey, Root, hex_vec};
 use super::challenge::{Challenge, Share};
 use super::digest::pass_root;
 use super::fault::{FaultKind, FaultPlace, OpeningFault};
-use super::keys::work_key;
 use super::opening::{Expected, OpenedRange};
 use super::probe::{LINE_BYTES, Probe, State, position, probe_key, round_key_after, start_state, state_bytes, step};
 use super::tree::CHUNK_BYTES;
@@ -104,7 +103,7 @@ impl<'a> SegmentAudit<'a> {
         let Some(&share) = challenge.share(device_id) else { panic!("device {device_id} has no share") };
         assert_eq!(digests.len(), probe.rounds() as usize, "a digest for every round");
         assert!(segments.iter().all(|s| s.fits(probe)), "segments of the probe");
-        let probe_key = probe_key(probe, &work_key(challenge), device_id, &last_root);
+        let probe_key = probe_key(probe, challenge.work_key(), device_id, &last_root);
         Self { n: challenge.n(), share, probe, probe_key, last_root, digests, segments }
     }
 

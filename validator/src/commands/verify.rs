@@ -11,7 +11,6 @@ use assay_protocol::identity;
 use assay_protocol::message::Inventory;
 use assay_protocol::verdict::{Mode, Reason, ReasonCode, Verdict};
 use assay_work::commitment::{Evidence, commitment_message};
-use assay_work::keys::work_key;
 use assay_work::{Challenge, UncheckedChallenge};
 
 use crate::cli::{VerifyArgs, VerifyMode};
@@ -66,7 +65,7 @@ fn extent(mode: VerifyMode, challenge: &Challenge, drawn: u32) -> Result<Extent,
 fn judge(config: &ValidatorConfig, challenge: &Challenge, evidence: &Evidence, extent: &Extent) -> Result<(), Reason> {
     evidence.check(challenge).map_err(|error| commitment_reason(&error))?;
     if let Some(signature) = &evidence.signature {
-        let message = commitment_message(&work_key(challenge), &evidence.checksum);
+        let message = commitment_message(challenge.work_key(), &evidence.checksum);
         if !identity::verify(&challenge.fields().miner_key, &message, signature) {
             let detail = "it does not hold for the challenge's miner_key";
             return Err(Reason::new(ReasonCode::CommitmentSignature, detail));

@@ -8,6 +8,7 @@ use assay_device::run::ShareTask;
 use assay_device::{Device, DeviceError, Handle};
 use assay_protocol::message::MATRIX_SIZES;
 use assay_protocol::verdict::{Reason, ReasonCode};
+use assay_work::audit::roots_at;
 use assay_work::commitment::Evidence;
 use assay_work::{Challenge, DeviceId, PassKey, Root};
 
@@ -129,16 +130,15 @@ impl Piece {
             if found.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
                 return Ok(());
             }
-            let at = iteration as usize;
-            let before = at.checked_sub(1).map_or(Root::BEFORE_FIRST, |i| self.roots[i]);
+            let (before, committed) = roots_at(&self.roots, iteration);
             let (root, _) = self.task.run_pass(device, iteration, &before, handle)?;
-            if root != self.roots[at] {
+            if root != committed {
                 // Before it accuses anyone, a device does it again: a bit may flip here as well as there.
                 let (again, _) = self.task.run_pass(device, iteration, &before, handle)?;
                 if again != root {
                     return Err(DeviceError::Sick(format!("iteration {iteration} gave {root}, and then {again}")));
                 }
-                let reason = mismatch(self.task.share.device_id, iteration, &self.roots[at], &root);
+                let reason = mismatch(self.task.share.device_id, iteration, &committed, &root);
                 found.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
                 return Ok(());
             }

@@ -2,7 +2,7 @@
 
 use super::super::device::SlotRange;
 use super::{Device, DeviceError, Handle, RowRange, siblings_of};
-use assay_work::keys::{parents, pass_key, work_key};
+use assay_work::keys::{parents, pass_key};
 use assay_work::{
     ChainingValue, Challenge, DeviceId, Digest, OpenedRange, Parents, PassOpenings, RangeRequest, Root, Sample,
     SampleOpenings, sample_ranges,
@@ -72,7 +72,7 @@ impl SamplePlan {
         if let Some(sample) = samples.iter().find(|s| !s.fits(n, count)) {
             return Err(DeviceError::Unsupported(format!("the pass has no sample {sample:?}")));
         }
-        let key = pass_key(&work_key(pass.challenge), pass.device_id, pass.iteration, &pass.previous_root);
+        let key = pass_key(pass.challenge.work_key(), pass.device_id, pass.iteration, &pass.previous_root);
         let requests: Vec<Vec<_>> = samples.iter().map(|s| sample_ranges(&key, n, s)).collect();
         let ranges: Vec<_> = requests.iter().flatten().map(row_range).collect();
         let mut siblings = siblings_of(device, n, pass.slot_digests, &ranges, handle)?.into_iter();

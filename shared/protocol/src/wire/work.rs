@@ -7,9 +7,10 @@ use super::limits::{
     MAX_CLAIMED_MS, MAX_DEADLINE_MS, MAX_PROBE_DIGESTS, MAX_PROGRESS_SLOTS, MAX_ROOTS, MIN_DEADLINE_MS,
 };
 use super::{field, v1};
-use crate::message::{Commitment, DeviceDigests, DeviceRoots, Offer};
-use assay_work::probe::{Probe, UncheckedProbe};
-use assay_work::{ChallengeId, ProbeError, Share};
+use crate::message::{DeviceDigests, DeviceRoots, Offer, SignedChecksum};
+use assay_work::commitment::DeviceEvidence;
+use assay_work::probe::{DeviceAnswer, Probe, UncheckedProbe};
+use assay_work::{ChallengeId, ProbeError};
 
 impl TryFrom<v1::Challenge> for Offer {
     type Error = WireError;
@@ -73,7 +74,7 @@ pub(super) fn write_progress(challenge_id: ChallengeId, done_slots: u64, all_slo
     v1::Progress { challenge_id: challenge_id.0.to_vec(), done_slots: done_slots.min(all_slots), all_slots }
 }
 
-impl TryFrom<v1::Commitment> for Commitment {
+impl TryFrom<v1::Commitment> for SignedChecksum {
     type Error = WireError;
 
     fn try_from(commitment: v1::Commitment) -> Result<Self, WireError> {
@@ -87,9 +88,9 @@ impl TryFrom<v1::Commitment> for Commitment {
     }
 }
 
-impl From<Commitment> for v1::Commitment {
-    fn from(commitment: Commitment) -> Self {
-        let Commitment { challenge_id, checksum, signature, claimed } = commitment;
+impl From<SignedChecksum> for v1::Commitment {
+    fn from(commitment: SignedChecksum) -> Self {
+        let SignedChecksum { challenge_id, checksum, signature, claimed } = commitment;
         Self {
             challenge_id: challenge_id.0.to_vec(),
             checksum: checksum.0.to_vec(),
@@ -99,7 +100,7 @@ impl From<Commitment> for v1::Commitment {
     }
 }
 
-impl TryFrom<v1::ProbeAnswer> for Commitment {
+impl TryFrom<v1::ProbeAnswer> for SignedChecksum {
     type Error = WireError;
 
     fn try_from(answer: v1::ProbeAnswer) -> Result<Self, WireError> {
@@ -113,9 +114,9 @@ impl TryFrom<v1::ProbeAnswer> for Commitment {
     }
 }
 
-impl From<Commitment> for v1::ProbeAnswer {
-    fn from(answer: Commitment) -> Self {
-        let Commitment { challenge_id, checksum, signature, claimed } = answer;
+impl From<SignedChecksum> for v1::ProbeAnswer {
+    fn from(answer: SignedChecksum) -> Self {
+        let SignedChecksum { challenge_id, checksum, signature, claimed } = answer;
         Self {
             challenge_id: challenge_id.0.to_vec(),
             checksum: checksum.0.to_vec(),
@@ -125,33 +126,24 @@ impl From<Commitment> for v1::ProbeAnswer {
     }
 }
 
-impl TryFrom<v1::Share> for Share {
-    type Error = WireError;
-
-    /// Its numbers are the claim of a split: the session compares them with its own.
-    fn try_from(share: v1::Share) -> Result<Self, WireError> {
-        let v1::Share { device_id, offset, count } = share;
-        Ok(Self { device_id: field::fixed("Share.device_id", &device_id)?, offset, count })
-    }
-}
-
-impl From<Share> for v1::Share {
-    fn from(share: Share) -> Self {
-        let Share { device_id, offset, count } = share;
-        Self { device_id: device_id.0.to_vec(), offset, count }
-    }
-}
-
 impl TryFrom<v1::DeviceRoots> for DeviceRoots {
     type Error = WireError;
 
     fn try_from(device: v1::DeviceRoots) -> Result<Self, WireError> {
         let v1::DeviceRoots { challenge_id, share, roots, checksum, claimed_ms, claimed_telemetry } = device;
-        Ok(Self {
-            challenge_id: field::fixed("DeviceRoots.challenge_id", &challenge_id)?,
-            share: field::required("DeviceRoots.share", share)?.try_into()?,
+        let challenge_id = field::fixed("DeviceRoots.challenge_id", &challenge_id)?;
+        // Its numbers are the claim of a split: the session compares them with its own.
+        let v1::Share { device_id, offset, count } = field::required("DeviceRoots.share", share)?;
+        let evidence = DeviceEvidence {
+            device_id: field::fixed("Share.device_id", &device_id)?,
+            offset,
+            count,
             roots: field::sequence("DeviceRoots.roots", &roots, MAX_ROOTS)?,
             checksum: field::fixed("DeviceRoots.checksum", &checksum)?,
+        };
+        Ok(Self {
+            challenge_id,
+            evidence,
             claimed: read_claimed("DeviceRoots.claimed_ms", claimed_ms)?,
             claimed_telemetry: claimed_telemetry.map(|t| t.try_into().map(Box::new)).transpose()?,
         })
@@ -160,10 +152,11 @@ impl TryFrom<v1::DeviceRoots> for DeviceRoots {
 
 impl From<DeviceRoots> for v1::DeviceRoots {
     fn from(device: DeviceRoots) -> Self {
-        let DeviceRoots { challenge_id, share, roots, checksum, claimed, claimed_telemetry } = device;
+        let DeviceRoots { challenge_id, evidence, claimed, claimed_telemetry } = device;
+        let DeviceEvidence { device_id, offset, count, roots, checksum } = evidence;
         Self {
             challenge_id: challenge_id.0.to_vec(),
-            share: Some(share.into()),
+            share: Some(v1::Share { device_id: device_id.0.to_vec(), offset, count }),
             roots: field::concat(&roots),
             checksum: checksum.0.to_vec(),
             claimed_ms: write_claimed(claimed),
@@ -204,18 +197,18 @@ impl TryFrom<v1::DeviceDigests> for DeviceDigests {
 
     fn try_from(device: v1::DeviceDigests) -> Result<Self, WireError> {
         let v1::DeviceDigests { challenge_id, device_id, digests, claimed_ms } = device;
-        Ok(Self {
-            challenge_id: field::fixed("DeviceDigests.challenge_id", &challenge_id)?,
+        let challenge_id = field::fixed("DeviceDigests.challenge_id", &challenge_id)?;
+        let answer = DeviceAnswer {
             device_id: field::fixed("DeviceDigests.device_id", &device_id)?,
             digests: field::sequence("DeviceDigests.digests", &digests, MAX_PROBE_DIGESTS)?,
-            claimed: read_claimed("DeviceDigests.claimed_ms", claimed_ms)?,
-        })
+        };
+        Ok(Self { challenge_id, answer, claimed: read_claimed("DeviceDigests.claimed_ms", claimed_ms)? })
     }
 }
 
 impl From<DeviceDigests> for v1::DeviceDigests {
     fn from(device: DeviceDigests) -> Self {
-        let DeviceDigests { challenge_id, device_id, digests, claimed } = device;
+        let DeviceDigests { challenge_id, answer: DeviceAnswer { device_id, digests }, claimed } = device;
         Self {
             challenge_id: challenge_id.0.to_vec(),
             device_id: device_id.0.to_vec(),

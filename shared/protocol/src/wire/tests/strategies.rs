@@ -10,10 +10,11 @@ use crate::claims::{ConfidentialComputing, Hardware, Spread, Telemetry, Throttle
 use crate::message::*;
 use crate::verdict::{Bound, DeviceWork, Mode, Outcome, Reason, ReasonCode, Verdict, Work};
 use crate::wire::limits::*;
+use assay_work::commitment::DeviceEvidence;
 use assay_work::opening::{OpenedRange, Parents, Sample, SampleOpenings};
-use assay_work::probe::{Probe, UncheckedProbe};
+use assay_work::probe::{DeviceAnswer, Probe, UncheckedProbe};
 use assay_work::segment::{Opening, Segment, SegmentOpenings};
-use assay_work::{ChallengeId, DeviceId, Share};
+use assay_work::{ChallengeId, DeviceId};
 
 fn bytes<const N: usize, T: From<[u8; N]> + std::fmt::Debug>() -> impl Strategy<Value = T> {
     any::<[u8; N]>().prop_map(T::from)
@@ -154,12 +155,12 @@ fn stop() -> impl Strategy<Value = Stop> {
     (bytes(), stop_code(), text()).prop_map(|(challenge_id, code, detail)| Stop { challenge_id, code, detail })
 }
 
-fn commitment() -> impl Strategy<Value = Commitment> {
+fn signed_checksum() -> impl Strategy<Value = SignedChecksum> {
     (bytes(), bytes(), any::<[[u8; 32]; 2]>(), claimed()).prop_map(|(challenge_id, checksum, halves, claimed)| {
         let mut signature = [0; 64];
         signature[..32].copy_from_slice(&halves[0]);
         signature[32..].copy_from_slice(&halves[1]);
-        Commitment { challenge_id, checksum, signature: signature.into(), claimed }
+        SignedChecksum { challenge_id, checksum, signature: signature.into(), claimed }
     })
 }
 
@@ -176,7 +177,7 @@ fn hello() -> impl Strategy<Value = Hello> {
 }
 
 fn welcome() -> impl Strategy<Value = Welcome> {
-    (any::<u32>(), bytes(), bytes(), commitment(), text()).prop_map(|(version, validator_key, nonce, c, agent)| {
+    (any::<u32>(), bytes(), bytes(), signed_checksum(), text()).prop_map(|(version, validator_key, nonce, c, agent)| {
         Welcome { version, validator_key, nonce, signature: c.signature, agent }
     })
 }
@@ -189,14 +190,13 @@ fn offer() -> impl Strategy<Value = Offer> {
 }
 
 fn device_roots() -> impl Strategy<Value = DeviceRoots> {
-    let share = (bytes(), any::<u32>(), any::<u32>());
-    let share = share.prop_map(|(device_id, offset, count)| Share { device_id, offset, count });
-    (bytes(), share, vec(bytes(), 0..9), bytes(), claimed(), option::of(telemetry().prop_map(Box::new))).prop_map(
-        |(challenge_id, share, roots, checksum, claimed, claimed_telemetry)| DeviceRoots {
+    let evidence = (bytes(), any::<u32>(), any::<u32>(), vec(bytes(), 0..9), bytes()).prop_map(
+        |(device_id, offset, count, roots, checksum)| DeviceEvidence { device_id, offset, count, roots, checksum },
+    );
+    (bytes(), evidence, claimed(), option::of(telemetry().prop_map(Box::new))).prop_map(
+        |(challenge_id, evidence, claimed, claimed_telemetry)| DeviceRoots {
             challenge_id,
-            share,
-            roots,
-            checksum,
+            evidence,
             claimed,
             claimed_telemetry,
         },
@@ -205,7 +205,7 @@ fn device_roots() -> impl Strategy<Value = DeviceRoots> {
 
 fn device_digests() -> impl Strategy<Value = DeviceDigests> {
     (bytes(), bytes(), vec(bytes(), 0..9), claimed()).prop_map(|(challenge_id, device_id, digests, claimed)| {
-        DeviceDigests { challenge_id, device_id, digests, claimed }
+        DeviceDigests { challenge_id, answer: DeviceAnswer { device_id, digests }, claimed }
     })
 }
 
@@ -356,14 +356,14 @@ fn progress() -> impl Strategy<Value = MinerMessage> {
 pub fn miner_message() -> impl Strategy<Value = MinerMessage> {
     prop_oneof![
         hello().prop_map(MinerMessage::Hello),
-        commitment().prop_map(|c| MinerMessage::Proof(c.signature)),
+        signed_checksum().prop_map(|c| MinerMessage::Proof(c.signature)),
         inventory().prop_map(MinerMessage::Inventory),
         any::<u64>().prop_map(MinerMessage::Pong),
         stop().prop_map(MinerMessage::Declined),
         progress(),
-        commitment().prop_map(MinerMessage::Commitment),
+        signed_checksum().prop_map(MinerMessage::Commitment),
         device_roots().prop_map(MinerMessage::DeviceRoots),
-        commitment().prop_map(MinerMessage::ProbeAnswer),
+        signed_checksum().prop_map(MinerMessage::ProbeAnswer),
         device_digests().prop_map(MinerMessage::DeviceDigests),
         chunk().prop_map(MinerMessage::OpeningsChunk),
         stop().prop_map(MinerMessage::Abort),
