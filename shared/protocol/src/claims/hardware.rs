@@ -1,23 +1,23 @@
-//! What a device is made of, by its management library.
+//! A device's hardware, as its management library describes it.
 
 use serde::Serialize;
 
 use assay_work::DeviceId;
 
-/// Whether a machine computes in confidence: memory encrypted on the bus, measured firmware.
+/// The confidential-computing mode of a machine: memory encrypted on the bus, measured firmware.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ConfidentialComputing {
-    /// It does not.
+    /// Disabled.
     Off,
-    /// It does.
+    /// Enabled.
     On,
-    /// It does, but whoever debugs can look in.
+    /// Enabled, without the protection against debuggers.
     DevTools,
 }
 
 impl ConfidentialComputing {
-    /// The word for it.
+    /// The name for display.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -28,41 +28,41 @@ impl ConfidentialComputing {
     }
 }
 
-/// One device's hardware: all of it a claim, `None` where it is not known.
+/// One device's hardware: all of it a claim, `None` where it is unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Hardware {
-    /// The model.
+    /// The product name, such as `NVIDIA H200`.
     pub model: Option<String>,
-    /// `GPU-` and a UUID; for a partition of a GPU `MIG-` and one.
+    /// `GPU-` or, for a partition of a GPU, `MIG-`, and a UUID.
     pub uuid: Option<String>,
     /// The board's serial number.
     pub serial: Option<String>,
-    /// Domain, bus, device and function.
+    /// `domain:bus:device.function` in hexadecimal.
     pub pci_address: Option<String>,
-    /// The driver's version.
+    /// The version of the kernel driver.
     pub driver_version: Option<String>,
-    /// The firmware's version.
+    /// The version of the firmware.
     pub vbios_version: Option<String>,
-    /// All its memory.
+    /// The total memory.
     pub memory_bytes: Option<u64>,
-    /// What it may draw, in milliwatts.
+    /// The enforced power limit, in milliwatts.
     pub power_limit_mw: Option<u32>,
-    /// Whether it is partitioned (multi-instance GPU).
+    /// Whether multi-instance GPU is enabled: work then runs on partitions only.
     pub mig_enabled: Option<bool>,
-    /// Whether its memory corrects errors.
+    /// Whether error correction of the memory is enabled.
     pub ecc_enabled: Option<bool>,
-    /// Whether it computes in confidence.
+    /// The machine's mode.
     pub confidential_computing: Option<ConfidentialComputing>,
 }
 
 impl Hardware {
-    /// The device that it is: the id that the CUDA driver knows it by is its UUID.
+    /// The id of the device: its UUID, as the CUDA driver reports it.
     #[must_use]
     pub fn device_id(&self) -> Option<DeviceId> {
         device_id(self.uuid.as_deref()?)
     }
 
-    /// Whether something can be computed on it: on a GPU that is partitioned only its partitions take work.
+    /// Whether work can run on it: on a partitioned GPU it runs on the partitions only.
     #[must_use]
     pub fn counts_as_device(&self) -> bool {
         let is_partition = self.uuid.as_deref().is_some_and(|uuid| uuid.starts_with(PARTITION_PREFIX));
@@ -70,17 +70,17 @@ impl Hardware {
     }
 }
 
-/// Everything that a management library says at rest, as it was when it was asked.
+/// What a management library says about a host, read once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// The devices, in the library's order; a GPU that is partitioned is followed by its partitions.
+    /// The devices in the library's order; a partitioned GPU is followed by its partitions.
     pub hardware: Vec<Hardware>,
-    /// The CUDA version that the driver speaks, 1000 · major + 10 · minor.
+    /// The newest CUDA version that the driver supports, 1000 · major + 10 · minor.
     pub cuda_version: Option<u32>,
 }
 
 impl Facts {
-    /// The hardware of a device.
+    /// The hardware of the device with an id.
     #[must_use]
     pub fn of(&self, id: DeviceId) -> Option<&Hardware> {
         self.hardware.iter().find(|hardware| hardware.device_id() == Some(id))
@@ -88,7 +88,7 @@ impl Facts {
 }
 
 const PARTITION_PREFIX: &str = "MIG-";
-/// Where a UUID as text has its dashes.
+/// Positions of the dashes in a UUID as text.
 const DASHES: [usize; 4] = [8, 13, 18, 23];
 /// Characters of a UUID as text.
 const UUID_CHARS: usize = 36;

@@ -1,7 +1,12 @@
-//! What a miner says of its hardware: shown, and nothing else. No value decides anything.
+//! What a miner claims about its hardware: displayed, never used for a decision.
 
 mod hardware;
+mod sensors;
 mod telemetry;
 
 pub use hardware::{ConfidentialComputing, Facts, Hardware};
-pub use telemetry::{MAX_XIDS, Spread, Telemetry, ThrottleReason};
+pub use sensors::{
+    MAX_CLOCK_MHZ, MAX_MEMORY_BYTES, MAX_PERCENT, MAX_POWER_MW, MAX_TEMPERATURE_C, MAX_THROTTLE_REASONS, MAX_XID,
+    MAX_XIDS,
+};
+pub use telemetry::{Spread, Telemetry, ThrottleReason};

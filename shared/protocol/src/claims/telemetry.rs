@@ -1,27 +1,24 @@
-//! What a device's sensors showed during a challenge, in few numbers.
+//! What a device's sensors showed during a challenge, summarised.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::Serialize;
 
-/// Distinct error codes that are kept of a device in one challenge: one that gives more is not to be believed.
-pub const MAX_XIDS: usize = 16;
-
-/// The least, the mean (rounded) and the largest of what was read: `min ≤ mean ≤ max`.
+/// The least, the mean and the largest of several readings: `min ≤ mean ≤ max`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Spread {
     /// The least.
     pub min: u32,
-    /// The mean, to the nearest whole number.
+    /// Rounded to the nearest whole number.
     pub mean: u32,
     /// The largest.
     pub max: u32,
 }
 
 macro_rules! throttle_reasons {
-    ($($variant:ident $name:literal $hinders:literal $about:literal;)*) => {
-        /// Why clocks were lower than they could be.
+    ($($variant:ident $name:literal $is_trouble:literal $about:literal;)*) => {
+        /// Why clocks were reduced.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
         #[serde(rename_all = "snake_case")]
         pub enum ThrottleReason {
@@ -29,35 +26,35 @@ macro_rules! throttle_reasons {
         }
 
         impl ThrottleReason {
-            /// Every reason there is.
+            /// Every reason, in order of its code.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The stable name.
+            /// The stable name, as in JSON.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// Whether an operator should look into it: heat, or a power supply that gives too little. A device that
-            /// idles, keeps to the clocks it was given or reaches its power limit is as it should be.
+            /// Whether an operator should investigate it: heat, or an insufficient power supply. A device that idles,
+            /// keeps to configured clocks or reaches its power limit works as intended.
             #[must_use]
             pub const fn is_trouble(self) -> bool {
-                match self { $(Self::$variant => $hinders,)* }
+                match self { $(Self::$variant => $is_trouble,)* }
             }
         }
     };
 }
 
 throttle_reasons! {
-    GpuIdle "gpu_idle" false "Nothing ran.";
-    ApplicationsClocks "applications_clocks" false "Clocks were limited by a setting.";
+    GpuIdle "gpu_idle" false "No kernel ran.";
+    ApplicationsClocks "applications_clocks" false "A setting limited the clocks.";
     SwPowerCap "sw_power_cap" false "The power limit was reached.";
-    HwSlowdown "hw_slowdown" true "The hardware halved its clocks: heat, or power.";
-    SyncBoost "sync_boost" false "Another device of its group was slower.";
-    SwThermal "sw_thermal" true "The driver lowered clocks for heat.";
-    HwThermal "hw_thermal" true "The hardware halved its clocks for heat.";
-    HwPowerBrake "hw_power_brake" true "The power supply asked for less.";
-    DisplayClocks "display_clocks" false "Clocks were limited by a display.";
+    HwSlowdown "hw_slowdown" true "The hardware halved the clocks because of heat or power.";
+    SyncBoost "sync_boost" false "Another device of the sync-boost group was slower.";
+    SwThermal "sw_thermal" true "The driver reduced the clocks because of heat.";
+    HwThermal "hw_thermal" true "The hardware halved the clocks because of heat.";
+    HwPowerBrake "hw_power_brake" true "The power supply requested a reduction.";
+    DisplayClocks "display_clocks" false "A display limited the clocks.";
 }
 
 impl fmt::Display for ThrottleReason {
@@ -66,37 +63,32 @@ impl fmt::Display for ThrottleReason {
     }
 }
 
-/// One device's sensors over a challenge: all of it a claim, `None` where nothing was read.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Telemetry {
-    /// How often it was read.
-    pub samples: u32,
-    /// Degrees Celsius.
-    pub temperature_c: Option<Spread>,
-    /// What it drew.
-    pub power_mw: Option<Spread>,
-    /// The clock of its processors.
-    pub sm_clock_mhz: Option<Spread>,
-    /// The clock of its memory.
-    pub memory_clock_mhz: Option<Spread>,
-    /// In which part of the time something ran.
-    pub gpu_utilisation_percent: Option<Spread>,
-    /// In which part of the time memory was read or written.
-    pub memory_utilisation_percent: Option<Spread>,
-    /// The most memory that was in use.
-    pub memory_used_max_bytes: Option<u64>,
-    /// Every reason that clocks were lowered for at some moment.
-    pub throttle_reasons: BTreeSet<ThrottleReason>,
-    /// Memory errors meanwhile that were corrected.
-    pub ecc_corrected: Option<u64>,
-    /// Memory errors meanwhile that were not.
-    pub ecc_uncorrected: Option<u64>,
-    /// The driver's error codes meanwhile, at most [`MAX_XIDS`].
-    pub xids: BTreeSet<u32>,
+macro_rules! telemetry {
+    ($($(#[$about:meta])* $reading:ident: $value:ty $(, max $max:expr)? =>
+        $claim:ident: $claimed:ty, $summary:ty, $part:expr;)*) => {
+        /// One device's sensors over a challenge: all of it a claim; `None` or empty where nothing was read.
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+        pub struct Telemetry {
+            /// Number of readings.
+            pub samples: u32,
+            $($(#[$about])* pub $claim: $claimed,)*
+        }
+
+        /// One line for a log.
+        impl fmt::Display for Telemetry {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{} sample{}", self.samples, if self.samples == 1 { "" } else { "s" })?;
+                let parts: [Option<String>; _] = [$($part(&self.$claim)),*];
+                parts.into_iter().flatten().try_for_each(|part| write!(f, ", {part}"))
+            }
+        }
+    };
 }
 
+crate::for_each_sensor!(telemetry);
+
 impl Telemetry {
-    /// What an operator should look into, a sentence for each.
+    /// What an operator should investigate, one sentence each.
     #[must_use]
     pub fn troubles(&self) -> Vec<String> {
         let mut troubles = Vec::new();
@@ -115,29 +107,36 @@ impl Telemetry {
     }
 }
 
-/// One line for a log.
-impl fmt::Display for Telemetry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let spread = |spread: &Option<Spread>, scale: u32, unit: &str| {
-            let Spread { min, mean, max } = spread.as_ref()?;
-            let (min, mean, max) = (min / scale, mean / scale, max / scale);
-            Some(if min == max { format!("{mean} {unit}") } else { format!("{mean} {unit} ({min}–{max})") })
-        };
-        let reasons: Vec<_> = self.throttle_reasons.iter().map(|reason| reason.name()).collect();
-        let parts = [
-            spread(&self.temperature_c, 1, "°C"),
-            spread(&self.power_mw, 1000, "W"),
-            spread(&self.sm_clock_mhz, 1, "MHz SM"),
-            spread(&self.memory_clock_mhz, 1, "MHz memory"),
-            spread(&self.gpu_utilisation_percent, 1, "% GPU"),
-            spread(&self.memory_utilisation_percent, 1, "% memory"),
-            self.memory_used_max_bytes.map(|bytes| format!("{} MiB in use", bytes >> 20)),
-            (!reasons.is_empty()).then(|| format!("clocks held by {}", reasons.join(", "))),
-            self.ecc_corrected.filter(|errors| *errors > 0).map(|errors| format!("memory errors corrected: {errors}")),
-        ];
-        write!(f, "{} sample{}", self.samples, if self.samples == 1 { "" } else { "s" })?;
-        parts.into_iter().flatten().try_for_each(|part| write!(f, ", {part}"))
+/// "61 °C (40–66)", each number divided by `scale`.
+fn spread(scale: u32, unit: &str) -> impl Fn(&Option<Spread>) -> Option<String> {
+    move |claim| {
+        let Spread { min, mean, max } = (*claim)?;
+        let (min, mean, max) = (min / scale, mean / scale, max / scale);
+        Some(if min == max { format!("{mean} {unit}") } else { format!("{mean} {unit} ({min}–{max})") })
     }
+}
+
+/// "3072 MiB in use".
+fn mebibytes(text: &str) -> impl Fn(&Option<u64>) -> Option<String> {
+    move |bytes| bytes.map(|bytes| format!("{} MiB {text}", bytes >> 20))
+}
+
+/// "clocks held by sw_power_cap, sw_thermal".
+fn reasons(text: &str) -> impl Fn(&BTreeSet<ThrottleReason>) -> Option<String> {
+    move |reasons| {
+        let names: Vec<_> = reasons.iter().map(|reason| reason.name()).collect();
+        (!names.is_empty()).then(|| format!("{text} {}", names.join(", ")))
+    }
+}
+
+/// "memory errors corrected: 9".
+fn errors(text: &str) -> impl Fn(&Option<u64>) -> Option<String> {
+    move |errors| errors.filter(|errors| *errors > 0).map(|errors| format!("{text}: {errors}"))
+}
+
+/// No part of the line: [`Telemetry::troubles`] has a sentence for it.
+fn no_part<T>() -> impl Fn(&T) -> Option<String> {
+    |_| None
 }
 
 #[cfg(test)]

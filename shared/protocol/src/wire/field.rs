@@ -1,68 +1,330 @@
-//! Single fields, read and written: what the conversions of all messages share.
+//! The kinds of fields: each reads a field of the wire within its bound and writes it within the same bound.
 
 use std::time::Duration;
 
+use assay_work::DeviceId;
 use assay_work::text::is_printable;
 pub use assay_work::text::printable;
 
 use super::error::{Problem, WireError};
 
-/// A message that has to be there.
-///
-/// # Errors
-/// [`Problem::Missing`].
-pub fn required<T>(field: &'static str, value: Option<T>) -> Result<T, WireError> {
-    value.ok_or(WireError::new(field, Problem::Missing))
+/// How one field is converted: `W` on the wire, `D` in the domain. `field` is its name in errors, `Message.field`.
+pub trait FieldKind<W, D> {
+    /// Checks and converts a received value.
+    fn read(&self, field: &'static str, wire: W) -> Result<D, WireError>;
+
+    /// Converts a value to send. Cannot fail: what exceeds a bound is brought into it, except for lists.
+    fn write(&self, value: D) -> W;
 }
 
-/// A byte string of fixed length.
-///
-/// # Errors
-/// [`Problem::Length`].
-pub fn fixed<const N: usize, T: From<[u8; N]>>(field: &'static str, bytes: &[u8]) -> Result<T, WireError> {
-    let problem = Problem::Length { expected: N, found: bytes.len() };
-    <[u8; N]>::try_from(bytes).map(T::from).map_err(|_| WireError::new(field, problem))
-}
+/// A value with the same type on both sides and no bound.
+pub struct Same;
 
-/// Byte strings of fixed length, one after the other, at most `max` of them.
-///
-/// # Errors
-/// [`Problem::CutOff`], [`Problem::TooMany`].
-pub fn sequence<const N: usize, T: From<[u8; N]>>(
-    field: &'static str,
-    bytes: &[u8],
-    max: usize,
-) -> Result<Vec<T>, WireError> {
-    let (values, rest) = bytes.as_chunks::<N>();
-    if !rest.is_empty() {
-        return Err(WireError::new(field, Problem::CutOff { unit: N, found: bytes.len() }));
+impl<T> FieldKind<T, T> for Same {
+    fn read(&self, _field: &'static str, value: T) -> Result<T, WireError> {
+        Ok(value)
     }
-    at_most(field, max, values.len())?;
-    Ok(values.iter().map(|value| T::from(*value)).collect())
-}
 
-/// Byte strings, one after the other.
-#[must_use]
-pub fn concat<T: AsRef<[u8]>>(values: &[T]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(values.iter().map(|v| v.as_ref().len()).sum());
-    for value in values {
-        bytes.extend_from_slice(value.as_ref());
+    fn write(&self, value: T) -> T {
+        value
     }
-    bytes
 }
 
-/// Checks how many entries a list has.
-///
-/// # Errors
-/// [`Problem::TooMany`].
+/// A message, converted by its own fields.
+pub struct Nested;
+
+impl<W: From<D>, D: TryFrom<W, Error = WireError>> FieldKind<W, D> for Nested {
+    fn read(&self, _field: &'static str, wire: W) -> Result<D, WireError> {
+        wire.try_into()
+    }
+
+    fn write(&self, value: D) -> W {
+        value.into()
+    }
+}
+
+/// A [`Nested`] message in a box on the wire only, which keeps the generated type small.
+pub struct BoxedOnWire;
+
+impl<W: From<D>, D: TryFrom<W, Error = WireError>> FieldKind<Box<W>, D> for BoxedOnWire {
+    fn read(&self, _field: &'static str, wire: Box<W>) -> Result<D, WireError> {
+        (*wire).try_into()
+    }
+
+    fn write(&self, value: D) -> Box<W> {
+        Box::new(value.into())
+    }
+}
+
+/// A [`Nested`] message in a box in the domain only.
+pub struct BoxedInDomain;
+
+impl<W: From<D>, D: TryFrom<W, Error = WireError>> FieldKind<W, Box<D>> for BoxedInDomain {
+    fn read(&self, _field: &'static str, wire: W) -> Result<Box<D>, WireError> {
+        wire.try_into().map(Box::new)
+    }
+
+    fn write(&self, value: Box<D>) -> W {
+        (*value).into()
+    }
+}
+
+/// A [`Nested`] message that must be set: [`Problem::Missing`].
+pub struct Required;
+
+impl<W: From<D>, D: TryFrom<W, Error = WireError>> FieldKind<Option<W>, D> for Required {
+    fn read(&self, field: &'static str, wire: Option<W>) -> Result<D, WireError> {
+        wire.ok_or(WireError::new(field, Problem::Missing))?.try_into()
+    }
+
+    fn write(&self, value: D) -> Option<W> {
+        Some(value.into())
+    }
+}
+
+/// A field that may be unset.
+pub struct Optional<K>(pub K);
+
+impl<W, D, K: FieldKind<W, D>> FieldKind<Option<W>, Option<D>> for Optional<K> {
+    fn read(&self, field: &'static str, wire: Option<W>) -> Result<Option<D>, WireError> {
+        wire.map(|wire| self.0.read(field, wire)).transpose()
+    }
+
+    fn write(&self, value: Option<D>) -> Option<W> {
+        value.map(|value| self.0.write(value))
+    }
+}
+
+/// At most so many messages: [`Problem::TooMany`]. A sender keeps to the bound itself.
+pub struct List(pub usize);
+
+impl<W: From<D>, D: TryFrom<W, Error = WireError>> FieldKind<Vec<W>, Vec<D>> for List {
+    fn read(&self, field: &'static str, wire: Vec<W>) -> Result<Vec<D>, WireError> {
+        at_most(field, self.0, wire.len())?;
+        wire.into_iter().map(D::try_from).collect()
+    }
+
+    fn write(&self, values: Vec<D>) -> Vec<W> {
+        values.into_iter().map(W::from).collect()
+    }
+}
+
+/// As [`List`]; a sender drops the messages after the bound.
+pub struct CutList(pub usize);
+
+impl<W: From<D>, D: TryFrom<W, Error = WireError>> FieldKind<Vec<W>, Vec<D>> for CutList {
+    fn read(&self, field: &'static str, wire: Vec<W>) -> Result<Vec<D>, WireError> {
+        List(self.0).read(field, wire)
+    }
+
+    fn write(&self, mut values: Vec<D>) -> Vec<W> {
+        values.truncate(self.0);
+        List(self.0).write(values)
+    }
+}
+
+/// As [`List`], in strictly ascending order of device: [`Problem::NotAscending`].
+pub struct DeviceList<D>(pub usize, pub fn(&D) -> DeviceId);
+
+impl<W: From<D>, D: TryFrom<W, Error = WireError>> FieldKind<Vec<W>, Vec<D>> for DeviceList<D> {
+    fn read(&self, field: &'static str, wire: Vec<W>) -> Result<Vec<D>, WireError> {
+        let devices = List(self.0).read(field, wire)?;
+        ascending(field, devices.iter().map(self.1))?;
+        Ok(devices)
+    }
+
+    fn write(&self, devices: Vec<D>) -> Vec<W> {
+        List(self.0).write(devices)
+    }
+}
+
+/// At most so many numbers or bytes that stay as they are: [`Problem::TooMany`].
+pub struct Numbers(pub usize);
+
+impl FieldKind<Vec<u32>, Vec<u32>> for Numbers {
+    fn read(&self, field: &'static str, numbers: Vec<u32>) -> Result<Vec<u32>, WireError> {
+        at_most(field, self.0, numbers.len())?;
+        Ok(numbers)
+    }
+
+    fn write(&self, numbers: Vec<u32>) -> Vec<u32> {
+        numbers
+    }
+}
+
+/// Exactly `N` numbers: [`Problem::Count`].
+pub struct NumberArray<const N: usize>;
+
+impl<const N: usize> FieldKind<Vec<u32>, [u32; N]> for NumberArray<N> {
+    fn read(&self, field: &'static str, numbers: Vec<u32>) -> Result<[u32; N], WireError> {
+        let problem = Problem::Count { expected: N, found: numbers.len() };
+        numbers.try_into().map_err(|_| WireError::new(field, problem))
+    }
+
+    fn write(&self, numbers: [u32; N]) -> Vec<u32> {
+        numbers.to_vec()
+    }
+}
+
+/// A byte string of the domain type's length: [`Problem::Length`].
+pub struct ByteString<const N: usize>;
+
+impl<const N: usize, T: From<[u8; N]> + AsRef<[u8]>> FieldKind<Vec<u8>, T> for ByteString<N> {
+    fn read(&self, field: &'static str, bytes: Vec<u8>) -> Result<T, WireError> {
+        let problem = Problem::Length { expected: N, found: bytes.len() };
+        <[u8; N]>::try_from(bytes).map(T::from).map_err(|_| WireError::new(field, problem))
+    }
+
+    fn write(&self, value: T) -> Vec<u8> {
+        value.as_ref().to_vec()
+    }
+}
+
+/// At most so many byte strings of the domain type's length, concatenated: [`Problem::CutOff`], [`Problem::TooMany`].
+pub struct Concatenated<const N: usize>(pub usize);
+
+impl<const N: usize, T: From<[u8; N]> + AsRef<[u8]>> FieldKind<Vec<u8>, Vec<T>> for Concatenated<N> {
+    fn read(&self, field: &'static str, bytes: Vec<u8>) -> Result<Vec<T>, WireError> {
+        let (values, rest) = bytes.as_chunks::<N>();
+        if !rest.is_empty() {
+            return Err(WireError::new(field, Problem::CutOff { unit: N, found: bytes.len() }));
+        }
+        at_most(field, self.0, values.len())?;
+        Ok(values.iter().map(|value| T::from(*value)).collect())
+    }
+
+    fn write(&self, values: Vec<T>) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(N * values.len());
+        values.iter().for_each(|value| bytes.extend_from_slice(value.as_ref()));
+        bytes
+    }
+}
+
+/// At most so many bytes: [`Problem::TooLong`].
+pub struct Blob(pub usize);
+
+impl FieldKind<Vec<u8>, Vec<u8>> for Blob {
+    fn read(&self, field: &'static str, bytes: Vec<u8>) -> Result<Vec<u8>, WireError> {
+        not_longer(field, self.0, bytes.len())?;
+        Ok(bytes)
+    }
+
+    fn write(&self, bytes: Vec<u8>) -> Vec<u8> {
+        bytes
+    }
+}
+
+/// At most so many bytes of printable text: [`text`]. A sender's text is made printable and cut.
+pub struct BoundedText(pub usize);
+
+impl FieldKind<String, String> for BoundedText {
+    fn read(&self, field: &'static str, value: String) -> Result<String, WireError> {
+        text(field, self.0, value)
+    }
+
+    fn write(&self, value: String) -> String {
+        printable(&value, self.0)
+    }
+}
+
+/// A number that is neither infinite nor undefined: [`Problem::NotFinite`]. A sender's infinity becomes the nearest
+/// finite number (the logarithm of a probability of 0 needs it), and an undefined number 0.
+pub struct Finite;
+
+impl FieldKind<f64, f64> for Finite {
+    fn read(&self, field: &'static str, number: f64) -> Result<f64, WireError> {
+        if number.is_finite() { Ok(number) } else { Err(WireError::new(field, Problem::NotFinite)) }
+    }
+
+    fn write(&self, number: f64) -> f64 {
+        if number.is_nan() { 0.0 } else { number.clamp(f64::MIN, f64::MAX) }
+    }
+}
+
+/// A duration as whole milliseconds, from the first number to the second: [`Problem::OutOfRange`].
+#[derive(Clone, Copy)]
+pub struct Milliseconds(pub u64, pub u64);
+
+impl FieldKind<u64, Duration> for Milliseconds {
+    fn read(&self, field: &'static str, ms: u64) -> Result<Duration, WireError> {
+        in_range(field, self.0, self.1, ms)?;
+        Ok(Duration::from_millis(ms))
+    }
+
+    fn write(&self, duration: Duration) -> u64 {
+        u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).clamp(self.0, self.1)
+    }
+}
+
+impl FieldKind<u32, Duration> for Milliseconds {
+    fn read(&self, field: &'static str, ms: u32) -> Result<Duration, WireError> {
+        self.read(field, u64::from(ms))
+    }
+
+    fn write(&self, duration: Duration) -> u32 {
+        let ms: u64 = self.write(duration);
+        u32::try_from(ms).unwrap_or(u32::MAX)
+    }
+}
+
+/// Two numbers of which the first is at most the second ([`Problem::MoreThan`]), and that at most `max_whole`
+/// ([`Problem::OutOfRange`]).
+pub struct PartOf {
+    /// The first number's field.
+    pub part: &'static str,
+    /// The second number's field.
+    pub whole: &'static str,
+    /// The bound of the second number.
+    pub max_whole: u64,
+}
+
+impl FieldKind<(u64, u64), (u64, u64)> for PartOf {
+    fn read(&self, _fields: &'static str, (part, whole): (u64, u64)) -> Result<(u64, u64), WireError> {
+        in_range(self.whole, 0, self.max_whole, whole)?;
+        if part > whole {
+            let (_message, whole) = self.whole.split_once('.').unwrap_or(("", self.whole));
+            return Err(WireError::new(self.part, Problem::MoreThan(whole)));
+        }
+        Ok((part, whole))
+    }
+
+    fn write(&self, (part, whole): (u64, u64)) -> (u64, u64) {
+        let whole = whole.min(self.max_whole);
+        (part.min(whole), whole)
+    }
+}
+
+/// Another kind under this name in errors.
+pub struct Named<K>(pub &'static str, pub K);
+
+impl<W, D, K: FieldKind<W, D>> FieldKind<W, D> for Named<K> {
+    fn read(&self, _field: &'static str, wire: W) -> Result<D, WireError> {
+        self.1.read(self.0, wire)
+    }
+
+    fn write(&self, value: D) -> W {
+        self.1.write(value)
+    }
+}
+
+/// Checks that a text has at most `max` bytes and can be printed as it is: [`Problem::TooLong`],
+/// [`Problem::ControlCharacter`].
+pub fn text(field: &'static str, max: usize, text: String) -> Result<String, WireError> {
+    not_longer(field, max, text.len())?;
+    if is_printable(&text) { Ok(text) } else { Err(WireError::new(field, Problem::ControlCharacter)) }
+}
+
+/// Checks a number of bytes: [`Problem::TooLong`].
+const fn not_longer(field: &'static str, max: usize, found: usize) -> Result<(), WireError> {
+    if found > max { Err(WireError::new(field, Problem::TooLong { max, found })) } else { Ok(()) }
+}
+
+/// Checks a number of entries: [`Problem::TooMany`].
 pub const fn at_most(field: &'static str, max: usize, found: usize) -> Result<(), WireError> {
     if found > max { Err(WireError::new(field, Problem::TooMany { max, found })) } else { Ok(()) }
 }
 
-/// Checks that a number is in its range.
-///
-/// # Errors
-/// [`Problem::OutOfRange`].
+/// Checks a number: [`Problem::OutOfRange`].
 pub const fn in_range(field: &'static str, min: u64, max: u64, found: u64) -> Result<(), WireError> {
     if min <= found && found <= max {
         Ok(())
@@ -71,79 +333,15 @@ pub const fn in_range(field: &'static str, min: u64, max: u64, found: u64) -> Re
     }
 }
 
-/// Checks that ids come in strictly ascending order.
-///
-/// # Errors
-/// [`Problem::NotAscending`], with the place of the first that does not.
-pub fn ascending<T: Ord>(field: &'static str, ids: impl IntoIterator<Item = T>) -> Result<(), WireError> {
+/// Checks that values are in strictly ascending order: [`Problem::NotAscending`] with the index of the first that is
+/// not.
+pub fn ascending<T: Ord>(field: &'static str, values: impl IntoIterator<Item = T>) -> Result<(), WireError> {
     let mut before: Option<T> = None;
-    for (i, id) in ids.into_iter().enumerate() {
-        if before.is_some_and(|before| before >= id) {
+    for (i, value) in values.into_iter().enumerate() {
+        if before.is_some_and(|before| before >= value) {
             return Err(WireError::new(field, Problem::NotAscending(i)));
         }
-        before = Some(id);
+        before = Some(value);
     }
     Ok(())
-}
-
-/// A list whose entries are messages, at most `max` of them.
-///
-/// # Errors
-/// [`Problem::TooMany`], or the error of the first entry that has one.
-pub fn list<T, U: TryFrom<T, Error = WireError>>(
-    field: &'static str,
-    max: usize,
-    values: Vec<T>,
-) -> Result<Vec<U>, WireError> {
-    at_most(field, max, values.len())?;
-    values.into_iter().map(U::try_from).collect()
-}
-
-/// A text of at most `max` bytes that can be printed as it is.
-///
-/// # Errors
-/// [`Problem::TooLong`], [`Problem::ControlCharacter`].
-pub fn text(field: &'static str, max: usize, text: String) -> Result<String, WireError> {
-    if text.len() > max {
-        return Err(WireError::new(field, Problem::TooLong { max, found: text.len() }));
-    }
-    if !is_printable(&text) {
-        return Err(WireError::new(field, Problem::ControlCharacter));
-    }
-    Ok(text)
-}
-
-/// A number that is neither infinite nor undefined.
-///
-/// # Errors
-/// [`Problem::NotFinite`].
-pub const fn finite(field: &'static str, number: f64) -> Result<f64, WireError> {
-    if number.is_finite() { Ok(number) } else { Err(WireError::new(field, Problem::NotFinite)) }
-}
-
-/// The nearest finite number; 0 for one that is undefined. The logarithm of a probability of 0 needs it.
-#[must_use]
-pub const fn nearest_finite(number: f64) -> f64 {
-    if number.is_nan() { 0.0 } else { number.clamp(f64::MIN, f64::MAX) }
-}
-
-/// A duration in milliseconds, `min_ms` to `max_ms`.
-///
-/// # Errors
-/// [`Problem::OutOfRange`].
-pub fn duration(field: &'static str, min_ms: u64, max_ms: u64, ms: u64) -> Result<Duration, WireError> {
-    in_range(field, min_ms, max_ms, ms)?;
-    Ok(Duration::from_millis(ms))
-}
-
-/// The whole milliseconds of a duration, brought into the range.
-#[must_use]
-pub fn milliseconds(duration: Duration, min_ms: u64, max_ms: u64) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).clamp(min_ms, max_ms)
-}
-
-/// As [`milliseconds`], for a field of 32 bits.
-#[must_use]
-pub fn milliseconds_u32(duration: Duration, min_ms: u64, max_ms: u64) -> u32 {
-    u32::try_from(milliseconds(duration, min_ms, max_ms)).unwrap_or(u32::MAX)
 }

@@ -35,7 +35,7 @@ pub const MAX_DEVICE_DETAIL_BYTES: usize = 256;
 /// Bytes of a text about a device's hardware, its model aside: a UUID with its prefix has 40.
 pub const MAX_HARDWARE_TEXT_BYTES: usize = 48;
 /// Reasons why a device's clocks were lowered: each is named once, and there are 9; some room for newer ones.
-pub const MAX_THROTTLE_REASONS: usize = 16;
+pub const MAX_THROTTLE_REASONS: usize = claims::MAX_THROTTLE_REASONS;
 /// Distinct error codes of a device's driver in one challenge: one that gives more is not to be believed.
 pub const MAX_XIDS: usize = claims::MAX_XIDS;
 /// Bytes of a program's name and version.

@@ -9,11 +9,14 @@
 //! are made printable and cut to their bound, durations and counts are brought into their range, numbers that
 //! are not finite become the nearest finite ones. Lists go as they are; who makes them keeps to [`limits`].
 
+#[macro_use]
+mod convert;
+
 pub mod bounded;
 pub mod codec;
+mod codes;
 mod error;
-pub mod field;
-mod figures;
+mod field;
 mod handshake;
 mod inventory;
 pub mod limits;
@@ -26,8 +29,8 @@ mod work;
 #[cfg(test)]
 mod tests;
 
+pub use codes::{mode_code, read_mode};
 pub use error::{Problem, WireError};
-pub use verdict::{mode_code, read_mode};
 
 /// The generated types of `proto/assay/v1`.
 #[allow(missing_docs, clippy::all, unused_qualifications)]

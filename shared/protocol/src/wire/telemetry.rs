@@ -1,217 +1,88 @@
 //! What a miner claims of its hardware and of its sensors.
 //!
-//! No verdict rests on it, so a miner that is newer must not be turned away for it: a reason or a mode that is not known
-//! here is passed over. The form is as strict as everywhere.
+//! No verdict rests on it, so a newer miner is not refused for it: an unknown code is skipped. The form is checked as
+//! strictly as everywhere.
 
 use std::collections::BTreeSet;
 
+use super::codes::{Code, KnownCode};
 use super::error::{Problem, WireError};
+use super::field::{self, BoundedText, FieldKind, Optional};
 use super::limits::{MAX_HARDWARE_TEXT_BYTES, MAX_NAME_BYTES, MAX_THROTTLE_REASONS, MAX_XIDS};
-use super::{field, v1};
-use crate::claims::{ConfidentialComputing, Hardware, Spread, Telemetry, ThrottleReason};
+use super::v1;
+use crate::claims::{Hardware, Spread, Telemetry, ThrottleReason};
 
-impl TryFrom<v1::Hardware> for Hardware {
-    type Error = WireError;
-
-    fn try_from(hardware: v1::Hardware) -> Result<Self, WireError> {
-        let v1::Hardware {
-            model,
-            uuid,
-            serial,
-            pci_address,
-            driver_version,
-            vbios_version,
-            memory_bytes,
-            power_limit_mw,
-            mig_enabled,
-            ecc_enabled,
-            confidential_computing,
-        } = hardware;
-        let text = |field, text: Option<String>| {
-            text.map(|text| field::text(field, MAX_HARDWARE_TEXT_BYTES, text)).transpose()
-        };
-        Ok(Self {
-            model: model.map(|model| field::text("Hardware.model", MAX_NAME_BYTES, model)).transpose()?,
-            uuid: text("Hardware.uuid", uuid)?,
-            serial: text("Hardware.serial", serial)?,
-            pci_address: text("Hardware.pci_address", pci_address)?,
-            driver_version: text("Hardware.driver_version", driver_version)?,
-            vbios_version: text("Hardware.vbios_version", vbios_version)?,
-            memory_bytes,
-            power_limit_mw,
-            mig_enabled,
-            ecc_enabled,
-            confidential_computing: read_confidential_computing(confidential_computing),
-        })
+messages! {
+    v1::Hardware = Hardware {
+        model: Optional(BoundedText(MAX_NAME_BYTES)),
+        uuid: Optional(BoundedText(MAX_HARDWARE_TEXT_BYTES)),
+        serial: Optional(BoundedText(MAX_HARDWARE_TEXT_BYTES)),
+        pci_address: Optional(BoundedText(MAX_HARDWARE_TEXT_BYTES)),
+        driver_version: Optional(BoundedText(MAX_HARDWARE_TEXT_BYTES)),
+        vbios_version: Optional(BoundedText(MAX_HARDWARE_TEXT_BYTES)),
+        memory_bytes,
+        power_limit_mw,
+        mig_enabled,
+        ecc_enabled,
+        confidential_computing: KnownCode,
     }
 }
 
-impl From<Hardware> for v1::Hardware {
-    fn from(hardware: Hardware) -> Self {
-        let Hardware {
-            model,
-            uuid,
-            serial,
-            pci_address,
-            driver_version,
-            vbios_version,
-            memory_bytes,
-            power_limit_mw,
-            mig_enabled,
-            ecc_enabled,
-            confidential_computing,
-        } = hardware;
-        let text = |text: Option<String>| text.map(|text| field::printable(&text, MAX_HARDWARE_TEXT_BYTES));
-        Self {
-            model: model.map(|model| field::printable(&model, MAX_NAME_BYTES)),
-            uuid: text(uuid),
-            serial: text(serial),
-            pci_address: text(pci_address),
-            driver_version: text(driver_version),
-            vbios_version: text(vbios_version),
-            memory_bytes,
-            power_limit_mw,
-            mig_enabled,
-            ecc_enabled,
-            confidential_computing: write_confidential_computing(confidential_computing).into(),
+macro_rules! telemetry {
+    ($($(#[$about:meta])* $reading:ident: $value:ty $(, max $max:expr)? =>
+        $claim:ident: $claimed:ty, $summary:ty, $shown:expr;)*) => {
+        messages! { v1::Telemetry = Telemetry { samples, $($claim: SensorClaim),* } }
+    };
+}
+
+crate::for_each_sensor!(telemetry);
+
+/// A sensor's claim, by its type.
+struct SensorClaim;
+
+impl FieldKind<Option<v1::Spread>, Option<Spread>> for SensorClaim {
+    fn read(&self, field: &'static str, spread: Option<v1::Spread>) -> Result<Option<Spread>, WireError> {
+        let Some(v1::Spread { min, mean, max }) = spread else { return Ok(None) };
+        if min > mean || mean > max {
+            return Err(WireError::new(field, Problem::Contradicts("itself")));
         }
-    }
-}
-
-impl TryFrom<v1::Telemetry> for Telemetry {
-    type Error = WireError;
-
-    fn try_from(telemetry: v1::Telemetry) -> Result<Self, WireError> {
-        let v1::Telemetry {
-            samples,
-            temperature_c,
-            power_mw,
-            sm_clock_mhz,
-            memory_clock_mhz,
-            gpu_utilisation_percent,
-            memory_utilisation_percent,
-            memory_used_max_bytes,
-            throttle_reasons,
-            ecc_corrected,
-            ecc_uncorrected,
-            xids,
-        } = telemetry;
-        field::at_most("Telemetry.xids", MAX_XIDS, xids.len())?;
-        field::ascending("Telemetry.xids", &xids)?;
-        Ok(Self {
-            samples,
-            temperature_c: read_spread("Telemetry.temperature_c", temperature_c)?,
-            power_mw: read_spread("Telemetry.power_mw", power_mw)?,
-            sm_clock_mhz: read_spread("Telemetry.sm_clock_mhz", sm_clock_mhz)?,
-            memory_clock_mhz: read_spread("Telemetry.memory_clock_mhz", memory_clock_mhz)?,
-            gpu_utilisation_percent: read_spread("Telemetry.gpu_utilisation_percent", gpu_utilisation_percent)?,
-            memory_utilisation_percent: read_spread(
-                "Telemetry.memory_utilisation_percent",
-                memory_utilisation_percent,
-            )?,
-            memory_used_max_bytes,
-            throttle_reasons: read_throttle_reasons(&throttle_reasons)?,
-            ecc_corrected,
-            ecc_uncorrected,
-            xids: xids.into_iter().collect(),
-        })
-    }
-}
-
-impl From<Telemetry> for v1::Telemetry {
-    fn from(telemetry: Telemetry) -> Self {
-        let Telemetry {
-            samples,
-            temperature_c,
-            power_mw,
-            sm_clock_mhz,
-            memory_clock_mhz,
-            gpu_utilisation_percent,
-            memory_utilisation_percent,
-            memory_used_max_bytes,
-            throttle_reasons,
-            ecc_corrected,
-            ecc_uncorrected,
-            xids,
-        } = telemetry;
-        let spread = |spread: Option<Spread>| spread.map(|Spread { min, mean, max }| v1::Spread { min, mean, max });
-        Self {
-            samples,
-            temperature_c: spread(temperature_c),
-            power_mw: spread(power_mw),
-            sm_clock_mhz: spread(sm_clock_mhz),
-            memory_clock_mhz: spread(memory_clock_mhz),
-            gpu_utilisation_percent: spread(gpu_utilisation_percent),
-            memory_utilisation_percent: spread(memory_utilisation_percent),
-            memory_used_max_bytes,
-            throttle_reasons: throttle_reasons.into_iter().map(|r| v1::ThrottleReason::from(r).into()).collect(),
-            ecc_corrected,
-            ecc_uncorrected,
-            xids: xids.into_iter().take(MAX_XIDS).collect(),
-        }
-    }
-}
-
-fn read_spread(field: &'static str, spread: Option<v1::Spread>) -> Result<Option<Spread>, WireError> {
-    let Some(v1::Spread { min, mean, max }) = spread else { return Ok(None) };
-    if min <= mean && mean <= max {
         Ok(Some(Spread { min, mean, max }))
-    } else {
-        Err(WireError::new(field, Problem::Contradicts("itself")))
+    }
+
+    fn write(&self, spread: Option<Spread>) -> Option<v1::Spread> {
+        spread.map(|Spread { min, mean, max }| v1::Spread { min, mean, max })
     }
 }
 
-fn read_throttle_reasons(codes: &[i32]) -> Result<BTreeSet<ThrottleReason>, WireError> {
-    field::at_most("Telemetry.throttle_reasons", MAX_THROTTLE_REASONS, codes.len())?;
-    let known = |code: &i32| v1::ThrottleReason::try_from(*code).ok().and_then(read_throttle_reason);
-    Ok(codes.iter().filter_map(known).collect())
-}
+impl FieldKind<Option<u64>, Option<u64>> for SensorClaim {
+    fn read(&self, _field: &'static str, number: Option<u64>) -> Result<Option<u64>, WireError> {
+        Ok(number)
+    }
 
-const fn read_throttle_reason(reason: v1::ThrottleReason) -> Option<ThrottleReason> {
-    Some(match reason {
-        v1::ThrottleReason::Unspecified => return None,
-        v1::ThrottleReason::GpuIdle => ThrottleReason::GpuIdle,
-        v1::ThrottleReason::ApplicationsClocks => ThrottleReason::ApplicationsClocks,
-        v1::ThrottleReason::SwPowerCap => ThrottleReason::SwPowerCap,
-        v1::ThrottleReason::HwSlowdown => ThrottleReason::HwSlowdown,
-        v1::ThrottleReason::SyncBoost => ThrottleReason::SyncBoost,
-        v1::ThrottleReason::SwThermal => ThrottleReason::SwThermal,
-        v1::ThrottleReason::HwThermal => ThrottleReason::HwThermal,
-        v1::ThrottleReason::HwPowerBrake => ThrottleReason::HwPowerBrake,
-        v1::ThrottleReason::DisplayClocks => ThrottleReason::DisplayClocks,
-    })
-}
-
-impl From<ThrottleReason> for v1::ThrottleReason {
-    fn from(reason: ThrottleReason) -> Self {
-        match reason {
-            ThrottleReason::GpuIdle => Self::GpuIdle,
-            ThrottleReason::ApplicationsClocks => Self::ApplicationsClocks,
-            ThrottleReason::SwPowerCap => Self::SwPowerCap,
-            ThrottleReason::HwSlowdown => Self::HwSlowdown,
-            ThrottleReason::SyncBoost => Self::SyncBoost,
-            ThrottleReason::SwThermal => Self::SwThermal,
-            ThrottleReason::HwThermal => Self::HwThermal,
-            ThrottleReason::HwPowerBrake => Self::HwPowerBrake,
-            ThrottleReason::DisplayClocks => Self::DisplayClocks,
-        }
+    fn write(&self, number: Option<u64>) -> Option<u64> {
+        number
     }
 }
 
-fn read_confidential_computing(code: i32) -> Option<ConfidentialComputing> {
-    match v1::ConfidentialComputing::try_from(code) {
-        Ok(v1::ConfidentialComputing::Off) => Some(ConfidentialComputing::Off),
-        Ok(v1::ConfidentialComputing::On) => Some(ConfidentialComputing::On),
-        Ok(v1::ConfidentialComputing::DevTools) => Some(ConfidentialComputing::DevTools),
-        Ok(v1::ConfidentialComputing::Unspecified) | Err(_) => None,
+impl FieldKind<Vec<i32>, BTreeSet<ThrottleReason>> for SensorClaim {
+    fn read(&self, field: &'static str, codes: Vec<i32>) -> Result<BTreeSet<ThrottleReason>, WireError> {
+        field::at_most(field, MAX_THROTTLE_REASONS, codes.len())?;
+        codes.into_iter().filter_map(|code| KnownCode.read(field, code).transpose()).collect()
+    }
+
+    fn write(&self, reasons: BTreeSet<ThrottleReason>) -> Vec<i32> {
+        reasons.into_iter().map(|reason| Code.write(reason)).collect()
     }
 }
 
-const fn write_confidential_computing(mode: Option<ConfidentialComputing>) -> v1::ConfidentialComputing {
-    match mode {
-        None => v1::ConfidentialComputing::Unspecified,
-        Some(ConfidentialComputing::Off) => v1::ConfidentialComputing::Off,
-        Some(ConfidentialComputing::On) => v1::ConfidentialComputing::On,
-        Some(ConfidentialComputing::DevTools) => v1::ConfidentialComputing::DevTools,
+impl FieldKind<Vec<u32>, BTreeSet<u32>> for SensorClaim {
+    fn read(&self, field: &'static str, xids: Vec<u32>) -> Result<BTreeSet<u32>, WireError> {
+        field::at_most(field, MAX_XIDS, xids.len())?;
+        field::ascending(field, &xids)?;
+        Ok(xids.into_iter().collect())
+    }
+
+    fn write(&self, xids: BTreeSet<u32>) -> Vec<u32> {
+        xids.into_iter().take(MAX_XIDS).collect()
     }
 }

@@ -3,233 +3,121 @@
 use std::time::Duration;
 
 use super::error::{Problem, WireError};
+use super::field::{BoxedInDomain, ByteString, Concatenated, FieldKind, Milliseconds, Optional, PartOf, Required};
 use super::limits::{
     MAX_CLAIMED_MS, MAX_DEADLINE_MS, MAX_PROBE_DIGESTS, MAX_PROGRESS_SLOTS, MAX_ROOTS, MIN_DEADLINE_MS,
 };
-use super::{field, v1};
+use super::v1;
 use crate::message::{DeviceDigests, DeviceRoots, Offer, SignedChecksum};
 use assay_work::commitment::DeviceEvidence;
 use assay_work::probe::{DeviceAnswer, Probe, UncheckedProbe};
-use assay_work::{ChallengeId, ProbeError};
+use assay_work::{ChallengeId, ProbeError, Share};
 
-impl TryFrom<v1::Challenge> for Offer {
-    type Error = WireError;
+/// How long the validator waits.
+pub(super) const DEADLINE: Milliseconds = Milliseconds(MIN_DEADLINE_MS, MAX_DEADLINE_MS);
+/// A time by the miner's own clock.
+const CLAIMED: Milliseconds = Milliseconds(0, MAX_CLAIMED_MS);
+const DONE_OF_ALL: PartOf =
+    PartOf { part: "Progress.done_slots", whole: "Progress.all_slots", max_whole: MAX_PROGRESS_SLOTS };
 
-    /// The rules of WORK.md are checked when the offer is planned, so that the miner can decline with them.
-    fn try_from(challenge: v1::Challenge) -> Result<Self, WireError> {
-        let v1::Challenge {
-            version,
-            challenge_id,
-            nonce,
-            precision,
-            n,
-            iterations,
-            total,
-            inventory_sequence,
-            deadline_ms,
-        } = challenge;
-        Ok(Self {
-            version,
-            challenge_id: field::fixed("Challenge.challenge_id", &challenge_id)?,
-            nonce: field::fixed("Challenge.nonce", &nonce)?,
-            precision,
-            n,
-            iterations,
-            total,
-            inventory_sequence,
-            deadline: read_deadline("Challenge.deadline_ms", deadline_ms)?,
-        })
+messages! {
+    // The rules of WORK.md are checked when the offer is planned, so that the miner can decline with them.
+    v1::Challenge = Offer {
+        version,
+        challenge_id: ByteString,
+        nonce: ByteString,
+        precision,
+        n,
+        iterations,
+        total,
+        inventory_sequence,
+        deadline_ms as deadline: DEADLINE,
+    }
+    v1::Progress = (ChallengeId, u64, u64) { challenge_id: ByteString, done_slots & all_slots: DONE_OF_ALL }
+    v1::Commitment | v1::ProbeAnswer = SignedChecksum {
+        challenge_id: ByteString,
+        checksum: ByteString,
+        signature: ByteString,
+        claimed_ms as claimed: CLAIMED,
+    }
+    // The numbers are what the miner claims of its split: the session compares them with its own.
+    v1::Share = Share { device_id: ByteString, offset, count }
+    v1::Probe = (ChallengeId, Probe, Duration) {
+        challenge_id: ByteString,
+        seed & walks & steps & rounds as probe: CheckedProbe,
+        deadline_ms as deadline: DEADLINE,
+    }
+    v1::DeviceRoots = DeviceRoots {
+        challenge_id: ByteString,
+        share & roots & checksum as evidence: Roots,
+        claimed_ms as claimed: CLAIMED,
+        claimed_telemetry: Optional(BoxedInDomain),
+    }
+    v1::DeviceDigests = DeviceDigests {
+        challenge_id: ByteString,
+        device_id & digests as answer: Digests,
+        claimed_ms as claimed: CLAIMED,
     }
 }
 
-impl From<Offer> for v1::Challenge {
-    fn from(offer: Offer) -> Self {
-        let Offer { version, challenge_id, nonce, precision, n, iterations, total, inventory_sequence, deadline } =
-            offer;
-        Self {
-            version,
-            challenge_id: challenge_id.0.to_vec(),
-            nonce: nonce.0.to_vec(),
-            precision,
-            n,
-            iterations,
-            total,
-            inventory_sequence,
-            deadline_ms: write_deadline(deadline),
-        }
+/// The evidence of one device.
+struct Roots;
+
+impl FieldKind<(Option<v1::Share>, Vec<u8>, Vec<u8>), DeviceEvidence> for Roots {
+    fn read(
+        &self,
+        _fields: &'static str,
+        (share, roots, checksum): (Option<v1::Share>, Vec<u8>, Vec<u8>),
+    ) -> Result<DeviceEvidence, WireError> {
+        let Share { device_id, offset, count } = Required.read("DeviceRoots.share", share)?;
+        let roots = Concatenated(MAX_ROOTS).read("DeviceRoots.roots", roots)?;
+        let checksum = ByteString.read("DeviceRoots.checksum", checksum)?;
+        Ok(DeviceEvidence { device_id, offset, count, roots, checksum })
     }
-}
 
-pub(super) fn read_progress(progress: v1::Progress) -> Result<(ChallengeId, u64, u64), WireError> {
-    let v1::Progress { challenge_id, done_slots, all_slots } = progress;
-    field::in_range("Progress.all_slots", 0, MAX_PROGRESS_SLOTS, all_slots)?;
-    if done_slots > all_slots {
-        return Err(WireError::new("Progress.done_slots", Problem::MoreThan("all_slots")));
-    }
-    Ok((field::fixed("Progress.challenge_id", &challenge_id)?, done_slots, all_slots))
-}
-
-pub(super) fn write_progress(challenge_id: ChallengeId, done_slots: u64, all_slots: u64) -> v1::Progress {
-    let all_slots = all_slots.min(MAX_PROGRESS_SLOTS);
-    v1::Progress { challenge_id: challenge_id.0.to_vec(), done_slots: done_slots.min(all_slots), all_slots }
-}
-
-impl TryFrom<v1::Commitment> for SignedChecksum {
-    type Error = WireError;
-
-    fn try_from(commitment: v1::Commitment) -> Result<Self, WireError> {
-        let v1::Commitment { challenge_id, checksum, signature, claimed_ms } = commitment;
-        Ok(Self {
-            challenge_id: field::fixed("Commitment.challenge_id", &challenge_id)?,
-            checksum: field::fixed("Commitment.checksum", &checksum)?,
-            signature: field::fixed("Commitment.signature", &signature)?,
-            claimed: read_claimed("Commitment.claimed_ms", claimed_ms)?,
-        })
-    }
-}
-
-impl From<SignedChecksum> for v1::Commitment {
-    fn from(commitment: SignedChecksum) -> Self {
-        let SignedChecksum { challenge_id, checksum, signature, claimed } = commitment;
-        Self {
-            challenge_id: challenge_id.0.to_vec(),
-            checksum: checksum.0.to_vec(),
-            signature: signature.0.to_vec(),
-            claimed_ms: write_claimed(claimed),
-        }
-    }
-}
-
-impl TryFrom<v1::ProbeAnswer> for SignedChecksum {
-    type Error = WireError;
-
-    fn try_from(answer: v1::ProbeAnswer) -> Result<Self, WireError> {
-        let v1::ProbeAnswer { challenge_id, checksum, signature, claimed_ms } = answer;
-        Ok(Self {
-            challenge_id: field::fixed("ProbeAnswer.challenge_id", &challenge_id)?,
-            checksum: field::fixed("ProbeAnswer.checksum", &checksum)?,
-            signature: field::fixed("ProbeAnswer.signature", &signature)?,
-            claimed: read_claimed("ProbeAnswer.claimed_ms", claimed_ms)?,
-        })
-    }
-}
-
-impl From<SignedChecksum> for v1::ProbeAnswer {
-    fn from(answer: SignedChecksum) -> Self {
-        let SignedChecksum { challenge_id, checksum, signature, claimed } = answer;
-        Self {
-            challenge_id: challenge_id.0.to_vec(),
-            checksum: checksum.0.to_vec(),
-            signature: signature.0.to_vec(),
-            claimed_ms: write_claimed(claimed),
-        }
-    }
-}
-
-impl TryFrom<v1::DeviceRoots> for DeviceRoots {
-    type Error = WireError;
-
-    fn try_from(device: v1::DeviceRoots) -> Result<Self, WireError> {
-        let v1::DeviceRoots { challenge_id, share, roots, checksum, claimed_ms, claimed_telemetry } = device;
-        let challenge_id = field::fixed("DeviceRoots.challenge_id", &challenge_id)?;
-        // Its numbers are the claim of a split: the session compares them with its own.
-        let v1::Share { device_id, offset, count } = field::required("DeviceRoots.share", share)?;
-        let evidence = DeviceEvidence {
-            device_id: field::fixed("Share.device_id", &device_id)?,
-            offset,
-            count,
-            roots: field::sequence("DeviceRoots.roots", &roots, MAX_ROOTS)?,
-            checksum: field::fixed("DeviceRoots.checksum", &checksum)?,
-        };
-        Ok(Self {
-            challenge_id,
-            evidence,
-            claimed: read_claimed("DeviceRoots.claimed_ms", claimed_ms)?,
-            claimed_telemetry: claimed_telemetry.map(|t| t.try_into().map(Box::new)).transpose()?,
-        })
-    }
-}
-
-impl From<DeviceRoots> for v1::DeviceRoots {
-    fn from(device: DeviceRoots) -> Self {
-        let DeviceRoots { challenge_id, evidence, claimed, claimed_telemetry } = device;
+    fn write(&self, evidence: DeviceEvidence) -> (Option<v1::Share>, Vec<u8>, Vec<u8>) {
         let DeviceEvidence { device_id, offset, count, roots, checksum } = evidence;
-        Self {
-            challenge_id: challenge_id.0.to_vec(),
-            share: Some(v1::Share { device_id: device_id.0.to_vec(), offset, count }),
-            roots: field::concat(&roots),
-            checksum: checksum.0.to_vec(),
-            claimed_ms: write_claimed(claimed),
-            claimed_telemetry: claimed_telemetry.map(|t| (*t).into()),
-        }
+        let share = Required.write(Share { device_id, offset, count });
+        (share, Concatenated(MAX_ROOTS).write(roots), ByteString.write(checksum))
     }
 }
 
-pub(super) fn read_probe(probe: v1::Probe) -> Result<(ChallengeId, Probe, Duration), WireError> {
-    let v1::Probe { challenge_id, seed, walks, steps, rounds, deadline_ms } = probe;
-    let challenge_id = field::fixed("Probe.challenge_id", &challenge_id)?;
-    let unchecked = UncheckedProbe { seed: field::fixed("Probe.seed", &seed)?, walks, steps, rounds };
-    let probe = Probe::try_from(unchecked).map_err(|error| {
-        let field = match error {
-            ProbeError::Walks(_) => "Probe.walks",
-            ProbeError::Steps(_) => "Probe.steps",
-            ProbeError::Rounds(_) => "Probe.rounds",
-        };
-        WireError::new(field, Problem::Rule(error.to_string()))
-    })?;
-    Ok((challenge_id, probe, read_deadline("Probe.deadline_ms", deadline_ms)?))
-}
+/// The answer of one device to a probe.
+struct Digests;
 
-pub(super) fn write_probe(challenge_id: ChallengeId, probe: &Probe, deadline: Duration) -> v1::Probe {
-    let UncheckedProbe { seed, walks, steps, rounds } = *probe.fields();
-    v1::Probe {
-        challenge_id: challenge_id.0.to_vec(),
-        seed: seed.0.to_vec(),
-        walks,
-        steps,
-        rounds,
-        deadline_ms: write_deadline(deadline),
+impl FieldKind<(Vec<u8>, Vec<u8>), DeviceAnswer> for Digests {
+    fn read(&self, _fields: &'static str, (device_id, digests): (Vec<u8>, Vec<u8>)) -> Result<DeviceAnswer, WireError> {
+        let device_id = ByteString.read("DeviceDigests.device_id", device_id)?;
+        Ok(DeviceAnswer { device_id, digests: Concatenated(MAX_PROBE_DIGESTS).read("DeviceDigests.digests", digests)? })
+    }
+
+    fn write(&self, DeviceAnswer { device_id, digests }: DeviceAnswer) -> (Vec<u8>, Vec<u8>) {
+        (ByteString.write(device_id), Concatenated(MAX_PROBE_DIGESTS).write(digests))
     }
 }
 
-impl TryFrom<v1::DeviceDigests> for DeviceDigests {
-    type Error = WireError;
+/// A probe by the rules of WORK.md: [`Problem::Rule`].
+struct CheckedProbe;
 
-    fn try_from(device: v1::DeviceDigests) -> Result<Self, WireError> {
-        let v1::DeviceDigests { challenge_id, device_id, digests, claimed_ms } = device;
-        let challenge_id = field::fixed("DeviceDigests.challenge_id", &challenge_id)?;
-        let answer = DeviceAnswer {
-            device_id: field::fixed("DeviceDigests.device_id", &device_id)?,
-            digests: field::sequence("DeviceDigests.digests", &digests, MAX_PROBE_DIGESTS)?,
-        };
-        Ok(Self { challenge_id, answer, claimed: read_claimed("DeviceDigests.claimed_ms", claimed_ms)? })
+impl FieldKind<(Vec<u8>, u32, u32, u32), Probe> for CheckedProbe {
+    fn read(
+        &self,
+        _fields: &'static str,
+        (seed, walks, steps, rounds): (Vec<u8>, u32, u32, u32),
+    ) -> Result<Probe, WireError> {
+        let seed = ByteString.read("Probe.seed", seed)?;
+        Probe::try_from(UncheckedProbe { seed, walks, steps, rounds }).map_err(|error| {
+            let field = match error {
+                ProbeError::Walks(_) => "Probe.walks",
+                ProbeError::Steps(_) => "Probe.steps",
+                ProbeError::Rounds(_) => "Probe.rounds",
+            };
+            WireError::new(field, Problem::Rule(error.to_string()))
+        })
     }
-}
 
-impl From<DeviceDigests> for v1::DeviceDigests {
-    fn from(device: DeviceDigests) -> Self {
-        let DeviceDigests { challenge_id, answer: DeviceAnswer { device_id, digests }, claimed } = device;
-        Self {
-            challenge_id: challenge_id.0.to_vec(),
-            device_id: device_id.0.to_vec(),
-            digests: field::concat(&digests),
-            claimed_ms: write_claimed(claimed),
-        }
+    fn write(&self, probe: Probe) -> (Vec<u8>, u32, u32, u32) {
+        let UncheckedProbe { seed, walks, steps, rounds } = *probe.fields();
+        (ByteString.write(seed), walks, steps, rounds)
     }
-}
-
-pub(super) fn read_deadline(field: &'static str, ms: u32) -> Result<Duration, WireError> {
-    field::duration(field, MIN_DEADLINE_MS, MAX_DEADLINE_MS, ms.into())
-}
-
-pub(super) fn write_deadline(deadline: Duration) -> u32 {
-    field::milliseconds_u32(deadline, MIN_DEADLINE_MS, MAX_DEADLINE_MS)
-}
-
-fn read_claimed(field: &'static str, ms: u64) -> Result<Duration, WireError> {
-    field::duration(field, 0, MAX_CLAIMED_MS, ms)
-}
-
-fn write_claimed(claimed: Duration) -> u64 {
-    field::milliseconds(claimed, 0, MAX_CLAIMED_MS)
 }
