@@ -1,67 +1,60 @@
-//! Readings added up, one by one, in constant space.
+//! Readings of one device summarised one by one, in constant space.
+
+use std::collections::BTreeSet;
 
 use super::reading::Reading;
-use assay_protocol::claims::{MAX_XIDS, Spread, Telemetry};
+use assay_protocol::claims::{MAX_THROTTLE_REASONS, MAX_XIDS, Spread, Telemetry};
 
-/// Adds readings of one device up.
+macro_rules! collector {
+    ($($(#[$about:meta])* $sensor:ident: $value:ty $(, max $max:expr)? =>
+        $claim:ident: $claimed:ty, $summary:ty, $part:expr;)*) => {
+        /// What the summary of each sensor needs to remember.
+        #[derive(Debug, Clone, Default)]
+        struct Summaries {
+            $($sensor: $summary,)*
+        }
+
+        impl Summaries {
+            fn add(&mut self, reading: Reading, telemetry: &mut Telemetry) {
+                $(self.$sensor.add(reading.$sensor, &mut telemetry.$claim);)*
+            }
+        }
+    };
+}
+
+assay_protocol::for_each_sensor!(collector);
+
+/// Summarises the readings of one device.
 #[derive(Debug, Clone, Default)]
-pub struct Collector {
-    summary: Telemetry,
-    sums: Sums,
-    ecc_corrected: Counter,
-    ecc_uncorrected: Counter,
+pub struct TelemetryCollector {
+    telemetry: Telemetry,
+    summaries: Summaries,
     dropped: u32,
 }
 
-/// What the means are made from.
-#[derive(Debug, Clone, Default)]
-struct Sums {
-    temperature: Mean,
-    power: Mean,
-    sm_clock: Mean,
-    memory_clock: Mean,
-    gpu_utilisation: Mean,
-    memory_utilisation: Mean,
-}
-
-impl Collector {
-    /// Adds a reading; what no device can show is left out.
+impl TelemetryCollector {
+    /// Adds a reading, without the values that cannot be true.
     pub fn add(&mut self, reading: Reading) {
         let (reading, dropped) = reading.plausible();
-        let Self { summary, sums, .. } = self;
-        sums.temperature.add(reading.temperature_c, &mut summary.temperature_c);
-        sums.power.add(reading.power_mw, &mut summary.power_mw);
-        sums.sm_clock.add(reading.sm_clock_mhz, &mut summary.sm_clock_mhz);
-        sums.memory_clock.add(reading.memory_clock_mhz, &mut summary.memory_clock_mhz);
-        sums.gpu_utilisation.add(reading.gpu_utilisation_percent, &mut summary.gpu_utilisation_percent);
-        sums.memory_utilisation.add(reading.memory_utilisation_percent, &mut summary.memory_utilisation_percent);
-        summary.memory_used_max_bytes = summary.memory_used_max_bytes.max(reading.memory_used_bytes);
-        summary.throttle_reasons.extend(reading.throttle_reasons);
-        summary.ecc_corrected = self.ecc_corrected.add(reading.ecc_corrected);
-        summary.ecc_uncorrected = self.ecc_uncorrected.add(reading.ecc_uncorrected);
-        for xid in reading.xids.into_iter().filter_map(|xid| u32::try_from(xid).ok()) {
-            if summary.xids.len() < MAX_XIDS {
-                summary.xids.insert(xid);
-            }
-        }
-        summary.samples = summary.samples.saturating_add(1);
+        self.summaries.add(reading, &mut self.telemetry);
+        self.telemetry.samples = self.telemetry.samples.saturating_add(1);
         self.dropped = self.dropped.saturating_add(dropped);
     }
 
-    /// The sum of all readings so far.
+    /// The summary of all readings so far.
     #[must_use]
     pub const fn summary(&self) -> &Telemetry {
-        &self.summary
+        &self.telemetry
     }
 
-    /// How many values were left out.
+    /// The number of values that could not be true.
     #[must_use]
     pub const fn dropped(&self) -> u32 {
         self.dropped
     }
 }
 
-/// A mean that is kept up to date with its spread.
+/// The mean with the least and the largest value.
 #[derive(Debug, Clone, Default)]
 struct Mean {
     sum: u64,
@@ -71,10 +64,10 @@ struct Mean {
 impl Mean {
     fn add(&mut self, value: Option<u32>, spread: &mut Option<Spread>) {
         let Some(value) = value else { return };
-        // 2³² readings of 2³² each fit; at four a second that takes a generation.
+        // 2³² readings of 2³² each fit: 34 years of four a second.
         self.sum += u64::from(value);
         self.count += 1;
-        // A mean of 32-bit values is one.
+        // The mean of 32-bit values has 32 bits.
         let mean = ((self.sum + self.count / 2) / self.count) as u32;
         *spread = Some(match *spread {
             None => Spread { min: value, mean, max: value },
@@ -83,21 +76,42 @@ impl Mean {
     }
 }
 
-/// How far a counter has come since its first reading. One that goes back was reset, and counts on from there.
+/// The largest value.
 #[derive(Debug, Clone, Default)]
-struct Counter {
-    last: Option<u64>,
-    added: u64,
+struct Largest;
+
+impl Largest {
+    fn add(&self, value: Option<u64>, largest: &mut Option<u64>) {
+        *largest = value.max(*largest);
+    }
 }
 
-impl Counter {
-    fn add(&mut self, value: Option<u64>) -> Option<u64> {
-        if let Some(value) = value {
-            let step = self.last.map_or(0, |last| value.saturating_sub(last));
-            self.added = self.added.saturating_add(step);
-            self.last = Some(value);
+/// The increase of a counter since its first reading. A counter that decreases was reset and counts on from there.
+#[derive(Debug, Clone, Default)]
+struct Increase {
+    last: Option<u64>,
+}
+
+impl Increase {
+    fn add(&mut self, value: Option<u64>, increase: &mut Option<u64>) {
+        let Some(value) = value else { return };
+        let step = self.last.map_or(0, |last| value.saturating_sub(last));
+        *increase = Some(increase.unwrap_or(0).saturating_add(step));
+        self.last = Some(value);
+    }
+}
+
+/// Every distinct value, up to `MAX` of them.
+#[derive(Debug, Clone, Default)]
+struct Union<const MAX: usize>;
+
+impl<const MAX: usize> Union<MAX> {
+    fn add<T, U: TryFrom<T> + Ord>(&self, values: impl IntoIterator<Item = T>, union: &mut BTreeSet<U>) {
+        for value in values.into_iter().filter_map(|value| U::try_from(value).ok()) {
+            if union.len() < MAX {
+                union.insert(value);
+            }
         }
-        self.last.map(|_| self.added)
     }
 }
 
@@ -106,8 +120,8 @@ mod tests {
     use super::*;
     use assay_protocol::claims::ThrottleReason;
 
-    fn collected(readings: impl IntoIterator<Item = Reading>) -> Collector {
-        let mut collector = Collector::default();
+    fn collected(readings: impl IntoIterator<Item = Reading>) -> TelemetryCollector {
+        let mut collector = TelemetryCollector::default();
         readings.into_iter().for_each(|reading| collector.add(reading));
         collector
     }

@@ -1,8 +1,10 @@
-//! What a machine's management library says about its devices: facts, and what their sensors show during a challenge.
+//! What a machine's management library says about its devices: their hardware, and the sensors during a challenge.
 //!
-//! All of it is told as claims and nothing rests on it. A library that is missing, lies, fails or hangs costs the
-//! claims and nothing else: readings are taken on a thread of their own ([`Sampler`]), and nobody waits for it without
-//! a bound. Above a [`Watch`] nobody knows where readings come from; below a [`Source`] nobody knows who wants them.
+//! All of it is a claim, on which no verdict rests. A library that is missing, lies, fails or hangs costs the claims and
+//! nothing else: one thread ([`Sampler`]) takes the readings, and no caller waits for it without a bound. Users of a
+//! [`Watch`] do not know where readings come from, and a [`Source`] does not know who uses them.
+
+#![deny(unsafe_code)]
 
 mod collect;
 pub mod nvml;
@@ -10,7 +12,7 @@ mod reading;
 mod sampler;
 mod watch;
 
-pub use collect::Collector;
+pub use collect::TelemetryCollector;
 pub use reading::Reading;
 pub use sampler::{NoFacts, PERIOD, Sampler, Source};
 pub use watch::{Unwatched, Watch};

@@ -1,72 +1,51 @@
-//! One look at a device's sensors, and which of them can be true.
+//! One reading of a device's sensors, and which of its values can be true.
 
 use std::collections::BTreeSet;
 
-use assay_protocol::claims::ThrottleReason;
+use assay_protocol::claims::{
+    MAX_CLOCK_MHZ, MAX_MEMORY_BYTES, MAX_PERCENT, MAX_POWER_MW, MAX_TEMPERATURE_C, MAX_XID, ThrottleReason,
+};
 
-/// Degrees of the hottest device: silicon is gone well before.
-const MAX_TEMPERATURE_C: u32 = 200;
-/// Milliwatts of the hungriest device: 10 kW, several times any board's.
-pub(super) const MAX_POWER_MW: u32 = 10_000_000;
-/// MHz of the fastest clock: several times any memory's.
-const MAX_CLOCK_MHZ: u32 = 50_000;
-/// Percent of the time.
-const MAX_PERCENT: u32 = 100;
-/// Bytes of the largest device: 16 TiB, tens of times any board's.
-pub(super) const MAX_MEMORY_BYTES: u64 = 16 << 40;
-/// The highest of the driver's error codes: there are fewer than 200.
-const MAX_XID: u64 = u16::MAX as u64;
+macro_rules! reading {
+    ($($(#[$about:meta])* $sensor:ident: $value:ty $(, max $max:expr)? =>
+        $claim:ident: $claimed:ty, $summary:ty, $part:expr;)*) => {
+        /// One reading of a device's sensors: `None` or empty where a sensor gave no value.
+        #[derive(Debug, Clone, Default, PartialEq, Eq)]
+        pub struct Reading {
+            $($(#[$about])* pub $sensor: $value,)*
+        }
 
-/// One look at a device's sensors: `None` where one gave nothing.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Reading {
-    /// Degrees Celsius.
-    pub temperature_c: Option<u32>,
-    /// What it draws.
-    pub power_mw: Option<u32>,
-    /// The clock of its processors.
-    pub sm_clock_mhz: Option<u32>,
-    /// The clock of its memory.
-    pub memory_clock_mhz: Option<u32>,
-    /// In which part of the last moments something ran.
-    pub gpu_utilisation_percent: Option<u32>,
-    /// In which part of the last moments memory was read or written.
-    pub memory_utilisation_percent: Option<u32>,
-    /// Memory in use.
-    pub memory_used_bytes: Option<u64>,
-    /// Why clocks are lower than they could be.
-    pub throttle_reasons: BTreeSet<ThrottleReason>,
-    /// Memory errors corrected since some moment before.
-    pub ecc_corrected: Option<u64>,
-    /// Memory errors not corrected since some moment before.
-    pub ecc_uncorrected: Option<u64>,
-    /// The driver's error codes since the work began, each once.
-    pub xids: Vec<u64>,
+        impl Reading {
+            /// Removes the values that cannot be true, and counts them.
+            #[must_use]
+            pub fn plausible(mut self) -> (Self, u32) {
+                let dropped = [$($(self.$sensor.drop_above($max),)?)*];
+                (self, dropped.into_iter().sum())
+            }
+        }
+    };
 }
 
-impl Reading {
-    /// The reading without what no device can show, and how many values that were.
-    #[must_use]
-    pub fn plausible(mut self) -> (Self, u32) {
-        let mut dropped = 0;
-        keep(&mut self.temperature_c, MAX_TEMPERATURE_C, &mut dropped);
-        keep(&mut self.power_mw, MAX_POWER_MW, &mut dropped);
-        keep(&mut self.sm_clock_mhz, MAX_CLOCK_MHZ, &mut dropped);
-        keep(&mut self.memory_clock_mhz, MAX_CLOCK_MHZ, &mut dropped);
-        keep(&mut self.gpu_utilisation_percent, MAX_PERCENT, &mut dropped);
-        keep(&mut self.memory_utilisation_percent, MAX_PERCENT, &mut dropped);
-        keep(&mut self.memory_used_bytes, MAX_MEMORY_BYTES, &mut dropped);
-        let codes = self.xids.len();
-        self.xids.retain(|xid| *xid <= MAX_XID);
-        // A source gives a bounded number of codes at once.
-        dropped += (codes - self.xids.len()) as u32;
-        (self, dropped)
+assay_protocol::for_each_sensor!(reading);
+
+/// What a sensor gave, with values that can be compared with a bound.
+trait Bounded<T> {
+    /// Removes the values above `max`, and counts them.
+    fn drop_above(&mut self, max: T) -> u32;
+}
+
+impl<T: PartialOrd> Bounded<T> for Option<T> {
+    fn drop_above(&mut self, max: T) -> u32 {
+        self.take_if(|value| *value > max).is_some().into()
     }
 }
 
-fn keep<T: PartialOrd>(value: &mut Option<T>, max: T, dropped: &mut u32) {
-    if value.take_if(|value| *value > max).is_some() {
-        *dropped += 1;
+impl<T: PartialOrd> Bounded<T> for Vec<T> {
+    fn drop_above(&mut self, max: T) -> u32 {
+        let before = self.len();
+        self.retain(|value| *value <= max);
+        // A source gives few values at once.
+        (before - self.len()) as u32
     }
 }
 

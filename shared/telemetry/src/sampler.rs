@@ -1,132 +1,133 @@
-//! The thread that reads sensors, and what others see of it.
+//! The thread that reads sensors, and the handle to it.
 //!
-//! A source may hang: a broken driver does. So only this thread calls it, and what it found lies behind a mutex that is
-//! never held during such a call. The thread is not joined either; one that hangs ends with the process.
+//! A broken driver may hang, and the source with it. So only this thread calls the source, and the mutex around its
+//! results is never held during a call. The thread is not joined: one that hangs ends with the process.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::collect::Collector;
+use parking_lot::{Condvar, Mutex};
+
+use super::collect::TelemetryCollector;
 use super::reading::Reading;
 use super::watch::Watch;
-use assay_protocol::claims::Telemetry;
-use assay_protocol::claims::{Facts, Hardware};
+use assay_protocol::claims::{Facts, Hardware, Telemetry};
 use assay_work::DeviceId;
 
-/// How often sensors are read: often enough for a challenge of seconds, and far too seldom to cost anything.
+/// Interval between readings: short enough for a challenge of seconds, long enough to cost nothing.
 pub const PERIOD: Duration = Duration::from_millis(250);
-/// How long a source may take for an answer before an operator is told.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The longest call to a source that is not reported to the operator.
+const MAX_SILENCE: Duration = Duration::from_secs(2);
 
-/// Where readings come from: driven by one thread, may fail, lie, panic or hang.
+/// Where readings come from: called by one thread, may fail, lie, panic or hang.
 pub trait Source {
-    /// Everything that can be said of devices at rest; asked for once.
+    /// The claims about the host and its devices; called once.
     fn facts(&mut self) -> Facts;
 
-    /// These devices are read from now on: what was reported of them before is not theirs any more.
+    /// Work begins on these devices: discards events of before.
     fn begin(&mut self, ids: &[DeviceId]);
 
-    /// One look at a device; `None` when it is none of this source's.
+    /// Reads a device's sensors; `None` for a device that the source does not know.
     fn read(&mut self, id: DeviceId) -> Option<Reading>;
 }
 
-/// Why there are no facts.
+/// Why there are no claims about the host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoFacts {
-    /// There is no source, for this reason.
+    /// The source could not be opened, for this reason.
     #[error("{0}")]
     NoSource(String),
     /// The source has not answered yet.
-    #[error("the management library gives no answer within {0:?}: look at the driver")]
+    #[error("the management library gives no answer within {0:?}: check the driver")]
     NoAnswer(Duration),
 }
 
-/// A thread that reads a source.
+/// The handle to the thread that reads a source; dropping it stops the thread.
 pub struct Sampler {
-    shared: Arc<Shared>,
+    shared: Arc<SamplerShared>,
 }
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
-    /// The facts came, or what is watched changed, or the end.
+struct SamplerShared {
+    state: Mutex<SamplerState>,
+    /// `facts`, `watched` or `stopping` changed.
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct SamplerState {
     facts: Option<Result<Facts, NoFacts>>,
     watched: Option<Watched>,
-    /// Told apart by a number, so that a late reading of the one before is not counted.
+    /// The number of the last [`Watched`].
     watches: u64,
-    /// When the call to the source that runs began.
+    /// When the running call to the source began.
     calling_since: Option<Instant>,
     stopping: bool,
 }
 
-/// Devices at work.
+/// The devices that work.
 struct Watched {
+    /// A late reading of an earlier challenge has another number and is not counted.
     number: u64,
-    devices: BTreeMap<DeviceId, Collector>,
+    devices: BTreeMap<DeviceId, TelemetryCollector>,
 }
 
 impl Sampler {
-    /// Starts the thread, which opens the source and asks for its facts. Waits for nothing.
+    /// Starts the thread, which opens the source and reads its facts. Does not wait for either.
     ///
-    /// `open` gives why there is no source.
+    /// `open` fails with the reason why there is no source.
     pub fn start<S: Source>(open: impl FnOnce() -> Result<S, String> + Send + 'static) -> Self {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SamplerShared::default());
         let of_thread = shared.clone();
         let body = move || {
             if catch_unwind(AssertUnwindSafe(|| of_thread.run(open))).is_err() {
-                of_thread.give_up("its library failed in a way that it must not".into());
+                of_thread.give_up("the management library or its binding panicked".into());
             }
         };
         if let Err(error) = thread::Builder::new().name("telemetry".into()).spawn(body) {
-            shared.give_up(format!("no thread for it: {error}"));
+            shared.give_up(format!("cannot start its thread: {error}"));
         }
         Self { shared }
     }
 
-    /// The facts, as soon as they are there, at most `limit` from now.
+    /// The facts, for which it waits at most `limit`.
     ///
     /// # Errors
     /// [`NoFacts`].
     pub fn facts_within(&self, limit: Duration) -> Result<Facts, NoFacts> {
-        let unknown = |state: &mut State| state.facts.is_none();
-        let waited = self.shared.changed.wait_timeout_while(self.shared.lock(), limit, unknown);
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.shared.state.lock();
+        self.shared.changed.wait_while_for(&mut state, |state| state.facts.is_none(), limit);
         state.facts.clone().unwrap_or(Err(NoFacts::NoAnswer(limit)))
     }
 }
 
 impl Watch for Sampler {
     fn hardware(&self, id: DeviceId) -> Option<Hardware> {
-        self.shared.lock().facts.as_ref()?.as_ref().ok()?.of(id).cloned()
+        self.shared.state.lock().facts.as_ref()?.as_ref().ok()?.of(id).cloned()
     }
 
     fn begin(&self, ids: &[DeviceId]) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         state.watches += 1;
-        let devices = ids.iter().map(|id| (*id, Collector::default())).collect();
+        let devices = ids.iter().map(|id| (*id, TelemetryCollector::default())).collect();
         state.watched = Some(Watched { number: state.watches, devices });
         self.shared.changed.notify_all();
     }
 
     fn so_far(&self, id: DeviceId) -> Option<Telemetry> {
-        let state = self.shared.lock();
+        let state = self.shared.state.lock();
         let summary = state.watched.as_ref()?.devices.get(&id)?.summary();
         (summary.samples > 0).then(|| summary.clone())
     }
 
     fn end(&self) -> Vec<(DeviceId, Telemetry)> {
-        let Some(watched) = self.shared.lock().watched.take() else { return Vec::new() };
+        let Some(watched) = self.shared.state.lock().watched.take() else { return Vec::new() };
         self.shared.changed.notify_all();
         let read = watched.devices.into_iter().filter(|(_, collector)| collector.summary().samples > 0);
-        let summary = |(id, collector): (DeviceId, Collector)| {
+        let summary = |(id, collector): (DeviceId, TelemetryCollector)| {
             if collector.dropped() > 0 {
                 tracing::warn!(device = %id, "{} readings were impossible and left out", collector.dropped());
             }
@@ -136,52 +137,47 @@ impl Watch for Sampler {
     }
 
     fn trouble(&self) -> Option<String> {
-        let silent = self.shared.lock().calling_since?.elapsed();
-        (silent > PATIENCE).then(|| format!("the management library has not answered for {silent:.1?}"))
+        let silent = self.shared.state.lock().calling_since?.elapsed();
+        (silent > MAX_SILENCE).then(|| format!("the management library has not answered for {silent:.1?}"))
     }
 }
 
 impl Drop for Sampler {
     fn drop(&mut self) {
-        self.shared.lock().stopping = true;
+        self.shared.state.lock().stopping = true;
         self.shared.changed.notify_all();
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // What is behind it is whole after every statement.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// There is nothing to read, for this reason.
+impl SamplerShared {
+    /// Ends telemetry, for this reason.
     fn give_up(&self, reason: String) {
         tracing::debug!("no telemetry: {reason}");
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.facts = Some(Err(NoFacts::NoSource(reason)));
         state.calling_since = None;
         state.watched = None;
         self.changed.notify_all();
     }
 
-    /// Notes that a call is under way while it is.
+    /// Calls the source, and records since when.
     fn call<T>(&self, call: impl FnOnce() -> T) -> T {
-        self.lock().calling_since = Some(Instant::now());
+        self.state.lock().calling_since = Some(Instant::now());
         let result = call();
-        self.lock().calling_since = None;
+        self.state.lock().calling_since = None;
         result
     }
 
-    /// The life of the thread.
+    /// The body of the thread.
     fn run<S: Source>(&self, open: impl FnOnce() -> Result<S, String>) {
         let mut source = match self.call(open) {
             Ok(source) => source,
             Err(reason) => return self.give_up(reason),
         };
-        // Once: were they looked at again, a source that says something else each time would change the inventory
-        // each time, and with it challenges that are on their way.
+        // Once: a source that answers differently each time would change the inventory each time, and make the
+        // challenges under way stale.
         let facts = self.call(|| source.facts());
-        self.lock().facts = Some(Ok(facts));
+        self.state.lock().facts = Some(Ok(facts));
         self.changed.notify_all();
         while let Some((number, ids)) = self.next_watch() {
             self.call(|| source.begin(&ids));
@@ -189,26 +185,26 @@ impl Shared {
         }
     }
 
-    /// Sleeps until devices work; `None` at the end.
+    /// Waits until devices work; `None` when the sampler stops.
     fn next_watch(&self) -> Option<(u64, Vec<DeviceId>)> {
-        let idle = |state: &mut State| state.watched.is_none() && !state.stopping;
-        let state = self.changed.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
+        self.changed.wait_while(&mut state, |state| state.watched.is_none() && !state.stopping);
         let watched = state.watched.as_ref().filter(|_| !state.stopping)?;
         Some((watched.number, watched.devices.keys().copied().collect()))
     }
 
-    /// Reads the devices again and again, until they are not watched any more.
+    /// Reads the devices once per [`PERIOD`] until they are no longer watched.
     fn sample(&self, source: &mut impl Source, number: u64, ids: &[DeviceId]) {
         let mut due = Instant::now();
         loop {
             for id in ids {
                 let Some(reading) = self.call(|| source.read(*id)) else { continue };
-                let mut state = self.lock();
+                let mut state = self.state.lock();
                 let watched = state.watched.as_mut().filter(|watched| watched.number == number);
                 let Some(collector) = watched.and_then(|watched| watched.devices.get_mut(id)) else { return };
                 collector.add(reading);
             }
-            // A source that is slower than the period is not asked twice in a row for what it missed.
+            // Readings that a slow source missed are not made up for.
             due = (due + PERIOD).max(Instant::now());
             if !self.still_watched(number, due) {
                 return;
@@ -216,14 +212,13 @@ impl Shared {
         }
     }
 
-    /// Waits for the next look; whether there is one.
+    /// Waits until `due`; whether the devices are still watched.
     fn still_watched(&self, number: u64, due: Instant) -> bool {
-        let same = |state: &mut State| {
+        let same = |state: &mut SamplerState| {
             !state.stopping && state.watched.as_ref().is_some_and(|watched| watched.number == number)
         };
-        let pause = due.saturating_duration_since(Instant::now());
-        let waited = self.changed.wait_timeout_while(self.lock(), pause, same);
-        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
+        self.changed.wait_while_for(&mut state, same, due.saturating_duration_since(Instant::now()));
         same(&mut state)
     }
 }
@@ -239,7 +234,7 @@ mod tests {
     const B: DeviceId = DeviceId([2; 16]);
     const STRANGER: DeviceId = DeviceId([9; 16]);
 
-    /// What a test's source is asked, and does not answer before the test says how.
+    /// A call to a test's source, which the test answers.
     #[derive(Debug, PartialEq, Eq)]
     enum Asked {
         Facts,
@@ -249,7 +244,7 @@ mod tests {
 
     type Answer = Option<Reading>;
 
-    /// A source that does nothing by itself.
+    /// A source whose calls wait for the test.
     struct Puppet {
         asked: mpsc::Sender<Asked>,
         answers: mpsc::Receiver<Answer>,
@@ -354,7 +349,7 @@ mod tests {
             strings.expect(Asked::Read(A));
             strings.answer(degrees(temperature));
             strings.expect(Asked::Read(B));
-            // Only the first is one of this source's.
+            // The source knows the first device only.
             strings.answer(None);
         }
         strings.expect(Asked::Read(A));
@@ -362,7 +357,7 @@ mod tests {
         assert_eq!((so_far.samples, so_far.temperature_c.unwrap().mean), (2, 55));
         assert_eq!(sampler.so_far(B), None);
         assert_eq!(sampler.end(), [(A, so_far)]);
-        // A reading that comes after the end is nobody's, and no other is asked for.
+        // A reading that comes after the end is not counted, and no other is taken.
         strings.answer(degrees(99));
         assert_eq!((sampler.so_far(A), sampler.end()), (None, vec![]));
         sampler.begin(&[B]);
@@ -384,7 +379,7 @@ mod tests {
         assert_eq!(sampler.so_far(A).unwrap().temperature_c.unwrap().max, 40);
     }
 
-    /// A call that never returns holds nobody up: not who asks, not the next challenge, not the end.
+    /// A call that never returns blocks no caller, no later challenge and no shutdown.
     #[test]
     fn a_source_that_hangs_costs_its_readings_only() {
         let (sampler, strings) = watching();
@@ -402,14 +397,14 @@ mod tests {
         let (sampler, strings) = watching();
         strings.expect(Asked::Read(A));
         assert_eq!(sampler.trouble(), None);
-        sampler.shared.lock().calling_since = Some(Instant::now().checked_sub(2 * PATIENCE).unwrap());
+        sampler.shared.state.lock().calling_since = Some(Instant::now().checked_sub(2 * MAX_SILENCE).unwrap());
         assert!(sampler.trouble().unwrap().contains("has not answered for 4"));
         strings.answer(None);
         strings.expect(Asked::Read(B));
         assert_eq!(sampler.trouble(), None);
     }
 
-    /// A panic in the middle of a challenge: what was read so far is gone with it, and nothing else.
+    /// A panic in a challenge costs the readings so far, and nothing else.
     #[test]
     fn a_panic_in_a_reading_ends_the_telemetry() {
         let (sampler, strings) = watching();

@@ -1,29 +1,27 @@
-//! What the miner asks of whatever watches its devices.
+//! The miner's interface to telemetry.
 
-use assay_protocol::claims::Hardware;
-use assay_protocol::claims::Telemetry;
+use assay_protocol::claims::{Hardware, Telemetry};
 use assay_work::DeviceId;
 
-/// Watches devices while they work. No call waits for the hardware: each gives what is known at that moment.
+/// Watches devices while they work. No call waits for the hardware: each returns what is known at that moment.
 pub trait Watch: Send + Sync {
-    /// What a device is made of, where that is known.
+    /// A device's hardware, where it is known.
     fn hardware(&self, id: DeviceId) -> Option<Hardware>;
 
-    /// Devices start to work: from now on their sensors are read. Whatever was watched before is forgotten.
+    /// Work starts: from now on the sensors of these devices are read. Earlier readings are discarded.
     fn begin(&self, ids: &[DeviceId]);
 
-    /// What a device's sensors showed since; `None` when they have not been read.
+    /// The summary of a device's readings since then; `None` without a reading.
     fn so_far(&self, id: DeviceId) -> Option<Telemetry>;
 
-    /// The devices rest: no more readings. Gives what their sensors showed, in order of id, without those that were
-    /// not read.
+    /// Work ends: no more readings. Returns the summaries in order of device, without devices that were not read.
     fn end(&self) -> Vec<(DeviceId, Telemetry)>;
 
-    /// Why readings are not what they should be, in a sentence, where they are not.
+    /// What is wrong with the readings, as a sentence for the operator.
     fn trouble(&self) -> Option<String>;
 }
 
-/// Nothing is watched, and nothing known.
+/// A host without telemetry.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unwatched;
 

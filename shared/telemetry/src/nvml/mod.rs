@@ -1,9 +1,9 @@
 //! NVIDIA's management library, NVML, as a source of readings. It comes with the driver and is loaded at run time.
 //!
-//! Every question may go unanswered: by an old driver that lacks the function, for a device that lacks the sensor, by a
-//! partition whose GPU alone has it. Then that one value is not known. The numbers of all values are the library's word.
-//! No driver has run this yet; it is tested against a stand-in library.
+//! Any call may fail: an old driver lacks the function, a device lacks the sensor, or only the whole GPU of a partition
+//! has it. Then that one value is unknown. Tested against a stand-in library; no driver has run it yet.
 
+#[allow(unsafe_code)]
 mod text;
 #[cfg_attr(not(target_os = "linux"), path = "no_xid.rs")]
 mod xid;
@@ -16,24 +16,23 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 
 use self::xid::Xids;
-use super::reading::{MAX_MEMORY_BYTES, MAX_POWER_MW, Reading};
+use super::reading::Reading;
 use super::sampler::Source;
-use assay_protocol::claims::ThrottleReason;
-use assay_protocol::claims::{ConfidentialComputing, Facts, Hardware};
+use assay_protocol::claims::{ConfidentialComputing, Facts, Hardware, MAX_MEMORY_BYTES, MAX_POWER_MW, ThrottleReason};
 use assay_work::DeviceId;
 
-/// GPUs that are looked at: several times what one machine holds.
+/// GPUs that are queried: several times what one machine holds.
 const MAX_BOARDS: u32 = 64;
-/// Partitions of a GPU that are looked at: the hardware has at most seven.
+/// Partitions of a GPU that are queried: the hardware has at most seven.
 const MAX_PARTITIONS: u32 = 16;
 
-/// The library, and its devices as they were when it was opened.
+/// The loaded library, and the devices that it had at that moment.
 pub struct NvmlSource {
     nvml: &'static Nvml,
     boards: Vec<Board>,
 }
 
-/// One GPU.
+/// A GPU.
 struct Board {
     device: Device<'static>,
     id: Option<DeviceId>,
@@ -41,17 +40,17 @@ struct Board {
     xids: Option<Xids>,
 }
 
-/// A part of a GPU that counts as a device.
+/// A partition of a GPU (multi-instance GPU), which is a device of its own.
 struct Partition {
     device: Device<'static>,
     id: Option<DeviceId>,
 }
 
 impl NvmlSource {
-    /// Loads the library and finds its devices.
+    /// Loads the library and lists its devices.
     ///
     /// # Errors
-    /// Why there is none, in a sentence.
+    /// A sentence that says why it cannot be used.
     pub fn open() -> Result<Self, String> {
         let nvml = Nvml::init().map_err(|error| explain(&error))?;
         // Never unloaded: its handles live as long as the process, and unloading calls into a driver that may hang.
@@ -62,16 +61,18 @@ impl NvmlSource {
     }
 }
 
-/// A sentence with the remedy, where there is one.
+/// The error as a sentence with its remedy.
 fn explain(error: &NvmlError) -> String {
     match error {
-        NvmlError::LibloadingError(_) => "NVML is not there: it comes with NVIDIA's driver".into(),
-        NvmlError::DriverNotLoaded => "NVML finds no driver: load the kernel module, as nvidia-smi does".into(),
-        NvmlError::LibRmVersionMismatch => {
-            "NVML and the driver are of different versions: restart the machine after an update".into()
+        NvmlError::LibloadingError(_) => "NVML is not installed: it comes with NVIDIA's driver".into(),
+        NvmlError::DriverNotLoaded => {
+            "NVML finds no driver: load the kernel module, for example with nvidia-smi".into()
         }
-        NvmlError::NoPermission => "NVML may not talk to the driver: look at the rights of /dev/nvidiactl".into(),
-        error => format!("NVML does not start: {error}"),
+        NvmlError::LibRmVersionMismatch => {
+            "NVML and the driver have different versions: restart the machine after an update".into()
+        }
+        NvmlError::NoPermission => "NVML may not open the driver: check the permissions of /dev/nvidiactl".into(),
+        error => format!("cannot start NVML: {error}"),
     }
 }
 
@@ -101,7 +102,7 @@ impl Source for NvmlSource {
         let board = self.boards.iter_mut().find(is_meant)?;
         let mut reading = board.read();
         if let Some(partition) = board.partition(id) {
-            // Sensors are the whole GPU's; memory is the partition's own.
+            // All other sensors are the whole GPU's.
             reading.memory_used_bytes = memory_used(&partition.device);
         }
         Some(reading)
@@ -120,7 +121,7 @@ impl Board {
         self.partitions.iter().find(|partition| partition.id == Some(id))
     }
 
-    /// What is its own: the driver's version and the like are the machine's.
+    /// The claims of the GPU itself, without those of the machine.
     fn hardware(&self) -> Hardware {
         let device = &self.device;
         let limit = device.enforced_power_limit().or_else(|_| device.power_management_limit()).ok();
@@ -159,7 +160,7 @@ impl Board {
 }
 
 impl Partition {
-    /// What is its own, and the rest from the whole.
+    /// The partition's own claims, and the rest from the whole GPU.
     fn hardware(&self, whole: &Hardware) -> Hardware {
         Hardware {
             model: text::name(&self.device).or_else(|| whole.model.clone()),
@@ -180,7 +181,7 @@ fn partitions(device: &Device<'static>) -> Vec<Partition> {
     (0..places).filter_map(partition).collect()
 }
 
-/// Whether the GPU is partitioned now; a number that stands for neither is not known.
+/// Whether the GPU is partitioned now; an undefined mode is unknown.
 fn mig_enabled(device: &Device<'_>) -> Option<bool> {
     match device.mig_mode().ok()?.current {
         0 => Some(false),
@@ -189,7 +190,7 @@ fn mig_enabled(device: &Device<'_>) -> Option<bool> {
     }
 }
 
-/// The whole machine's setting, which any of its devices can be asked for.
+/// The machine's mode, which every device reports.
 fn confidential_computing(device: &Device<'_>) -> Option<ConfidentialComputing> {
     let dev_tools = || device.is_cc_dev_mode_enabled().unwrap_or(false);
     Some(match device.is_cc_enabled().ok()? {
@@ -207,7 +208,7 @@ fn memory_total(device: &Device<'_>) -> Option<u64> {
     device.memory_info().ok().map(|memory| memory.total).filter(|total| *total <= MAX_MEMORY_BYTES)
 }
 
-/// The names for the library's bits; one that a newer library has more is passed over.
+/// The reasons of the library's bits; unknown bits are skipped.
 fn throttle_reasons(bits: ThrottleReasons) -> BTreeSet<ThrottleReason> {
     let names = [
         (ThrottleReasons::GPU_IDLE, ThrottleReason::GpuIdle),

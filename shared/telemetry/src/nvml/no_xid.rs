@@ -1,22 +1,22 @@
-//! The driver's error codes (XIDs) come as events, which NVML has on Linux alone: elsewhere none is known.
+//! No XIDs: NVML reports the driver's error codes as events, and on Linux only.
 
 use nvml_wrapper::Device;
 
-/// The codes of one GPU since its work began; there is no value of it.
+/// As on Linux; without values.
 pub(super) enum Xids {}
 
 impl Xids {
-    /// Starts to listen: nothing can be heard here.
+    /// Always `None`.
     pub(super) const fn of(_device: &Device<'static>) -> Option<Self> {
         None
     }
 
-    /// Work begins: what came before is not its.
+    /// Work begins: discards earlier codes.
     pub(super) const fn forget(&mut self) {
         match *self {}
     }
 
-    /// Every code since then, each once.
+    /// Every distinct code since the work began.
     pub(super) const fn since_begin(&mut self) -> Vec<u64> {
         match *self {}
     }

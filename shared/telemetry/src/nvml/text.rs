@@ -1,26 +1,26 @@
-//! Texts of the library, read with more care than its wrapper takes.
+//! Texts of the library, without trust in their length.
 //!
-//! The wrapper looks for the end of a text wherever that may be. Here the library gets a buffer many times as long as
-//! it is told, so that one which writes more than it may or forgets the end does no harm, and what it wrote is cut.
+//! The wrapper searches for a text's terminator without a bound. Here the buffer is many times as long as the library is
+//! told, so that a library that writes too much or no terminator does no harm, and its text is cut.
 
 use std::ffi::{c_char, c_uint};
 use std::mem::MaybeUninit;
 
 use nvml_wrapper::{Device, Nvml};
 
-/// Bytes of the buffer: far more than a library writes that does not count.
+/// Bytes of the buffer: far more than a faulty library writes.
 const BUFFER_BYTES: usize = 64 << 10;
-/// Bytes that the library is told: what it asks for with the longest of its texts.
+/// Bytes that the library is told: what NVML documents for its longest text.
 const TOLD_BYTES: c_uint = 96;
-/// Bytes that are kept of a text.
-const KEPT_BYTES: usize = 128;
-/// The highest number of a bus, and of a device on one.
+/// Bytes kept of a text.
+const MAX_TEXT_BYTES: usize = 128;
+/// The largest numbers of a bus and of a device on it.
 const MAX_BUS: c_uint = 0xff;
 const MAX_PLACE: c_uint = 0x1f;
-/// What the library's functions give when they did what they were asked.
+/// `NVML_SUCCESS`.
 const SUCCESS: c_uint = 0;
 
-/// The driver's version.
+/// The version of the kernel driver.
 pub(super) fn driver_version(nvml: &Nvml) -> Option<String> {
     let call = nvml.lib().nvmlSystemGetDriverVersion.as_ref().ok()?;
     // SAFETY: the function has this signature by the library's header, and writes into the buffer only.
@@ -41,17 +41,17 @@ macro_rules! device_texts {
 }
 
 device_texts! {
-    /// The model.
+    /// The product name.
     name: nvmlDeviceGetName;
     /// The UUID with its prefix.
     uuid: nvmlDeviceGetUUID;
     /// The board's serial number.
     serial: nvmlDeviceGetSerial;
-    /// The firmware's version.
+    /// The version of the firmware.
     vbios_version: nvmlDeviceGetVbiosVersion;
 }
 
-/// Where on the bus it is, made from the numbers: they need no end.
+/// The address on the PCI bus, formatted from its numbers, which need no terminator.
 pub(super) fn pci_address(device: &Device<'_>) -> Option<String> {
     let call = device.nvml().lib().nvmlDeviceGetPciInfo_v3.as_ref().ok()?;
     let mut place = MaybeUninit::zeroed();
@@ -67,7 +67,7 @@ pub(super) fn pci_address(device: &Device<'_>) -> Option<String> {
     is_possible.then(|| format!("{:08X}:{:02X}:{:02X}.0", place.domain, place.bus, place.device))
 }
 
-/// Lets the library write, and gives what can be read of it; `None` when it fails or writes nothing.
+/// The text that a call writes; `None` when it fails or writes nothing.
 fn text(write: impl FnOnce(*mut c_char, c_uint) -> c_uint) -> Option<String> {
     let mut buffer = vec![0_u8; BUFFER_BYTES];
     if write(buffer.as_mut_ptr().cast(), TOLD_BYTES) != SUCCESS {
@@ -77,11 +77,11 @@ fn text(write: impl FnOnce(*mut c_char, c_uint) -> c_uint) -> Option<String> {
     readable(&buffer[..end])
 }
 
-/// The start of a text, without what would act on a terminal.
+/// The start of a text, without control characters.
 fn readable(bytes: &[u8]) -> Option<String> {
-    let mut kept = String::with_capacity(KEPT_BYTES);
+    let mut kept = String::with_capacity(MAX_TEXT_BYTES);
     for c in String::from_utf8_lossy(bytes).chars().map(|c| if c.is_control() { ' ' } else { c }) {
-        if kept.len() + c.len_utf8() > KEPT_BYTES {
+        if kept.len() + c.len_utf8() > MAX_TEXT_BYTES {
             break;
         }
         kept.push(c);
@@ -94,7 +94,7 @@ fn readable(bytes: &[u8]) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// A library that writes these bytes, whatever it was told.
+    /// A library that writes these bytes, whatever the bound.
     fn written(bytes: &[u8]) -> Option<String> {
         text(|buffer, told| {
             assert_eq!(told, TOLD_BYTES);
@@ -114,11 +114,11 @@ mod tests {
         assert_eq!(text(|_, _| 3), None);
     }
 
-    /// Longer than it may be, and without an end.
+    /// Too long, and without a terminator.
     #[test]
     fn a_text_that_overruns_is_cut() {
-        assert_eq!(written(&[b'x'; 10_000]), Some("x".repeat(KEPT_BYTES)));
-        assert_eq!(written(&[b'x'; BUFFER_BYTES]), Some("x".repeat(KEPT_BYTES)));
+        assert_eq!(written(&[b'x'; 10_000]), Some("x".repeat(MAX_TEXT_BYTES)));
+        assert_eq!(written(&[b'x'; BUFFER_BYTES]), Some("x".repeat(MAX_TEXT_BYTES)));
         // Between characters: 128 is in the middle of the 43rd.
         assert_eq!(written("€".repeat(5000).as_bytes()), Some("€".repeat(42)));
     }

@@ -6,11 +6,11 @@ use nvml_wrapper::bitmasks::event::EventTypes;
 use nvml_wrapper::enums::event::XidError;
 use nvml_wrapper::{Device, EventSet};
 
-/// Events that are taken at one look: a GPU in trouble gives a few.
+/// Events taken in one poll: a failing GPU sends a few.
 const MAX_EVENTS: usize = 64;
-/// Distinct codes that are kept.
-const MAX_KEPT: usize = 64;
-/// What the driver says when it does not know which.
+/// Distinct codes kept.
+const MAX_CODES: usize = 64;
+/// Stands for a code that the driver does not name.
 const UNKNOWN_XID: u64 = 999;
 
 /// The codes of one GPU since its work began.
@@ -20,7 +20,7 @@ pub(super) struct Xids {
 }
 
 impl Xids {
-    /// Starts to listen; `None` where the GPU gives no such events.
+    /// Registers for the events; `None` where the GPU has none.
     pub(super) fn of(device: &Device<'static>) -> Option<Self> {
         // The wrapper panics when it drops a set that the library cannot free.
         device.nvml().lib().nvmlEventSetFree.as_ref().ok()?;
@@ -32,13 +32,13 @@ impl Xids {
         Some(Self { events, seen: BTreeSet::new() })
     }
 
-    /// Work begins: what came before is not its.
+    /// Work begins: discards earlier codes.
     pub(super) fn forget(&mut self) {
         self.take();
         self.seen.clear();
     }
 
-    /// Every code since then, each once.
+    /// Every distinct code since the work began.
     pub(super) fn since_begin(&mut self) -> Vec<u64> {
         self.take();
         self.seen.iter().copied().collect()
@@ -46,14 +46,14 @@ impl Xids {
 
     fn take(&mut self) {
         for _ in 0..MAX_EVENTS {
-            // Without waiting: an error means that there is none, or that the library does not say.
+            // Without waiting; an error means that there is no event or that the library cannot tell.
             let Ok(event) = self.events.wait(0) else { return };
             let code = match event.event_data {
                 Some(XidError::Value(code)) => code,
                 Some(XidError::Unknown) => UNKNOWN_XID,
                 None => continue,
             };
-            if self.seen.len() < MAX_KEPT {
+            if self.seen.len() < MAX_CODES {
                 self.seen.insert(code);
             }
         }
