@@ -7,7 +7,7 @@ use std::fmt;
 
 use assay_device::DeviceInfo;
 use assay_device::backend::BackendKind;
-use assay_protocol::claims::{Facts, Hardware};
+use assay_protocol::claims::{Hardware, HostClaims};
 use assay_work::DeviceId;
 
 /// The part of the memory by which the two may differ: the library counts what the driver keeps for itself, a few
@@ -116,7 +116,7 @@ fn version(number: u32) -> String {
 ///
 /// What either does not know is no disagreement. A GPU that is partitioned is not a device: its partitions are.
 #[must_use]
-pub fn disagreements(devices: &[DeviceInfo], cuda_version: Option<u32>, facts: &Facts) -> Vec<Disagreement> {
+pub fn disagreements(devices: &[DeviceInfo], cuda_version: Option<u32>, facts: &HostClaims) -> Vec<Disagreement> {
     let cuda: Vec<_> = devices.iter().filter(|device| device.backend == BackendKind::Cuda).collect();
     let mut found = Vec::new();
     if let (Some(cuda), Some(nvml)) = (cuda_version, facts.cuda_version)
@@ -190,8 +190,8 @@ mod tests {
         }
     }
 
-    fn facts(hardware: Vec<Hardware>) -> Facts {
-        Facts { hardware, cuda_version: Some(13_000) }
+    fn facts(hardware: Vec<Hardware>) -> HostClaims {
+        HostClaims { hardware, cuda_version: Some(13_000) }
     }
 
     #[test]
@@ -200,13 +200,13 @@ mod tests {
         let processor = DeviceInfo { backend: BackendKind::Cpu, ..cuda(7) };
         let devices = [cuda(1), cuda(2), processor];
         assert_eq!(disagreements(&devices, Some(13_000), &facts(vec![nvml(2), nvml(1)])), []);
-        assert_eq!(disagreements(&[], None, &Facts::default()), []);
+        assert_eq!(disagreements(&[], None, &HostClaims::default()), []);
     }
 
     #[test]
     fn what_is_not_known_is_no_disagreement() {
         let bare = Hardware { uuid: Some(uuid("GPU", 1)), ..Hardware::default() };
-        let unknown = Facts { hardware: vec![bare], cuda_version: None };
+        let unknown = HostClaims { hardware: vec![bare], cuda_version: None };
         assert_eq!(disagreements(&[cuda(1)], Some(13_000), &unknown), []);
         assert_eq!(disagreements(&[cuda(1)], None, &facts(vec![nvml(1)])), []);
     }

@@ -14,8 +14,8 @@ use assay_protocol::message::{
     DeviceClaim, DeviceDigests, DeviceRoots, Inventory, MATRIX_SIZES, MinerMessage, OpenItem, OpenWhat, OpeningsChunk,
     OpeningsPart, SignedChecksum,
 };
-use assay_telemetry::{Unwatched, Watch};
 use assay_work::audit::roots_at;
+use assay_telemetry::{NoSensors, SensorWatch};
 use assay_work::commitment::{Evidence, commitment_message};
 use assay_work::opening::Sample;
 use assay_work::probe::{Answer, Probe, probe_key, probe_message};
@@ -35,7 +35,7 @@ pub struct Engine {
     identity: Identity,
     held: Mutex<Option<Arc<Held>>>,
     /// What reads the devices' sensors while they work.
-    watch: Box<dyn Watch>,
+    watch: Box<dyn SensorWatch>,
     /// The challenge that they are read for.
     watched: Mutex<Option<ChallengeId>>,
 }
@@ -61,12 +61,12 @@ impl Engine {
     /// An engine over these devices, whose sensors nobody reads.
     #[must_use]
     pub fn new(host: Host, identity: Identity) -> Self {
-        Self { host, identity, held: Mutex::new(None), watch: Box::new(Unwatched), watched: Mutex::new(None) }
+        Self { host, identity, held: Mutex::new(None), watch: Box::new(NoSensors), watched: Mutex::new(None) }
     }
 
     /// The engine with its devices' sensors read.
     #[must_use]
-    pub fn watched_by(self, watch: impl Watch + 'static) -> Self {
+    pub fn watched_by(self, watch: impl SensorWatch + 'static) -> Self {
         Self { watch: Box::new(watch), ..self }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use assay_protocol::claims::Telemetry;
 use assay_telemetry::nvml::NvmlSource;
-use assay_telemetry::{NoFacts, Sampler};
+use assay_telemetry::{HostClaimsError, Sampler};
 use assay_work::{ChallengeId, DeviceId};
 
 use crate::config::TelemetryChoice;
@@ -23,14 +23,14 @@ pub fn start(choice: TelemetryChoice) -> Option<Sampler> {
 
 /// Waits for the facts and says in the log what there is.
 pub fn announce(sampler: &Sampler) {
-    match sampler.facts_within(FACTS_LIMIT) {
+    match sampler.host_claims_within(FACTS_LIMIT) {
         Ok(facts) => {
             let driver = facts.hardware.iter().find_map(|hardware| hardware.driver_version.as_deref());
             tracing::info!(devices = facts.hardware.len(), driver = driver.unwrap_or("unknown"), "NVML answers");
         }
         // Where there is no GPU there is no NVML, and nothing to tell.
-        Err(NoFacts::NoSource(why)) => tracing::info!("no telemetry: {why}"),
-        Err(error @ NoFacts::NoAnswer(_)) => tracing::warn!("no telemetry: {error}"),
+        Err(HostClaimsError::NoSource(why)) => tracing::info!("no telemetry: {why}"),
+        Err(error @ HostClaimsError::NoAnswer(_)) => tracing::warn!("no telemetry: {error}"),
     }
 }
 

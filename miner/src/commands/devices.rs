@@ -6,9 +6,9 @@ use assay_device::host::DeviceReport;
 use assay_devices::registry::{cuda_version, is_built};
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::render::{Screen, units};
-use assay_protocol::claims::Facts;
+use assay_protocol::claims::HostClaims;
 use assay_protocol::message::MATRIX_SIZES;
-use assay_telemetry::NoFacts;
+use assay_telemetry::HostClaimsError;
 
 use crate::cli::DevicesArgs;
 use crate::config::MinerConfig;
@@ -32,8 +32,8 @@ pub fn execute(config: &MinerConfig, args: &DevicesArgs) -> anyhow::Result<Exit>
     let key = super::identity(&config.key_file)?.public_key();
     let chosen = config.devices.open(&key).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
     let reports = chosen.host.report(&MATRIX_SIZES)?;
-    let off = || Err(NoFacts::NoSource("telemetry is off".into()));
-    let facts = sampler.as_ref().map_or_else(off, |sampler| sampler.facts_within(telemetry::FACTS_LIMIT));
+    let off = || Err(HostClaimsError::NoSource("telemetry is off".into()));
+    let facts = sampler.as_ref().map_or_else(off, |sampler| sampler.host_claims_within(telemetry::FACTS_LIMIT));
     let known = facts.clone().unwrap_or_default();
     // A library that says nothing disagrees with nobody.
     let found = facts.as_ref().map_or_else(|_| Vec::new(), |facts| differences(&reports, facts));
@@ -65,7 +65,7 @@ pub fn execute(config: &MinerConfig, args: &DevicesArgs) -> anyhow::Result<Exit>
 }
 
 /// One row for each device, with the slots of every matrix size.
-fn row(mut report: DeviceReport, facts: &Facts, found: &[Disagreement]) -> DeviceRow {
+fn row(mut report: DeviceReport, facts: &HostClaims, found: &[Disagreement]) -> DeviceRow {
     let id = report.info.id;
     if let Some(fault) = report.fault {
         report.info.detail = format!("cannot be used now: {fault}");
@@ -77,7 +77,7 @@ fn row(mut report: DeviceReport, facts: &Facts, found: &[Disagreement]) -> Devic
 }
 
 /// Where CUDA and NVML disagree, where there is a device of CUDA's at all: another backend may be chosen on purpose.
-fn differences(reports: &[DeviceReport], facts: &Facts) -> Vec<Disagreement> {
+fn differences(reports: &[DeviceReport], facts: &HostClaims) -> Vec<Disagreement> {
     let devices: Vec<DeviceInfo> = reports.iter().map(|report| report.info.clone()).collect();
     if devices.iter().all(|device| device.backend != BackendKind::Cuda) {
         Vec::new()
@@ -90,9 +90,9 @@ fn shown(disagreement: &Disagreement) -> String {
     units::printable(&disagreement.to_string())
 }
 
-fn summary(facts: &Result<Facts, NoFacts>) -> String {
+fn summary(facts: &Result<HostClaims, HostClaimsError>) -> String {
     match facts {
-        Ok(Facts { hardware, .. }) => {
+        Ok(HostClaims { hardware, .. }) => {
             let count = hardware.iter().filter(|hardware| hardware.counts_as_device()).count();
             let driver = hardware.iter().find_map(|hardware| hardware.driver_version.as_deref()).unwrap_or("unknown");
             format!("NVML has {count} device(s), driver {}", units::printable(driver))

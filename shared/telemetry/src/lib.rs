@@ -2,7 +2,7 @@
 //!
 //! All of it is a claim, on which no verdict rests. A library that is missing, lies, fails or hangs costs the claims and
 //! nothing else: one thread ([`Sampler`]) takes the readings, and no caller waits for it without a bound. Users of a
-//! [`Watch`] do not know where readings come from, and a [`Source`] does not know who uses them.
+//! [`SensorWatch`] do not know where readings come from, and a [`SensorSource`] does not know who uses them.
 
 #![deny(unsafe_code)]
 
@@ -14,5 +14,5 @@ mod watch;
 
 pub use collect::TelemetryCollector;
 pub use reading::Reading;
-pub use sampler::{NoFacts, PERIOD, Sampler, Source};
-pub use watch::{Unwatched, Watch};
+pub use sampler::{HostClaimsError, PERIOD, Sampler, SensorSource};
+pub use watch::{NoSensors, SensorWatch};

@@ -13,8 +13,8 @@ use parking_lot::{Condvar, Mutex};
 
 use super::collect::TelemetryCollector;
 use super::reading::Reading;
-use super::watch::Watch;
-use assay_protocol::claims::{Facts, Hardware, Telemetry};
+use super::watch::SensorWatch;
+use assay_protocol::claims::{Hardware, HostClaims, Telemetry};
 use assay_work::DeviceId;
 
 /// Interval between readings: short enough for a challenge of seconds, long enough to cost nothing.
@@ -23,9 +23,9 @@ pub const PERIOD: Duration = Duration::from_millis(250);
 const MAX_SILENCE: Duration = Duration::from_secs(2);
 
 /// Where readings come from: called by one thread, may fail, lie, panic or hang.
-pub trait Source {
+pub trait SensorSource {
     /// The claims about the host and its devices; called once.
-    fn facts(&mut self) -> Facts;
+    fn host_claims(&mut self) -> HostClaims;
 
     /// Work begins on these devices: discards events of before.
     fn begin(&mut self, ids: &[DeviceId]);
@@ -36,7 +36,7 @@ pub trait Source {
 
 /// Why there are no claims about the host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NoFacts {
+pub enum HostClaimsError {
     /// The source could not be opened, for this reason.
     #[error("{0}")]
     NoSource(String),
@@ -53,13 +53,13 @@ pub struct Sampler {
 #[derive(Default)]
 struct SamplerShared {
     state: Mutex<SamplerState>,
-    /// `facts`, `watched` or `stopping` changed.
+    /// `host_claims`, `watched` or `stopping` changed.
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct SamplerState {
-    facts: Option<Result<Facts, NoFacts>>,
+    host_claims: Option<Result<HostClaims, HostClaimsError>>,
     watched: Option<Watched>,
     /// The number of the last [`Watched`].
     watches: u64,
@@ -76,10 +76,10 @@ struct Watched {
 }
 
 impl Sampler {
-    /// Starts the thread, which opens the source and reads its facts. Does not wait for either.
+    /// Starts the thread, which opens the source and asks it for the host's claims. Does not wait for either.
     ///
     /// `open` fails with the reason why there is no source.
-    pub fn start<S: Source>(open: impl FnOnce() -> Result<S, String> + Send + 'static) -> Self {
+    pub fn start<S: SensorSource>(open: impl FnOnce() -> Result<S, String> + Send + 'static) -> Self {
         let shared = Arc::new(SamplerShared::default());
         let of_thread = shared.clone();
         let body = move || {
@@ -93,20 +93,20 @@ impl Sampler {
         Self { shared }
     }
 
-    /// The facts, for which it waits at most `limit`.
+    /// The claims, for which it waits at most `limit`.
     ///
     /// # Errors
-    /// [`NoFacts`].
-    pub fn facts_within(&self, limit: Duration) -> Result<Facts, NoFacts> {
+    /// [`HostClaimsError`].
+    pub fn host_claims_within(&self, limit: Duration) -> Result<HostClaims, HostClaimsError> {
         let mut state = self.shared.state.lock();
-        self.shared.changed.wait_while_for(&mut state, |state| state.facts.is_none(), limit);
-        state.facts.clone().unwrap_or(Err(NoFacts::NoAnswer(limit)))
+        self.shared.changed.wait_while_for(&mut state, |state| state.host_claims.is_none(), limit);
+        state.host_claims.clone().unwrap_or(Err(HostClaimsError::NoAnswer(limit)))
     }
 }
 
-impl Watch for Sampler {
+impl SensorWatch for Sampler {
     fn hardware(&self, id: DeviceId) -> Option<Hardware> {
-        self.shared.state.lock().facts.as_ref()?.as_ref().ok()?.of(id).cloned()
+        self.shared.state.lock().host_claims.as_ref()?.as_ref().ok()?.of(id).cloned()
     }
 
     fn begin(&self, ids: &[DeviceId]) {
@@ -154,7 +154,7 @@ impl SamplerShared {
     fn give_up(&self, reason: String) {
         tracing::debug!("no telemetry: {reason}");
         let mut state = self.state.lock();
-        state.facts = Some(Err(NoFacts::NoSource(reason)));
+        state.host_claims = Some(Err(HostClaimsError::NoSource(reason)));
         state.calling_since = None;
         state.watched = None;
         self.changed.notify_all();
@@ -169,15 +169,15 @@ impl SamplerShared {
     }
 
     /// The body of the thread.
-    fn run<S: Source>(&self, open: impl FnOnce() -> Result<S, String>) {
+    fn run<S: SensorSource>(&self, open: impl FnOnce() -> Result<S, String>) {
         let mut source = match self.call(open) {
             Ok(source) => source,
             Err(reason) => return self.give_up(reason),
         };
         // Once: a source that answers differently each time would change the inventory each time, and make the
         // challenges under way stale.
-        let facts = self.call(|| source.facts());
-        self.state.lock().facts = Some(Ok(facts));
+        let host_claims = self.call(|| source.host_claims());
+        self.state.lock().host_claims = Some(Ok(host_claims));
         self.changed.notify_all();
         while let Some((number, ids)) = self.next_watch() {
             self.call(|| source.begin(&ids));
@@ -194,7 +194,7 @@ impl SamplerShared {
     }
 
     /// Reads the devices once per [`PERIOD`] until they are no longer watched.
-    fn sample(&self, source: &mut impl Source, number: u64, ids: &[DeviceId]) {
+    fn sample(&self, source: &mut impl SensorSource, number: u64, ids: &[DeviceId]) {
         let mut due = Instant::now();
         loop {
             for id in ids {
@@ -237,7 +237,7 @@ mod tests {
     /// A call to a test's source, which the test answers.
     #[derive(Debug, PartialEq, Eq)]
     enum Asked {
-        Facts,
+        HostClaims,
         Begin(Vec<DeviceId>),
         Read(DeviceId),
     }
@@ -257,14 +257,14 @@ mod tests {
         }
     }
 
-    impl Source for Puppet {
-        fn facts(&mut self) -> Facts {
-            self.wait(Asked::Facts);
+    impl SensorSource for Puppet {
+        fn host_claims(&mut self) -> HostClaims {
+            self.wait(Asked::HostClaims);
             let uuid = |id: u8| {
                 format!("GPU-{0}-{1}-{1}-{1}-{2}", hex::encode([id; 4]), hex::encode([id; 2]), hex::encode([id; 6]))
             };
             let hardware = |id| Hardware { uuid: Some(uuid(id)), ..Hardware::default() };
-            Facts { hardware: vec![hardware(1), hardware(2)], cuda_version: Some(13_000) }
+            HostClaims { hardware: vec![hardware(1), hardware(2)], cuda_version: Some(13_000) }
         }
 
         fn begin(&mut self, ids: &[DeviceId]) {
@@ -299,9 +299,9 @@ mod tests {
 
     fn watching() -> (Sampler, Strings) {
         let (sampler, strings) = started();
-        strings.expect(Asked::Facts);
+        strings.expect(Asked::HostClaims);
         strings.answer(None);
-        sampler.facts_within(LONG).unwrap();
+        sampler.host_claims_within(LONG).unwrap();
         sampler.begin(&[A, B]);
         strings.expect(Asked::Begin(vec![A, B]));
         strings.answer(None);
@@ -315,12 +315,12 @@ mod tests {
     #[test]
     fn facts_come_when_the_source_gives_them() {
         let (sampler, strings) = started();
-        strings.expect(Asked::Facts);
+        strings.expect(Asked::HostClaims);
         assert_eq!(sampler.hardware(A), None);
         let limit = Duration::from_millis(1);
-        assert_eq!(sampler.facts_within(limit), Err(NoFacts::NoAnswer(limit)));
+        assert_eq!(sampler.host_claims_within(limit), Err(HostClaimsError::NoAnswer(limit)));
         strings.answer(None);
-        assert_eq!(sampler.facts_within(LONG).unwrap().hardware.len(), 2);
+        assert_eq!(sampler.host_claims_within(LONG).unwrap().hardware.len(), 2);
         assert!(sampler.hardware(A).is_some() && sampler.hardware(B).is_some());
         assert_eq!(sampler.hardware(STRANGER), None);
     }
@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn no_source_is_no_telemetry() {
         let sampler = Sampler::start(|| Err::<Puppet, _>("there is none".into()));
-        assert_eq!(sampler.facts_within(LONG), Err(NoFacts::NoSource("there is none".into())));
+        assert_eq!(sampler.host_claims_within(LONG), Err(HostClaimsError::NoSource("there is none".into())));
         sampler.begin(&[A]);
         assert_eq!((sampler.so_far(A), sampler.end(), sampler.trouble()), (None, vec![], None));
     }
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn a_source_that_panics_is_none() {
         let sampler = Sampler::start(|| -> Result<Puppet, String> { panic!("a planted panic") });
-        assert!(matches!(sampler.facts_within(LONG), Err(NoFacts::NoSource(_))));
+        assert!(matches!(sampler.host_claims_within(LONG), Err(HostClaimsError::NoSource(_))));
         sampler.begin(&[A]);
         assert_eq!(sampler.end(), []);
     }
@@ -412,7 +412,7 @@ mod tests {
         // The puppet panics without its strings.
         drop(strings);
         let until = Instant::now() + LONG;
-        while sampler.facts_within(LONG).is_ok() {
+        while sampler.host_claims_within(LONG).is_ok() {
             assert!(Instant::now() < until, "the sampler gives up");
             thread::yield_now();
         }

@@ -4,7 +4,7 @@ use assay_protocol::claims::{Hardware, Telemetry};
 use assay_work::DeviceId;
 
 /// Watches devices while they work. No call waits for the hardware: each returns what is known at that moment.
-pub trait Watch: Send + Sync {
+pub trait SensorWatch: Send + Sync {
     /// A device's hardware, where it is known.
     fn hardware(&self, id: DeviceId) -> Option<Hardware>;
 
@@ -23,9 +23,9 @@ pub trait Watch: Send + Sync {
 
 /// A host without telemetry.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Unwatched;
+pub struct NoSensors;
 
-impl Watch for Unwatched {
+impl SensorWatch for NoSensors {
     fn hardware(&self, _id: DeviceId) -> Option<Hardware> {
         None
     }

@@ -72,14 +72,14 @@ impl Hardware {
 
 /// What a management library says about a host, read once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct HostClaims {
     /// The devices in the library's order; a partitioned GPU is followed by its partitions.
     pub hardware: Vec<Hardware>,
     /// The newest CUDA version that the driver supports, 1000 · major + 10 · minor.
     pub cuda_version: Option<u32>,
 }
 
-impl Facts {
+impl HostClaims {
     /// The hardware of the device with an id.
     #[must_use]
     pub fn of(&self, id: DeviceId) -> Option<&Hardware> {

@@ -17,8 +17,10 @@ use nvml_wrapper::{Device, Nvml};
 
 use self::xid::Xids;
 use super::reading::Reading;
-use super::sampler::Source;
-use assay_protocol::claims::{ConfidentialComputing, Facts, Hardware, MAX_MEMORY_BYTES, MAX_POWER_MW, ThrottleReason};
+use super::sampler::SensorSource;
+use assay_protocol::claims::{
+    ConfidentialComputing, Hardware, HostClaims, MAX_MEMORY_BYTES, MAX_POWER_MW, ThrottleReason,
+};
 use assay_work::DeviceId;
 
 /// GPUs that are queried: several times what one machine holds.
@@ -76,8 +78,8 @@ fn explain(error: &NvmlError) -> String {
     }
 }
 
-impl Source for NvmlSource {
-    fn facts(&mut self) -> Facts {
+impl SensorSource for NvmlSource {
+    fn host_claims(&mut self) -> HostClaims {
         let driver_version = text::driver_version(self.nvml);
         let confidential_computing = self.boards.first().and_then(|board| confidential_computing(&board.device));
         let mut hardware = Vec::new();
@@ -90,7 +92,7 @@ impl Source for NvmlSource {
             hardware.extend(parts);
         }
         let cuda_version = self.nvml.sys_cuda_driver_version().ok().and_then(|version| u32::try_from(version).ok());
-        Facts { hardware, cuda_version }
+        HostClaims { hardware, cuda_version }
     }
 
     fn begin(&mut self, _ids: &[DeviceId]) {
