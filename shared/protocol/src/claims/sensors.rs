@@ -24,9 +24,9 @@ pub const MAX_XIDS: usize = 16;
 /// name: type, max bound => claim: type, summary, log line;
 /// ```
 ///
-/// `name` is one reading, above `bound` it cannot be true. `claim` is the field of [`Telemetry`](crate::claims::Telemetry)
-/// and of the message `Telemetry` in `proto/`. `summary` makes the claim of readings (`assay-telemetry`, `collect.rs`),
-/// and `log line` shows it (`claims/telemetry.rs`).
+/// `name` is the value of one reading; above `bound` it cannot be true. `claim` is the field of
+/// [`Telemetry`](crate::claims::Telemetry) and of the message `Telemetry` in `proto/`. `summary` makes the claim of the
+/// readings (`collect.rs` of `assay-telemetry`), `log line` displays it (`claims/telemetry.rs`).
 ///
 /// A new sensor is a row here, its field in `proto/`, and its line in NVML's `Board::read`.
 #[macro_export]

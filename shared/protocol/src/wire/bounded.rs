@@ -1,7 +1,7 @@
-//! The codec of every service: prost's, with a tighter bound on what comes before a peer has proved who it is.
+//! The codec of every service: prost's, with a tighter bound on messages from a peer that is not authenticated yet.
 //!
-//! A few bytes on the wire can stand for a hundred in memory (an empty entry of a list), and decoding
-//! allocates before any bound on a list is looked at. Strangers get no room for that.
+//! An empty entry of a list takes two bytes on the wire and a hundred in memory, and decoding allocates it before the
+//! bound of the list is checked.
 
 use std::marker::PhantomData;
 
@@ -13,7 +13,7 @@ use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
 use super::limits::{HANDSHAKE_MESSAGES, MAX_HANDSHAKE_BYTES};
 use super::v1::SessionRequest;
 
-/// Prost's codec with a bound on the first messages that a miner sends.
+/// Prost's codec, with a bound on the first messages that a miner sends.
 #[derive(Debug, Clone)]
 pub struct BoundedCodec<T, U>(PhantomData<(T, U)>);
 
@@ -38,18 +38,18 @@ where
     }
 
     fn decoder(&mut self) -> Self::Decoder {
-        // Only a miner speaks to a stranger's port; the other messages come from whom one chose to dial.
+        // Every other message comes from a peer that this side has chosen to dial.
         let from_miner = std::any::TypeId::of::<U>() == std::any::TypeId::of::<SessionRequest>();
         let bounded_messages = if from_miner { HANDSHAKE_MESSAGES } else { 0 };
         BoundedDecoder { inner: ProstCodec::<T, U>::raw_decoder(BufferSettings::default()), bounded_messages }
     }
 }
 
-/// Prost's decoder with a bound on the first messages of a stream.
+/// Prost's decoder, with a bound on the first messages of a stream.
 #[derive(Debug, Clone)]
 pub struct BoundedDecoder<U> {
     inner: ProstDecoder<U>,
-    /// How many of the messages to come are bounded.
+    /// How many of the next messages are bounded.
     bounded_messages: u32,
 }
 

@@ -1,5 +1,4 @@
-//! Clients and servers with the message bound set in both directions: tonic's own default leaves sending
-//! without one.
+//! Clients and servers with the bound of messages set in both directions; tonic by default bounds receiving only.
 
 use tonic::body::Body;
 use tonic::client::GrpcService;
@@ -11,7 +10,7 @@ use super::v1::control_service_server::{ControlService, ControlServiceServer};
 use super::v1::session_service_client::SessionServiceClient;
 use super::v1::session_service_server::{SessionService, SessionServiceServer};
 
-/// The miner's side of a session, over a connection.
+/// A miner's client of sessions over a connection.
 pub fn session_client<T>(connection: T) -> SessionServiceClient<T>
 where
     T: GrpcService<Body>,
@@ -24,14 +23,14 @@ where
         .max_encoding_message_size(MAX_MESSAGE_BYTES)
 }
 
-/// The validator's side of sessions.
+/// A validator's server of sessions.
 pub fn session_server<T: SessionService>(service: T) -> SessionServiceServer<T> {
     SessionServiceServer::new(service)
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
         .max_encoding_message_size(MAX_MESSAGE_BYTES)
 }
 
-/// An operator's side of the control socket, over a connection.
+/// An operator's client of the control socket over a connection.
 pub fn control_client<T>(connection: T) -> ControlServiceClient<T>
 where
     T: GrpcService<Body>,
@@ -44,7 +43,7 @@ where
         .max_encoding_message_size(MAX_MESSAGE_BYTES)
 }
 
-/// The validator's side of the control socket.
+/// A validator's server of the control socket.
 pub fn control_server<T: ControlService>(service: T) -> ControlServiceServer<T> {
     ControlServiceServer::new(service)
         .max_decoding_message_size(MAX_MESSAGE_BYTES)

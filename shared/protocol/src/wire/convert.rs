@@ -62,8 +62,8 @@ macro_rules! messages {
     };
 }
 
-/// Conversions of a oneof: `Wire = Domain { variants }`, both enums with the same names of variants. A variant holds the
-/// values that its message is converted to; `Variant(value): kind` names another kind than
+/// Conversions of a oneof: `Wire = Domain { variants }`, both enums with the same names of variants. A variant holds
+/// the values that its message is converted to; `Variant(value): kind` names another kind than
 /// [`Nested`](super::field::Nested).
 macro_rules! oneof {
     (@kind) => { $crate::wire::field::Nested };
@@ -78,8 +78,11 @@ macro_rules! oneof {
             fn try_from(message: $wire) -> Result<Self, Self::Error> {
                 Ok(match message {
                     $($wire::$variant(message) => {
-                        let ($($($value),+)? $($($part),+)?) =
-                            $crate::wire::field::FieldKind::read(&oneof!(@kind $($kind)?), stringify!($variant), message)?;
+                        let ($($($value),+)? $($($part),+)?) = $crate::wire::field::FieldKind::read(
+                            &oneof!(@kind $($kind)?),
+                            stringify!($variant),
+                            message,
+                        )?;
                         Self::$variant $(($($value),+))? $({ $($part),+ })?
                     })*
                 })

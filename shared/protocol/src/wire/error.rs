@@ -1,17 +1,17 @@
-//! Why a message is refused.
+//! Why a received message is refused.
 
-/// A message that breaks a rule of the wire: which field, and how.
+/// A message that violates a rule of the wire.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct WireError {
-    /// The field as `proto/` names it, `Message.field`.
+    /// The field by its name in `proto/`, `Message.field`.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// How it violates the rule.
     pub problem: Problem,
 }
 
 impl WireError {
-    /// A problem of a field.
+    /// An error of a field.
     #[must_use]
     pub const fn new(field: &'static str, problem: Problem) -> Self {
         Self { field, problem }
@@ -21,29 +21,29 @@ impl WireError {
 /// What is wrong with a field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// It is not there, or of a kind that only a newer version knows.
+    /// It is unset, or a variant of a newer version.
     #[error("is missing, or of a kind that this version does not know")]
     Missing,
-    /// A byte string of fixed length has another one.
+    /// A byte string has another length than its fixed one.
     #[error("has {found} bytes; {expected} are expected")]
     Length {
-        /// How many it has to have.
+        /// The fixed length.
         expected: usize,
-        /// How many it has.
+        /// The length found.
         found: usize,
     },
-    /// A list of fixed length has another one.
+    /// A list has another length than its fixed one.
     #[error("has {found} entries; {expected} are expected")]
     Count {
-        /// How many it has to have.
+        /// The fixed length.
         expected: usize,
-        /// How many it has.
+        /// The length found.
         found: usize,
     },
-    /// Values of fixed length in one byte string, the last of which is cut off.
+    /// Concatenated values of fixed length, the last of which is incomplete.
     #[error("has {found} bytes, which is no multiple of {unit}")]
     CutOff {
-        /// Bytes of one value.
+        /// Bytes of a value.
         unit: usize,
         /// Bytes found.
         found: usize,
@@ -74,28 +74,28 @@ pub enum Problem {
         /// The number.
         found: u64,
     },
-    /// A code that stands for nothing here.
+    /// A code that this version does not define.
     #[error("has the code {0}, which this version does not know")]
     UnknownCode(i32),
-    /// A name that stands for nothing here.
+    /// A name that this version does not define.
     #[error("is {0:?}, which this version does not know")]
     UnknownName(String),
-    /// A character that would act on the terminal that it is printed to.
+    /// A character that would control a terminal.
     #[error("has a control character")]
     ControlCharacter,
-    /// A number that is infinite or none at all.
+    /// Infinity or NaN.
     #[error("is not a finite number")]
     NotFinite,
-    /// An entry that does not come after the one before it.
+    /// An entry that is not greater than the one before it, by index.
     #[error("are not in strictly ascending order at entry {0}")]
     NotAscending(usize),
-    /// More than another field allows.
+    /// A number greater than that of another field.
     #[error("is more than {0}")]
     MoreThan(&'static str),
-    /// It contradicts another field.
+    /// A value inconsistent with another field.
     #[error("contradicts {0}")]
     Contradicts(&'static str),
-    /// A rule of the work.
+    /// A violated rule of WORK.md.
     #[error("{0}")]
     Rule(String),
 }

@@ -138,17 +138,17 @@ impl<W: From<D>, D: TryFrom<W, Error = WireError>> FieldKind<Vec<W>, Vec<D>> for
     }
 }
 
-/// At most so many numbers or bytes that stay as they are: [`Problem::TooMany`].
-pub struct Numbers(pub usize);
+/// A value with the same type on both sides that must pass a check. A sender checks it itself.
+pub struct Checked<T>(pub fn(&'static str, &T) -> Result<(), WireError>);
 
-impl FieldKind<Vec<u32>, Vec<u32>> for Numbers {
-    fn read(&self, field: &'static str, numbers: Vec<u32>) -> Result<Vec<u32>, WireError> {
-        at_most(field, self.0, numbers.len())?;
-        Ok(numbers)
+impl<T> FieldKind<T, T> for Checked<T> {
+    fn read(&self, field: &'static str, value: T) -> Result<T, WireError> {
+        (self.0)(field, &value)?;
+        Ok(value)
     }
 
-    fn write(&self, numbers: Vec<u32>) -> Vec<u32> {
-        numbers
+    fn write(&self, value: T) -> T {
+        value
     }
 }
 
@@ -196,20 +196,6 @@ impl<const N: usize, T: From<[u8; N]> + AsRef<[u8]>> FieldKind<Vec<u8>, Vec<T>> 
     fn write(&self, values: Vec<T>) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(N * values.len());
         values.iter().for_each(|value| bytes.extend_from_slice(value.as_ref()));
-        bytes
-    }
-}
-
-/// At most so many bytes: [`Problem::TooLong`].
-pub struct Blob(pub usize);
-
-impl FieldKind<Vec<u8>, Vec<u8>> for Blob {
-    fn read(&self, field: &'static str, bytes: Vec<u8>) -> Result<Vec<u8>, WireError> {
-        not_longer(field, self.0, bytes.len())?;
-        Ok(bytes)
-    }
-
-    fn write(&self, bytes: Vec<u8>) -> Vec<u8> {
         bytes
     }
 }
@@ -314,17 +300,17 @@ pub fn text(field: &'static str, max: usize, text: String) -> Result<String, Wir
     if is_printable(&text) { Ok(text) } else { Err(WireError::new(field, Problem::ControlCharacter)) }
 }
 
-/// Checks a number of bytes: [`Problem::TooLong`].
-const fn not_longer(field: &'static str, max: usize, found: usize) -> Result<(), WireError> {
+/// Checks how many bytes a value has: [`Problem::TooLong`].
+pub const fn not_longer(field: &'static str, max: usize, found: usize) -> Result<(), WireError> {
     if found > max { Err(WireError::new(field, Problem::TooLong { max, found })) } else { Ok(()) }
 }
 
-/// Checks a number of entries: [`Problem::TooMany`].
+/// Checks how many entries a list has: [`Problem::TooMany`].
 pub const fn at_most(field: &'static str, max: usize, found: usize) -> Result<(), WireError> {
     if found > max { Err(WireError::new(field, Problem::TooMany { max, found })) } else { Ok(()) }
 }
 
-/// Checks a number: [`Problem::OutOfRange`].
+/// Checks that a number is in its range: [`Problem::OutOfRange`].
 pub const fn in_range(field: &'static str, min: u64, max: u64, found: u64) -> Result<(), WireError> {
     if min <= found && found <= max {
         Ok(())

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use super::codes::Code;
-use super::field::{BoundedText, ByteString, Milliseconds, Numbers, Required};
+use super::field::{self, BoundedText, ByteString, Checked, Milliseconds, Required};
 use super::limits::{MAX_AGENT_BYTES, MAX_DETAIL_BYTES, MAX_PING_INTERVAL_MS, MAX_VERSIONS, MIN_PING_INTERVAL_MS};
 use crate::message::{Hello, RefusedCode, Stop, StopCode, Welcome};
 use assay_work::Signature;
 
 messages! {
     v1::Hello = Hello {
-        versions: Numbers(MAX_VERSIONS),
+        versions: Checked(|field, versions: &Vec<u32>| field::at_most(field, MAX_VERSIONS, versions.len())),
         miner_key: ByteString,
         miner_nonce: ByteString,
         agent: BoundedText(MAX_AGENT_BYTES),

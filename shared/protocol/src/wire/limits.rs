@@ -1,5 +1,5 @@
-//! Every bound of the wire, each with its reason. Incoming messages that break one are refused; the
-//! validator sizes its challenges, probes and draws by them.
+//! Every bound of the wire, with its reason. A received message that exceeds one is refused; the validator sizes its
+//! challenges, probes and draws by them.
 
 use crate::claims;
 use crate::message::MATRIX_SIZES;
@@ -8,41 +8,41 @@ use assay_work::probe::{LINE_BYTES, MAX_ROUNDS, MAX_STEPS};
 
 /// Bytes of one encoded message, in both directions.
 ///
-/// The largest that the bounds below allow are 65536 roots or digests (2 MiB), the openings of a segment
-/// (1024 lines of 1024 bytes with 20 siblings each, 1.7 MB), an open of 65536 samples (below 2.5 MB), 32768
-/// slot digests (1 MiB) and a sample's openings (7 rows of 32 KiB): each fits with room to spare, and a
-/// connection holds no more than this for a message that is still arriving.
+/// The largest that the bounds below allow are 65536 roots or digests (2 MiB), the openings of a segment (1024 lines of
+/// 1024 bytes with 20 siblings each, 1.7 MB), an open of 65536 samples (below 2.5 MB), 32768 slot digests (1 MiB) and a
+/// sample's openings (7 rows of 32 KiB): each fits with room to spare. A connection buffers at most this much of an
+/// incomplete message.
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
-/// Bytes of one message of the handshake: a hello with 64 devices whose every text is as long as may be takes nearly
-/// all of it. Whoever sends it has proved nothing yet, and what it decodes to may be 90 times as large.
+/// Bytes of one message of the handshake: a hello with 64 devices and texts of full length takes nearly all of it. Its
+/// sender is not authenticated yet, and the decoded message may be 90 times as large.
 pub const MAX_HANDSHAKE_BYTES: usize = 64 << 10;
 /// Messages of a miner's handshake: hello and proof.
 pub const HANDSHAKE_MESSAGES: u32 = 2;
-/// Devices of one host: eight GPUs of eight partitions each.
+/// Devices of one host: eight GPUs with eight partitions each.
 pub const MAX_DEVICES: usize = 64;
 /// Entries of a device's `slots`: one for each matrix size.
 pub const SLOT_ENTRIES: usize = MATRIX_SIZES.len();
-/// Protocol versions in a hello: more than will ever be spoken by one build.
+/// Protocol versions in a hello: more than one build will ever support.
 pub const MAX_VERSIONS: usize = 16;
 
 /// Bytes of a device's name: drivers give at most 96.
 pub const MAX_NAME_BYTES: usize = 128;
 /// Bytes of a backend's name: "cpu", "cuda", "wgpu" and what may follow.
 pub const MAX_BACKEND_BYTES: usize = 16;
-/// Bytes of what a backend says about its choices: one line of a terminal or two.
+/// Bytes of a backend's note about its choices: one or two lines of a terminal.
 pub const MAX_DEVICE_DETAIL_BYTES: usize = 256;
-/// Bytes of a text about a device's hardware, its model aside: a UUID with its prefix has 40.
+/// Bytes of a text about a device's hardware, except its model: a UUID with its prefix has 40.
 pub const MAX_HARDWARE_TEXT_BYTES: usize = 48;
-/// Reasons why a device's clocks were lowered: each is named once, and there are 9; some room for newer ones.
+/// Throttle reasons of a device, each named once: there are 9, with room for newer ones.
 pub const MAX_THROTTLE_REASONS: usize = claims::MAX_THROTTLE_REASONS;
-/// Distinct error codes of a device's driver in one challenge: one that gives more is not to be believed.
+/// Distinct driver error codes of a device in one challenge: more are not credible.
 pub const MAX_XIDS: usize = claims::MAX_XIDS;
 /// Bytes of a program's name and version.
 pub const MAX_AGENT_BYTES: usize = 64;
-/// Bytes of a free text about what happened: a sentence with figures, or a few.
+/// Bytes of a free text about an event: a few sentences with figures.
 pub const MAX_DETAIL_BYTES: usize = 1024;
-/// Bytes of a reason's code: more than twice the longest there is.
+/// Bytes of a reason's code: more than twice the longest one.
 pub const MAX_REASON_CODE_BYTES: usize = 48;
 /// Bytes of a reason's class.
 pub const MAX_CLASS_BYTES: usize = 16;
@@ -51,17 +51,17 @@ pub const MAX_CLASS_BYTES: usize = 16;
 pub const MAX_ROOTS: usize = MAX_ITERATIONS as usize;
 /// Probe digests of one device: one for each round. As bytes 2 MiB.
 pub const MAX_PROBE_DIGESTS: usize = MAX_ROUNDS as usize;
-/// Bytes of all roots behind one commitment, [`MAX_DEVICES`] times [`MAX_ROOTS`] (128 MiB): what a session
-/// can be made to keep by the largest challenge, and as much again for the digests of the largest probe.
-/// A validator that serves many miners sizes its challenges well below.
+/// Bytes of all roots behind one commitment, [`MAX_DEVICES`] times [`MAX_ROOTS`] (128 MiB): the largest challenge makes
+/// a session keep that much, and the largest probe as much again for its digests. A validator with many miners sizes
+/// its challenges far below.
 pub const MAX_EVIDENCE_BYTES: usize = MAX_DEVICES * MAX_ROOTS * 32;
 
-/// Items of one open: 127 iterations of 64 devices, and the segments of each.
+/// Items of one open: 127 iterations of 64 devices, and their segments.
 pub const MAX_OPEN_ITEMS: usize = 8192;
-/// Samples and segments of one open together: what fits in a message whatever their numbers. Answers to so
-/// many take gigabytes; a policy asks for hundreds.
+/// Samples and segments of one open together: what fits in a message whatever their numbers. The answers to so many
+/// take gigabytes; a policy asks for hundreds.
 pub const MAX_OPEN_DRAWS: usize = 65_536;
-/// Digests of one chunk: 1 MiB, so that the digests of a large pass do not hold up pings for long.
+/// Digests of one chunk: 1 MiB, so that the digests of a large pass do not delay pings for long.
 pub const MAX_CHUNK_DIGESTS: usize = 32_768;
 /// Opened ranges of a sample: three rows, and two for each parent that is a product.
 pub const MAX_SAMPLE_OPENINGS: usize = 7;
@@ -72,22 +72,21 @@ pub const MAX_RANGE_BYTES: usize = MAX_N as usize;
 /// Siblings of an opened range: 1024 bytes in a slot of 32768² are 20 levels below its digest.
 pub const MAX_SIBLINGS: usize = 20;
 
-/// Reasons in a verdict: one for each device and stage of a challenge, of which there are four.
-/// A sender drops those after them.
+/// Reasons in a verdict: one for each device and each of the four stages of a challenge. A sender drops the rest.
 pub const MAX_REASONS: usize = 4 * MAX_DEVICES;
-/// Bounds of one kind in a verdict: there are three; some room for finer ones.
+/// Bounds of one kind in a verdict: there are three, with room for more.
 pub const MAX_BOUNDS: usize = 16;
 
-/// Milliseconds of the shortest deadline: none would have passed before it starts.
+/// Milliseconds of the shortest deadline: a deadline of 0 has passed when it starts.
 pub const MIN_DEADLINE_MS: u64 = 1;
-/// Milliseconds of the longest deadline: a day. A host that is held longer is of no use to its owner.
+/// Milliseconds of the longest deadline: a day. A longer challenge makes a host useless to its owner.
 pub const MAX_DEADLINE_MS: u64 = 24 * 3600 * 1000;
-/// Milliseconds of the shortest interval between pings: below it they would measure themselves.
+/// Milliseconds of the shortest interval between pings: shorter ones would measure themselves.
 pub const MIN_PING_INTERVAL_MS: u64 = 10;
-/// Milliseconds of the longest interval between pings: an hour. Three of them leave a dead peer undetected.
+/// Milliseconds of the longest interval between pings: an hour. A dead peer is detected after three.
 pub const MAX_PING_INTERVAL_MS: u64 = 3600 * 1000;
-/// Milliseconds of the longest time that a miner may claim: a week, far beyond every deadline, so that
-/// arithmetic on a claim cannot overflow.
+/// Milliseconds of the longest time that a miner may claim: a week, above every deadline, so that arithmetic on claims
+/// cannot overflow.
 pub const MAX_CLAIMED_MS: u64 = 7 * MAX_DEADLINE_MS;
 /// Slots of all iterations of a challenge, as progress counts them.
 pub const MAX_PROGRESS_SLOTS: u64 = MAX_TOTAL * MAX_ITERATIONS as u64;

@@ -1,13 +1,13 @@
-//! Generated types of `proto/`, and their turn into the domain's and back. Only code that speaks gRPC
-//! looks in here.
+//! The generated types of `proto/` and their conversions to and from the domain's types. Only code that speaks gRPC
+//! uses this module.
 //!
-//! In: `MinerMessage::try_from(request)`, `ValidatorMessage::try_from(response)`. Every field is looked at,
-//! and what breaks a bound of [`limits`] is a [`WireError`] that names the field. Whether a message makes
-//! sense at its place in a session, or fits its challenge, is for the session to say.
+//! Receiving: `MinerMessage::try_from(request)`, `ValidatorMessage::try_from(response)`. Every field is checked, and a
+//! violated bound of [`limits`] is a [`WireError`] that names the field. Whether a message fits its session and its
+//! challenge is for the session to check.
 //!
-//! Out: `v1::SessionRequest::from(message)`, `v1::SessionResponse::from(message)`. That cannot fail: texts
-//! are made printable and cut to their bound, durations and counts are brought into their range, numbers that
-//! are not finite become the nearest finite ones. Lists go as they are; who makes them keeps to [`limits`].
+//! Sending: `v1::SessionRequest::from(message)`, `v1::SessionResponse::from(message)`. It cannot fail: texts are made
+//! printable and cut to their bound, durations and counts are clamped to their range, numbers that are not finite
+//! become the nearest finite ones. Lists are sent as they are; their authors keep to [`limits`].
 
 #[macro_use]
 mod convert;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::error::WireError;
-use super::field::{self, Blob, ByteString, Concatenated, FieldKind, List, Named, Nested, Optional, Required};
+use super::field::{self, ByteString, Checked, Concatenated, FieldKind, List, Named, Nested, Optional, Required};
 use super::limits::{
     MAX_CHUNK_DIGESTS, MAX_LINES, MAX_OPEN_DRAWS, MAX_OPEN_ITEMS, MAX_RANGE_BYTES, MAX_SAMPLE_OPENINGS, MAX_SIBLINGS,
 };
@@ -28,7 +28,11 @@ messages! {
     v1::Segment = Segment { round, walk }
     v1::Segment = (u32, u32) { round, walk }
 
-    v1::OpeningsChunk = OpeningsChunk { challenge_id: ByteString, item: ItemIndex, part: Required }
+    v1::OpeningsChunk = OpeningsChunk {
+        challenge_id: ByteString,
+        item: Checked(|field, item: &u32| field::in_range(field, 0, MAX_OPEN_ITEMS as u64 - 1, u64::from(*item))),
+        part: Required,
+    }
     v1::ItemEnd = () {}
     v1::SampleOpenings = SampleOpenings {
         sample: Required,
@@ -45,7 +49,7 @@ messages! {
     v1::OpenedRange = OpenedRange {
         slot,
         first_byte,
-        bytes: Blob(MAX_RANGE_BYTES),
+        bytes: Checked(|field, bytes: &Vec<u8>| field::not_longer(field, MAX_RANGE_BYTES, bytes.len())),
         siblings: Concatenated(MAX_SIBLINGS),
     }
 }
@@ -83,20 +87,6 @@ impl FieldKind<Vec<v1::OpenItem>, Vec<OpenItem>> for OpenItems {
 
     fn write(&self, items: Vec<OpenItem>) -> Vec<v1::OpenItem> {
         List(MAX_OPEN_ITEMS).write(items)
-    }
-}
-
-/// An item of the open that is answered.
-struct ItemIndex;
-
-impl FieldKind<u32, u32> for ItemIndex {
-    fn read(&self, field: &'static str, item: u32) -> Result<u32, WireError> {
-        field::in_range(field, 0, MAX_OPEN_ITEMS as u64 - 1, item.into())?;
-        Ok(item)
-    }
-
-    fn write(&self, item: u32) -> u32 {
-        item
     }
 }
 

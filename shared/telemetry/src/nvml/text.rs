@@ -1,7 +1,7 @@
 //! Texts of the library, without trust in their length.
 //!
-//! The wrapper searches for a text's terminator without a bound. Here the buffer is many times as long as the library is
-//! told, so that a library that writes too much or no terminator does no harm, and its text is cut.
+//! The wrapper searches for a text's terminator without a bound. Here the buffer is many times as long as the library
+//! is told, so that a library that writes too much or no terminator does no harm, and its text is cut.
 
 use std::ffi::{c_char, c_uint};
 use std::mem::MaybeUninit;
