@@ -1,4 +1,4 @@
-//! Which CPU devices a daemon has: from what was asked for to devices.
+//! From settings to CPU devices.
 
 use serde::{Deserialize, Serialize};
 

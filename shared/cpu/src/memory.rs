@@ -1,4 +1,4 @@
-//! Memory of a device: anonymous mappings on large pages, and the host's memory shared out honestly.
+//! Memory of a device: anonymous mappings on large pages, each page of the host counted for one device only.
 //!
 //! Pages come when they are first touched, long after a mapping was made. So that two devices of this
 //! process do not both count on the same free page, what is mapped but not yet touched is kept in one

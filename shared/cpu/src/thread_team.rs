@@ -5,7 +5,7 @@ use std::thread;
 
 use assay_device::{DeviceError, Handle};
 
-/// How often a waiting thread looks before it lets others run.
+/// Polls of a waiting thread before it yields.
 const SPINS: u32 = 4096;
 
 /// Why a thread left its work early: someone cancelled, or another thread failed.
@@ -42,7 +42,7 @@ impl ThreadTeam<'_> {
             stop: AtomicBool::new(false),
         };
         let guarded = |index| {
-            let _bell = StopOnPanic(&team);
+            let _guard = StopOnPanic(&team);
             body(&team, index)
         };
         let guarded = &guarded;
@@ -81,10 +81,10 @@ impl ThreadTeam<'_> {
         Ok((item < items).then_some(item))
     }
 
-    /// Goes on, unless the work is to end early. Cheap: for the loops inside an item.
+    /// Fails when the work is to end early. Cheap: for the loops inside an item.
     ///
     /// # Errors
-    /// [`Stopped`] when it is.
+    /// [`Stopped`].
     pub(super) fn check(&self) -> Result<(), Stopped> {
         if self.handle.is_cancelled() {
             self.stop.store(true, Ordering::Release);

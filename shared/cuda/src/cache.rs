@@ -1,8 +1,8 @@
-//! What the driver compiled stays for the next start.
+//! The driver's cache of compiled kernels.
 //!
-//! The driver keeps its own cache of what it made from PTX; we say where and how large. That it has to compile shows
-//! only in the time it takes, so a marker for each set of modules, driver and compute capability lies beside the
-//! cache: where it is missing, a person is told to wait.
+//! The driver caches what it compiled from PTX; this module sets the folder and the size. The driver does not tell that
+//! it has to compile, so a marker file for each set of modules, driver version and compute capability lies in the
+//! folder: where it is missing, a long start is announced.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub fn environment(folder: &Path) -> io::Result<Vec<(&'static str, OsString)>> {
     Ok(ours.into_iter().filter(|(name, _)| env::var_os(name).is_none()).collect())
 }
 
-/// Compiled code runs on the device as it lies there: nobody else may write it.
+/// The device runs the cached code as it is: nobody else may write it.
 fn make_private(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -65,7 +65,7 @@ impl Marker {
         self.0.as_ref().is_some_and(|path| path.exists())
     }
 
-    /// Notes that it has. Without the note, the next start only says in vain that it compiles.
+    /// Creates the marker. Without it, the next start announces a compilation that does not happen.
     pub(super) fn set(&self) {
         if let Some(path) = &self.0
             && let Err(error) = fs::write(path, [])

@@ -1,4 +1,4 @@
-//! What GPUs there are, asked without taking memory on them.
+//! The GPUs that the driver lists, without taking memory on them.
 
 use std::ffi::{CStr, c_char};
 
@@ -9,7 +9,7 @@ use super::error::{CudaError, Fault};
 use super::library::Library;
 use assay_work::DeviceId;
 
-/// The least compute capability: that of the least PTX we carry.
+/// The smallest compute capability that the built-in PTX supports.
 const MIN_CAPABILITY: Capability = Capability { major: 7, minor: 5 };
 /// The most devices that are asked about: more than any host has.
 const MAX_ORDINAL: i32 = 1024;
@@ -50,26 +50,26 @@ pub struct DeviceDescription {
     pub memory_bytes: u64,
     /// The most shared memory of a block.
     pub shared_bytes: u32,
-    /// Whether its memory corrects errors.
+    /// Whether ECC is enabled.
     pub ecc: bool,
     /// Whether it is a MIG instance. The driver only says so in the name.
     pub mig: bool,
-    /// Whether its memory is the host's.
+    /// Whether it shares the host's memory.
     pub integrated: bool,
     /// Its address on the bus.
     pub pci_address: String,
-    /// Why it cannot do the work, if it cannot.
+    /// Why it cannot be used; `None` when it can.
     pub refusal: Option<String>,
 }
 
 impl DeviceDescription {
-    /// How it is called in messages: its name, and its place on the bus.
+    /// Its name in messages: model and PCI address.
     #[must_use]
     pub fn title(&self) -> String {
         format!("{} at {}", self.name, self.pci_address)
     }
 
-    /// What else the driver says of it, as a person reads it.
+    /// Its properties in one line, for people.
     pub(super) fn detail(&self) -> String {
         let Self { capability, multiprocessors, pci_address, .. } = self;
         let mut detail =

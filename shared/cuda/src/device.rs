@@ -88,13 +88,13 @@ impl CudaDevice {
         })
     }
 
-    /// What the driver says of it.
+    /// The driver's description.
     #[must_use]
     pub const fn description(&self) -> &DeviceDescription {
         &self.description
     }
 
-    /// The context is this thread's, or the device is lost.
+    /// Makes the context current on this thread; fails when the device is lost.
     pub(super) fn bind(&self) -> Result<(), DeviceError> {
         if self.context.is_lost() {
             return Err(DeviceError::Sick("it failed before; the process that drives it must start again".into()));
@@ -102,7 +102,7 @@ impl CudaDevice {
         Ok(self.context.bind()?)
     }
 
-    /// Free memory, with what this object holds. None, when the device does not answer.
+    /// Free memory, including what this object holds; 0 when the device does not answer.
     fn free_bytes(&self) -> u64 {
         let free = self.bind().and_then(|()| Ok(self.memory.free_bytes()?));
         free.unwrap_or_else(|error| {

@@ -1,4 +1,4 @@
-//! What can go wrong between us and the driver, each with what to do about it.
+//! Errors of the CUDA driver, each with its remedy.
 
 use cudarc::driver::sys::{self, CUresult};
 
@@ -14,13 +14,13 @@ pub enum CudaError {
     /// The library is the toolkit's stub, which only serves to link against.
     #[error("libcuda is the toolkit's stub, not the driver: take its folder off LD_LIBRARY_PATH")]
     Stub,
-    /// The library lacks a function that we call.
+    /// The library lacks a function that the backend calls.
     #[error("the NVIDIA driver lacks {symbol}: it is too old or not NVIDIA's; install R525 or newer")]
     MissingSymbol {
         /// The function.
         symbol: &'static str,
     },
-    /// The driver is older than what we are built for.
+    /// The driver is older than this build needs.
     #[error("the NVIDIA driver is too old: it gives CUDA {}.{}, and CUDA 12.0 is needed; install R525 or newer",
         version / 1000, version % 1000 / 10)]
     DriverTooOld {

@@ -6,10 +6,10 @@
 use super::config::KernelChoice;
 use super::describe::Capability;
 
-/// How one family's product kernel is called. The numbers are constants of the kernel's file as well.
+/// The launch parameters of one family's product kernel. The numbers are constants of the kernel's file as well.
 #[derive(Debug)]
 pub(super) struct Family {
-    /// What the setting calls it.
+    /// Its name in the settings.
     pub(super) choice: KernelChoice,
     /// The PTX that holds it.
     pub(super) module: &'static str,
@@ -17,7 +17,7 @@ pub(super) struct Family {
     pub(super) entry: &'static str,
     /// Whether a device can run it.
     pub(super) runs_on: fn(Capability) -> bool,
-    /// What it needs, as a person reads it.
+    /// Its hardware requirement, for people.
     pub(super) needs: &'static str,
     /// Threads of a block.
     pub(super) threads: u32,
@@ -29,7 +29,7 @@ pub(super) struct Family {
     pub(super) tile_columns: u32,
     /// Whether a block goes on with another tile, so that there are never more blocks than multiprocessors.
     pub(super) is_persistent: bool,
-    /// Whether it takes descriptions of its operands for the tensor memory accelerator.
+    /// Whether it takes tensor maps of its operands, for the tensor memory accelerator.
     pub(super) takes_tensor_maps: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What is enqueued and not known to be done: bounded, in order, watched.
+//! Pending launches: bounded, in order, with a timeout.
 //!
 //! A [`Flow`] has two lanes, each a stream with marks in it: one for products, one for digests, which run beside the
 //! next product. Nothing here waits for a single product; it only keeps the lanes from growing.
@@ -12,11 +12,10 @@ use super::wait;
 use assay_device::pace::{Rates, WorkKind, Workload, may_enqueue};
 use assay_device::{DeviceError, Handle};
 
-/// Marks of a lane, and so the most that is enqueued on it at once. What is short is bounded by this, what is long by
-/// its time.
+/// Marks of a lane, and so its pending launches at most: short ones reach this limit, long ones the limit in time.
 pub(super) const DEPTH: usize = 128;
 
-/// What is enqueued.
+/// What a launch does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
     /// A leaf.
@@ -61,7 +60,7 @@ struct PendingLaunch {
     estimate: Duration,
 }
 
-/// A stream, and what is enqueued on it.
+/// A stream and its pending launches.
 pub(super) struct Lane<'a> {
     /// The stream.
     pub(super) stream: &'a Stream,
@@ -82,7 +81,7 @@ impl<'a> Lane<'a> {
         self.entries.len() == self.marks.len()
     }
 
-    /// Takes an entry that is done off the lane.
+    /// Removes the oldest launch if it is done.
     fn reap(&mut self) -> Result<Option<PendingLaunch>, Fault> {
         let Some(oldest) = self.entries.front() else { return Ok(None) };
         if !self.marks[oldest.mark].1.is_done(|| oldest.what.to_string())? {
@@ -108,7 +107,7 @@ pub(super) struct Flow<'a> {
     pub(super) rates: &'a mut Rates,
     /// Progress out, cancellation in.
     pub(super) handle: &'a Handle,
-    /// For how long nothing may get done.
+    /// How long may pass without a finished launch.
     pub(super) stall_limit: Duration,
 }
 
@@ -139,7 +138,7 @@ impl<'a> Flow<'a> {
     /// Waits until `work` may be enqueued as well.
     pub(super) fn make_way(&mut self, work: Workload) -> Result<(), DeviceError> {
         self.handle.check()?;
-        // What is done already costs one look, and teaches the rates.
+        // Finished launches cost one poll, and update the rates.
         while self.reap()? {}
         while self.compute.is_full()
             || self.hash.is_full()
@@ -150,12 +149,12 @@ impl<'a> Flow<'a> {
         Ok(())
     }
 
-    /// Waits until nothing is enqueued.
+    /// Waits until no launch is pending.
     pub(super) fn finish(&mut self) -> Result<(), DeviceError> {
         self.finish_with(Some(self.handle))
     }
 
-    /// Lets what is enqueued end, whoever cancelled. Afterwards the device's memory is as free as before.
+    /// Waits for all pending launches, cancelled or not. Afterwards nothing uses the device's memory.
     pub(super) fn drain(&mut self) -> Result<(), DeviceError> {
         self.finish_with(None)
     }
@@ -175,7 +174,7 @@ impl<'a> Flow<'a> {
         wait::until(context, limit, handle, doing, || self.reap())
     }
 
-    /// Takes what is done off both lanes, one entry each; advances the handle, teaches the rates.
+    /// Removes a finished launch from each lane; advances the handle and updates the rates.
     fn reap(&mut self) -> Result<bool, Fault> {
         let computed = self.compute.reap()?;
         if let Some(PendingLaunch { work: Some(work), mark, .. }) = computed {

@@ -39,11 +39,11 @@ pub(super) struct Kernels {
     subtrees: Function,
     probe: Function,
     product: Function,
-    /// How `product` is called.
+    /// The launch parameters of `product`.
     pub(super) family: &'static Family,
     /// The most blocks of a persistent kernel.
     multiprocessors: u32,
-    /// Families that would have been better, and why they were passed over.
+    /// Faster families that could not be loaded, and why.
     pub(super) passed_over: Vec<String>,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct Band {
 }
 
 impl Kernels {
-    /// Loads the modules of a device: compiles them, the first time. The best family that loads is taken.
+    /// Loads the modules of a device, which the driver compiles the first time. The fastest family that loads is used.
     pub(super) fn load(
         context: &Arc<Context>,
         device: &DeviceDescription,
@@ -132,7 +132,7 @@ impl Kernels {
         self.multiprocessors
     }
 
-    /// Describes the slots to the product's kernel.
+    /// The slots in the form that the product's kernel takes.
     pub(super) fn operands(&self, context: &Context, slots: u64, n: u32, count: u32) -> Result<Operands, Fault> {
         let map = |rows| context.check(tensor_map(slots, n, count, rows));
         let maps = if self.family.takes_tensor_maps {
@@ -266,9 +266,9 @@ impl Kernels {
 
 /// Why a family was not loaded.
 enum NotThis {
-    /// It is the family: another may do.
+    /// The family cannot be used; another may.
     Family(String),
-    /// It is the device.
+    /// The device failed.
     Device(Fault),
 }
 

@@ -1,4 +1,4 @@
-//! Loading the driver: nothing here or after it can panic for want of a library or of a function in it.
+//! Loads the driver, so that a missing library or function is an error and never a panic.
 //!
 //! cudarc finds functions as they are called, and panics when one is missing. So all that this backend calls are
 //! looked up first, and a [`Library`], which everything else needs, only exists once they were found.
@@ -51,7 +51,7 @@ const SYMBOLS: &[&str] = &[
     "cuTensorMapEncodeTiled",
 ];
 
-/// What the least driver, R525, says of itself.
+/// The version that the oldest supported driver, R525, reports.
 const MIN_VERSION: i32 = 12_000;
 
 /// Proof that the driver is loaded, new enough, complete, and initialised.
@@ -85,7 +85,7 @@ impl Library {
 /// The version of CUDA that the driver speaks, as `cuDriverGetVersion` gives it. Loads the driver without starting it.
 ///
 /// # Errors
-/// [`CudaError`]: why it does not say.
+/// [`CudaError`]: why it is not known.
 pub(super) fn version() -> Result<i32, CudaError> {
     // SAFETY: only loads libraries by their names; the driver's has no other effect before `cuInit`.
     if !unsafe { sys::is_culib_present() } {

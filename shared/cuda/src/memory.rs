@@ -1,4 +1,4 @@
-//! A device's memory for slots and what is around them: taken in three allocations, kept from pass to pass.
+//! A device's memory: slots, scratch and probe states, in three allocations that are kept from pass to pass.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl Memory {
     /// Makes room for a pass: slots, scratch, states. What is held and large enough stays.
     ///
     /// # Errors
-    /// [`DeviceError::Busy`] when there is not so much.
+    /// [`DeviceError::Busy`] when there is less.
     pub(super) fn fit(&mut self, layout: &Layout) -> Result<(), DeviceError> {
         let (needed_bytes, free_bytes) = (layout.total_bytes(), self.free_bytes()?);
         if needed_bytes > free_bytes {
@@ -57,7 +57,7 @@ impl Memory {
     /// Room for the states of a round, beside what is resident.
     ///
     /// # Errors
-    /// [`DeviceError::Busy`] when there is not so much; what is resident stays.
+    /// [`DeviceError::Busy`] when there is less; what is resident stays.
     pub(super) fn fit_states(&mut self, bytes: u64) -> Result<(), DeviceError> {
         if self.states.as_ref().is_none_or(|states| states.bytes() < bytes) {
             self.states = None;
@@ -73,7 +73,7 @@ impl Memory {
     /// Memory besides what is held, for benchmarks.
     ///
     /// # Errors
-    /// [`DeviceError::Busy`] when there is not so much; what is resident stays.
+    /// [`DeviceError::Busy`] when there is less; what is resident stays.
     pub(super) fn take_other(&self, bytes: u64) -> Result<DeviceMemory, DeviceError> {
         let free_bytes = self.context.memory_bytes()?.0;
         DeviceMemory::new(&self.context, bytes).map_err(|fault| busy_or_sick(fault, bytes, free_bytes))
@@ -89,12 +89,12 @@ impl Memory {
         there(&self.states)
     }
 
-    /// Gives everything back.
+    /// Frees everything.
     pub(super) fn release(&mut self) {
         (self.slots, self.scratch, self.states) = (None, None, None);
     }
 
-    /// Memory was refused though it seemed free: somebody was faster, or it lies in pieces.
+    /// An allocation failed although enough was free: another process took it, or it is fragmented.
     fn refused(&mut self, fault: Fault, needed_bytes: u64) -> DeviceError {
         self.release();
         let free_bytes = self.free_bytes().unwrap_or(0);

@@ -1,7 +1,7 @@
 //! A pass: leaves, products and digests on two streams (WORK.md, A pass).
 //!
 //! Slot u+1 is multiplied while slot u is hashed: the hash stream waits, on the device, for each slot's end. The host
-//! only enqueues, looks what is done, and copies all digests at the end.
+//! only enqueues, polls, and copies all digests at the end.
 
 use super::driver::{DeviceMemory, Event, Stream};
 use super::error::Fault;
@@ -25,15 +25,15 @@ pub(super) struct Filling<'a> {
     pub(super) kernels: &'a Kernels,
     /// The slots.
     pub(super) slots: &'a DeviceMemory,
-    /// What is around them.
+    /// The scratch memory.
     pub(super) scratch: &'a DeviceMemory,
     /// Whether to overwrite all of it first.
     pub(super) poison: bool,
 }
 
 impl Filling<'_> {
-    /// Fills all slots and leaves their digests in the scratch memory. When it fails, nothing is enqueued any more, or
-    /// the device is lost.
+    /// Fills all slots and leaves their digests in the scratch memory. When it fails, no launch is pending, or the
+    /// device is lost.
     pub(super) fn run(&self, flow: &mut Flow<'_>) -> Result<(), DeviceError> {
         match self.enqueue_all(flow).and_then(|()| flow.finish()) {
             Err(DeviceError::Cancelled) => flow.drain().and(Err(DeviceError::Cancelled)),

@@ -9,8 +9,7 @@ pub(super) use assay_work::tree::CHUNK_BYTES;
 const ALIGNMENT: u64 = 256;
 /// The driver gives memory in pages of this size.
 const PAGE_BYTES: u64 = 2 << 20;
-/// The share of free memory that slots and what is around them take at most, in percent: the driver takes some for
-/// itself as kernels run.
+/// The most of free memory that is used, in percent: the driver takes some for itself as kernels run.
 const MAX_PERCENT: u64 = 97;
 /// Chunks that a block of the digest kernel takes.
 pub(super) const BLOCK_CHUNKS: u64 = 128;
@@ -95,13 +94,13 @@ impl Layout {
     }
 }
 
-/// How many n-by-n slots fit into `free_bytes`, at most the share of it that we take.
+/// How many n-by-n slots fit into `free_bytes`, of which a share stays unused.
 pub(super) fn slots_that_fit(n: u32, free_bytes: u64) -> u32 {
     let usable = usable_bytes(free_bytes);
     max_slots(|count| Layout::new(n, count).total_bytes() <= usable)
 }
 
-/// What we take of free memory at most.
+/// The part of free memory that is used at most.
 pub(super) const fn usable_bytes(free_bytes: u64) -> u64 {
     free_bytes / 100 * MAX_PERCENT
 }

@@ -30,8 +30,8 @@ pub(super) struct Walking<'a> {
 }
 
 impl Walking<'_> {
-    /// Walks the round; its digest is in the scratch memory then, the states stay. When it fails, nothing is enqueued
-    /// any more, or the device is lost.
+    /// Walks the round; its digest is in the scratch memory then, the states stay. When it fails, no launch is pending,
+    /// or the device is lost.
     pub(super) fn run(&self, flow: &mut Flow<'_>) -> Result<(), DeviceError> {
         match self.enqueue_all(flow).and_then(|()| flow.finish()) {
             Err(DeviceError::Cancelled) => flow.drain().and(Err(DeviceError::Cancelled)),

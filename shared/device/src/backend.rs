@@ -73,7 +73,7 @@ pub const MAX_HOST_DEVICES: usize = 64;
 /// The longest [`Found::spec`], in bytes: a line of JSON with an id, a path and some figures.
 pub const MAX_SPEC_BYTES: usize = 4096;
 
-/// The progress of opening a device, where that takes long.
+/// The progress of a device's start-up, where that takes long.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Preparing {
     /// The current step: "compiling kernels".
@@ -84,7 +84,7 @@ pub struct Preparing {
     pub total: u64,
 }
 
-/// Takes the progress of opening a device.
+/// Takes the progress of a device's start-up.
 pub type Prepare<'a> = &'a (dyn Fn(Preparing) + Sync);
 
 /// A device that was opened, or why not.

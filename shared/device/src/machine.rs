@@ -1,6 +1,6 @@
 //! Facts of the host: a stable name, its processor, its threads, the memory available now.
 //!
-//! What systems answer in different ways is in a module for each.
+//! What depends on the operating system is in a module for each.
 
 #[cfg(target_os = "macos")]
 #[allow(unsafe_code)]

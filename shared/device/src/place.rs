@@ -45,7 +45,7 @@ fn same<T: PartialEq>(a: Option<&T>, b: Option<&T>) -> bool {
     a.is_some() && a == b
 }
 
-/// How people call the vendor of a number; the number itself where it is not a common one.
+/// The vendor's name, or its number where it is not a common one.
 #[must_use]
 pub fn vendor_name(vendor: u32) -> String {
     let name = match vendor {
@@ -80,7 +80,7 @@ pub struct PciAddress {
     pub function: u8,
 }
 
-/// A text that is no address on the PCI bus.
+/// A malformed PCI address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected an address on the PCI bus, such as 0000:02:00.0")]
 pub struct NoPciAddress;

@@ -9,7 +9,7 @@ use assay_work::keys::parents;
 use assay_work::leaf::leaf;
 use assay_work::{DeviceId, Digest, reference, tree};
 
-/// Slots in host memory, one thread, no cleverness.
+/// Slots in host memory, one thread, no optimisation.
 #[derive(Debug, Clone)]
 pub struct ReferenceDevice {
     id: DeviceId,

@@ -1,5 +1,5 @@
-//! Bind groups, made once for each pipeline and the buffers that it is bound to. Where in a buffer a binding starts is
-//! said by dynamic offsets, so that few groups serve many dispatches.
+//! Bind groups, created once for each pipeline and its buffers. Dynamic offsets say where in a buffer a binding starts,
+//! so that few groups serve many dispatches.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -1,7 +1,7 @@
 //! Compiled pipelines, kept in a file for each driver where its API has such a cache (Vulkan).
 //!
-//! A driver reads what it wrote, and may trust it: the file carries a hash, so that a torn or altered one is not given
-//! to it. It lies in the user's own folder, as the program itself does.
+//! A driver may trust what it reads back: the file carries a hash, so that the driver is never given a truncated or
+//! altered one.
 
 use std::fs;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use ::wgpu::{Features, PipelineCache, PipelineCacheDescriptor, util};
 use super::config::WgpuConfig;
 use super::gpu::Gpu;
 
-/// A file that is larger is not ours: all shaders of a device take about a megabyte.
+/// No larger file is read: all shaders of a device take about a megabyte.
 const MAX_BYTES: u64 = 256 << 20;
 /// Bytes of the hash that a file starts with.
 const HASH_BYTES: usize = 32;
@@ -91,7 +91,7 @@ fn write(file: &Path, data: &[u8]) -> io::Result<()> {
     let written = part.write_all(&hash(data)).and_then(|()| part.write_all(data)).and_then(|()| part.sync_all());
     let kept = written.and_then(|()| fs::rename(&beside, file));
     if kept.is_err() {
-        // What cannot be kept is not left lying about either.
+        // Leave no partial file behind.
         let _ = fs::remove_file(&beside);
     }
     kept

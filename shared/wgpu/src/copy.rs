@@ -10,9 +10,9 @@ use super::gpu::{Gpu, NotMade};
 use super::memory::Piece;
 use assay_device::DeviceError;
 
-/// Bytes that go at once.
+/// Bytes of one copy.
 const STAGING_BYTES: u64 = 4 << 20;
-/// What became of a mapping: not known yet, done, failed.
+/// The state of a mapping: pending, done, failed.
 const MAPPING: u8 = 0;
 const MAPPED: u8 = 1;
 const FAILED: u8 = 2;

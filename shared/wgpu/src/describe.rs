@@ -1,4 +1,4 @@
-//! What adapters there are, each physical one once, asked without taking memory on them.
+//! The adapters that the APIs list, each physical one once, without taking memory on them.
 
 use ::wgpu::{
     Adapter, AdapterInfo, Backend, Backends, DeviceType, Instance, InstanceDescriptor, InstanceFlags, Limits,
@@ -24,7 +24,7 @@ pub struct AdapterDescription {
     pub id: DeviceId,
     /// The model.
     pub name: String,
-    /// PCI's number of the vendor, or Khronos's of who has none.
+    /// The vendor's PCI number, or Khronos's for vendors without one.
     pub vendor: u32,
     /// The vendor's number of the model.
     pub device: u32,
@@ -36,20 +36,20 @@ pub struct AdapterDescription {
     pub pci_address: Option<String>,
     /// The driver's UUID of the hardware, where the API has such.
     pub uuid: Option<[u8; 16]>,
-    /// Whether it is a program on the processor.
+    /// Whether it is a software adapter.
     pub software: bool,
-    /// Whether its memory is the host's.
+    /// Whether it shares the host's memory.
     pub integrated: bool,
     /// All the memory that buffers can lie in, where the API says so.
     pub memory_bytes: Option<u64>,
     /// Whether products of packed bytes have instructions of their own, where the API says so.
     pub packed_dot: Option<bool>,
-    /// Why it cannot do the work, if it cannot.
+    /// Why it cannot be used; `None` when it can.
     pub refusal: Option<String>,
 }
 
 impl AdapterDescription {
-    /// How it is called in messages: its name, and its place where that is known.
+    /// Its name in messages: model, and PCI address where that is known.
     #[must_use]
     pub fn title(&self) -> String {
         match &self.pci_address {
@@ -58,7 +58,7 @@ impl AdapterDescription {
         }
     }
 
-    /// What else is known of it, as a person reads it.
+    /// Its properties in one line, for people.
     pub(super) fn detail(&self) -> String {
         let mut detail = format!("{}, driver {}", self.api, self.driver);
         if let Some(address) = &self.pci_address {
@@ -191,7 +191,7 @@ fn keep_physical(views: &[View]) -> Vec<bool> {
     kept
 }
 
-/// Whether two adapters are one piece of hardware, as far as their APIs tell. Within one API only an address or a UUID
+/// Whether two adapters are the same hardware, as far as their APIs tell. Within one API only an address or a UUID
 /// tells; between two, the model does, since neither shows an adapter twice.
 fn is_same(a: &View, b: &View) -> bool {
     if a.software || b.software {
@@ -242,7 +242,7 @@ const fn api_name(api: Backend) -> &'static str {
     }
 }
 
-/// The APIs of this system, as a person names them.
+/// The names of this system's APIs.
 fn api_names() -> String {
     if cfg!(windows) {
         "Vulkan and DirectX 12".into()

@@ -1,4 +1,4 @@
-//! Why there is no adapter, or why one cannot be used, each in one sentence with what to do about it.
+//! Errors of the wgpu backend, each with its remedy.
 
 use assay_device::DeviceError;
 use assay_work::DeviceId;

@@ -1,7 +1,7 @@
-//! What is recorded, what is submitted and not known to be done: bounded, in order, watched.
+//! Recorded dispatches and pending submissions: bounded, in order, with a timeout.
 //!
-//! Dispatches gather in a batch until it is estimated to take long enough; then it is submitted, if what is in flight
-//! leaves room. wgpu's queue runs them in their order, each after what it depends on.
+//! Dispatches collect in a batch until its estimated time is long enough; then it is submitted, once the pending
+//! submissions leave room. wgpu's queue runs them in their order, each after what it depends on.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use assay_device::{DeviceError, Handle};
 
 /// The most dispatches of a submission: their parameters lie in one buffer.
 const MAX_DISPATCHES: usize = 512;
-/// The most submissions in flight: what is short is bounded by this, what is long by its time.
+/// The most pending submissions: short ones reach this limit, long ones the limit in time.
 const MAX_IN_FLIGHT: usize = 16;
 
 /// The buffer that dispatches' parameters are written to before each submission.
@@ -73,12 +73,12 @@ struct Submitted {
     steps: u64,
 }
 
-/// What a device does for one call.
+/// The work of one call.
 pub(super) struct Flow<'a> {
     gpu: &'a Gpu,
     bindings: &'a mut Bindings,
     parameters: &'a Buffer,
-    /// What is known of the device's rates.
+    /// The device's measured rates.
     pub(super) rates: &'a mut Rates,
     handle: &'a Handle,
     stall_limit: Duration,
@@ -91,11 +91,11 @@ pub(super) struct Flow<'a> {
     completion_counter: Option<(&'a Pipeline, Piece<'a>)>,
     /// What the completion counter is, once all is done.
     completion: u32,
-    /// For how long nothing got done.
+    /// Time without a finished submission.
     idle: Duration,
 }
 
-/// What of a device a flow needs.
+/// The parts of a device that a flow uses.
 pub(super) struct FlowParts<'a> {
     /// Where it runs.
     pub(super) gpu: &'a Gpu,
@@ -103,11 +103,11 @@ pub(super) struct FlowParts<'a> {
     pub(super) bindings: &'a mut Bindings,
     /// See [`parameters`].
     pub(super) parameters: &'a Buffer,
-    /// What is known of the device's rates.
+    /// The device's measured rates.
     pub(super) rates: &'a mut Rates,
     /// Progress out, cancellation in.
     pub(super) handle: &'a Handle,
-    /// For how long nothing may get done.
+    /// How long may pass without a finished submission.
     pub(super) stall_limit: Duration,
     /// The pipeline that counts carried-out submissions, and its counter; `None` where nobody compares.
     pub(super) completion_counter: Option<(&'a Pipeline, Piece<'a>)>,
@@ -271,7 +271,7 @@ impl<'a> Flow<'a> {
         self.handle.check()
     }
 
-    /// Drops what is recorded, and waits for what is in flight whatever the handle says.
+    /// Drops the recorded dispatches and waits for pending submissions, cancelled or not.
     pub(super) fn abandon(&mut self) -> Result<(), DeviceError> {
         self.batch = PendingBatch::default();
         self.drain()
@@ -284,7 +284,7 @@ impl<'a> Flow<'a> {
         Ok(())
     }
 
-    /// Waits a moment, and takes off what is done then.
+    /// Waits a moment, then removes finished submissions.
     fn wait(&mut self) -> Result<(), DeviceError> {
         let start = Instant::now();
         self.gpu.turn(self.in_flight.front().map(|oldest| oldest.index.clone()))?;
@@ -297,7 +297,7 @@ impl<'a> Flow<'a> {
         Ok(())
     }
 
-    /// Takes off what is done, and learns from how long it took.
+    /// Removes finished submissions and learns from their time.
     fn reap(&mut self) -> Result<(), DeviceError> {
         self.gpu.check()?;
         let done = self.done.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! wgpu's device and queue, and what became of them.
+//! wgpu's device and queue, and their failures.
 //!
 //! wgpu reports most failures apart from the call that caused them: to an error scope, to a callback for what no scope
 //! caught, to another callback when the device is lost. Here they all end in one place, [`Gpu::check`], which whoever
@@ -105,14 +105,14 @@ impl Gpu {
         }
     }
 
-    /// From here on the device counts as failed, for this reason if it did not before.
+    /// Marks the device as failed; of several reasons the first counts.
     pub(super) fn lose(&self, why: &str) -> DeviceError {
         self.health.lose(why);
         sick(&self.health.why().unwrap_or_default())
     }
 
-    /// Calls wgpu, which makes panics of failures that it has no error for: a device that is lost while it is waited
-    /// for, memory of the host that is short. Then the device is lost.
+    /// Calls wgpu, which panics on failures that it has no error for: a device lost during a wait, no host memory. A panic
+    /// loses the device.
     pub(super) fn calling<T>(&self, call: impl FnOnce() -> T) -> Result<T, DeviceError> {
         caught(call).map_err(|why| self.lose(&why))
     }

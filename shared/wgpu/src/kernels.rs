@@ -140,7 +140,7 @@ impl Kernels {
         })
     }
 
-    /// Compiles products of the other kind; gives those that are used no more.
+    /// Compiles products of the other kind; returns the replaced ones.
     pub(super) fn multiply_by(&mut self, gpu: &Gpu, dot: Dot) -> Result<[Product; 2], WgpuError> {
         let [large, small] = [self.products[0].tile, self.products[1].tile];
         let mut compile = |tile| {
@@ -153,7 +153,7 @@ impl Kernels {
         Ok(std::mem::replace(&mut self.products, products))
     }
 
-    /// From here on only these tiles are used, the large ones or the small ones; or both again.
+    /// Restricts products to large tiles (0) or small ones (1); `None` allows both again.
     pub(super) fn use_only(&mut self, which: Option<usize>) {
         self.only = which;
     }
@@ -204,7 +204,7 @@ impl Kernels {
         self.compiler.compile(gpu, shader, storages)
     }
 
-    /// What was chosen, as a person reads it.
+    /// The chosen kernels in one line, for people.
     pub(super) fn detail(&self) -> String {
         let (dot, side) = (self.dot.name(), self.products[0].tile.side);
         let walks = if self.quads { ", walks in subgroups" } else { "" };
@@ -216,13 +216,13 @@ impl Kernels {
         self.quads
     }
 
-    /// From here on walks run in subgroups, or in single threads.
+    /// Selects walks in subgroups, or in single threads.
     pub(super) const fn walk_in(&mut self, subgroups: bool) {
         self.quads = subgroups;
     }
 }
 
-/// How products multiply, where that is known without trying.
+/// How products multiply, where that is known without measuring.
 pub(super) const fn chosen(choice: DotChoice, description: &AdapterDescription) -> Option<Dot> {
     match (choice, description.packed_dot) {
         (DotChoice::Packed, _) | (DotChoice::Auto, Some(true)) => Some(Dot::Packed),
@@ -286,7 +286,7 @@ impl Compiler {
         (layout, pipeline)
     }
 
-    /// Why there is no pipeline: only what is of the shader itself is refused for good.
+    /// Why there is no pipeline: only a fault of the shader itself is permanent.
     fn refused(&self, gpu: &Gpu, shader: &str, error: NotMade) -> WgpuError {
         let device = self.title.clone();
         match (gpu.check(), error) {

@@ -1,4 +1,4 @@
-//! The buffers of a device: slots, what is around them, states of a probe. Kept from pass to pass.
+//! The buffers of a device: slots, scratch, probe states. They are kept from pass to pass.
 
 use ::wgpu::{Buffer, BufferUsages, PollType};
 
@@ -92,7 +92,7 @@ impl Memory {
         self.conclude(gpu, made, busy)
     }
 
-    /// What could not be made for want of memory is nobody's fault; all is given back then.
+    /// The result of an allocation: out of memory frees everything and is [`DeviceError::Busy`].
     fn conclude(&mut self, gpu: &Gpu, made: Result<(), NotMade>, busy: DeviceError) -> Result<(), DeviceError> {
         match made {
             Ok(()) => gpu.check(),
@@ -164,7 +164,7 @@ impl Memory {
         all.map(|buffer| buffer.bytes).sum()
     }
 
-    /// Gives all of it back.
+    /// Frees everything.
     pub(super) fn release(&mut self, gpu: &Gpu) {
         let states = self.states.drain(..).chain(self.next_states.drain(..));
         drop_all(gpu, self.slots.drain(..).chain(self.scratch.take()).chain(states));
@@ -218,14 +218,14 @@ fn drop_all(gpu: &Gpu, buffers: impl Iterator<Item = DeviceBuffer>) {
     for buffer in buffers {
         buffer.raw.destroy();
     }
-    // What is freed is freed when the device is looked at. Whether it failed, whoever uses it next is told.
+    // wgpu frees destroyed buffers when it is polled. A failure is reported to the next caller.
     drop(gpu.poll(PollType::Poll));
 }
 
 /// What a challenge could take now, with what is held for one: what the API says is free, at most what was set.
 pub(super) fn free_bytes(gpu: &Gpu, held_bytes: u64, is_host_memory: bool, most_bytes: Option<u64>) -> u64 {
     let memory = native::memory(&gpu.adapter);
-    // Where nobody says what is free: a quarter is left to others.
+    // Where the API reports no free memory, a quarter is left to others.
     let unsaid = memory.map_or(0, |memory| memory.total_bytes / 4 * 3);
     // What is held may not be resident: systems that page let more be held than they grant.
     let granted = memory.and_then(|memory| memory.budget_bytes).unwrap_or(u64::MAX);

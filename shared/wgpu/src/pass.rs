@@ -32,7 +32,7 @@ pub(super) struct Filling<'a> {
 }
 
 impl<'a> Filling<'a> {
-    /// Fills all slots and leaves their digests in the scratch. When it fails, nothing is in flight any more, or the
+    /// Fills all slots and leaves their digests in the scratch. When it fails, no submission is pending, or the
     /// device is lost.
     pub(super) fn run(&self, flow: &mut Flow<'a>) -> Result<(), DeviceError> {
         match self.record_all(flow).and_then(|()| flow.finish()) {

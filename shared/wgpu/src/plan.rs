@@ -13,7 +13,7 @@ pub(super) use assay_work::tree::CHUNK_BYTES;
 
 /// Every binding starts at a multiple of this, in bytes: the most that an adapter may ask for.
 pub(super) const ALIGNMENT: u64 = 256;
-/// The share of free memory that slots and what is around them take at most, in percent.
+/// The most of free memory that is used, in percent.
 const MAX_PERCENT: u64 = 95;
 /// Chunks that a workgroup hashes, and merges into one value.
 pub(super) const GROUP_CHUNKS: u64 = 64;
@@ -60,7 +60,7 @@ pub(super) fn refusal(limits: &Limits) -> Option<String> {
     Some(format!("it offers {has} {what}, and {least} are the least"))
 }
 
-/// What an adapter allows.
+/// The limits of an adapter that layouts depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bounds {
     /// The most bytes of a buffer, all of which can be bound.
@@ -223,7 +223,7 @@ pub(super) fn state_buffers(bounds: &Bounds, bytes: u64) -> (u64, u32) {
     (buffer, (bytes / buffer) as u32)
 }
 
-/// How many n-by-n slots fit into `free_bytes`, at most the share of it that we take.
+/// How many n-by-n slots fit into `free_bytes`, of which a share stays unused.
 pub(super) fn slots_that_fit(bounds: &Bounds, n: u32, free_bytes: u64) -> u32 {
     if check_size(n).is_err() || n > bounds.largest_n() {
         return 0;
@@ -235,7 +235,7 @@ pub(super) fn slots_that_fit(bounds: &Bounds, n: u32, free_bytes: u64) -> u32 {
     })
 }
 
-/// What we take of free memory at most.
+/// The part of free memory that is used at most.
 pub(super) const fn usable_bytes(free_bytes: u64) -> u64 {
     free_bytes / 100 * MAX_PERCENT
 }

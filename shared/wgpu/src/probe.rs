@@ -29,7 +29,7 @@ pub(super) struct Walking<'a> {
 
 impl<'a> Walking<'a> {
     /// Walks the round and leaves its digest in the scratch. Gives which of the two sets of states holds the last ones.
-    /// When it fails, nothing is in flight any more, or the device is lost.
+    /// When it fails, no submission is pending, or the device is lost.
     pub(super) fn run(&self, flow: &mut Flow<'a>) -> Result<usize, DeviceError> {
         match self.record_all(flow).and_then(|last| flow.finish().and(Ok(last))) {
             Err(DeviceError::Cancelled) => flow.abandon().and(Err(DeviceError::Cancelled)),
@@ -93,7 +93,7 @@ impl<'a> Walking<'a> {
         Ok(from)
     }
 
-    /// As many slot buffers as the shape binds, from the first on; behind the last one it stands again, for nothing.
+    /// As many slot buffers as the shape binds, from the first on; the last one fills unused bindings.
     fn bound(&self, shape: ProbeShape, first: u32) -> Vec<Piece<'a>> {
         let buffers = self.memory.slot_buffers(&self.layout);
         let last = buffers.len() - 1;

@@ -1,10 +1,10 @@
-//! What is tried when a device is opened: that its shaders give the right bits on this driver, and which of two are
-//! faster.
+//! Checks at a device's start-up: its shaders give the right results on this driver; of two kinds of products the faster
+//! one is chosen.
 //!
-//! The worker's self-test sees matrices of n = 256 in one buffer, which touch half of the shaders. Here is the other
-//! half: large tiles, trees of more than one workgroup, walks over several buffers and in groups of them. Walks in
-//! subgroups are used only if they give the bits that walks in threads give: how invocations lie in subgroups is the
-//! driver's to say, and not all say what they do.
+//! The worker's self-test sees matrices of n = 256 in one buffer, which touch half of the shaders. Checked here is the
+//! other half: large tiles, trees of more than one workgroup, walks over several buffers and in groups of them. Walks in
+//! subgroups are used only if they give the results of walks in single threads: the driver decides how invocations form
+//! subgroups, and some report it wrongly.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ const SLOT_BYTES: u64 = MIN_N as u64 * MIN_N as u64;
 const ALL_BYTES: u64 = 1 << 22;
 
 impl WgpuDevice {
-    /// Tries what there is to try. Nothing is resident after it.
+    /// Runs all checks. Nothing is resident afterwards.
     ///
     /// # Errors
     /// [`WgpuError::Refused`] when a shader gives wrong bits that nothing else can give, and what the device says.

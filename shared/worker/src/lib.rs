@@ -1,4 +1,4 @@
-//! Devices in processes of their own, one for each, and what keeps those running.
+//! Runs each device in a worker process of its own, and keeps the workers running.
 //!
 //! A device's driver can take its process with it: after an illegal address or a lost device only a new process works.
 //! So a program drives no device itself. It starts its own `worker` command for each device, sends requests over a pipe,

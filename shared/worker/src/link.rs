@@ -4,7 +4,7 @@
 //!
 //! - the process says nothing, not even a heartbeat, for [`Timeouts::silence`]: it is stopped, or starved;
 //! - a request that was cancelled is not given up within [`CANCEL_LIMIT`]: the device does not come back;
-//! - a pass or a probe finishes no step for [`STEP_LIMIT`], opening a device tells no progress for [`START_UP_LIMIT`], or any
+//! - a pass or a probe finishes no step for [`STEP_LIMIT`], a start-up makes no progress for [`START_UP_LIMIT`], or any
 //!   other request takes longer than [`CALL_LIMIT`].
 //!
 //! Time in which this program itself does not run (a suspended machine) is not counted.
@@ -23,14 +23,14 @@ use assay_device::backend::{BackendKind, Preparing};
 use assay_device::{DeviceError, Handle};
 use parking_lot::Mutex;
 
-/// How often a wait looks for a cancellation and for signs of life.
+/// How often a wait checks for a cancellation and for heartbeats.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// How long a cancelled request may go on: fifty times what a device promises.
 pub const CANCEL_LIMIT: Duration = Duration::from_secs(10);
 /// How long one slot or one round of a probe may take: n = 32768 on a slow processor takes a quarter of an hour.
 /// Deadlines of challenges, which cancel, come long before.
 pub const STEP_LIMIT: Duration = Duration::from_secs(3600);
-/// How long opening a device may go on without telling of progress: one kernel is compiled in seconds.
+/// How long a device's start-up may go on without progress: one kernel is compiled in seconds.
 pub const START_UP_LIMIT: Duration = Duration::from_secs(300);
 /// How long any other request may take.
 pub const CALL_LIMIT: Duration = Duration::from_secs(120);
@@ -76,7 +76,7 @@ impl LinkError {
     }
 }
 
-/// What a worker says unasked.
+/// What a worker sends without a request.
 #[derive(Debug, Default)]
 struct Heartbeats {
     /// Messages of any kind.
@@ -398,7 +398,7 @@ impl Steps {
     }
 }
 
-/// What is watched while a request runs.
+/// Decides whether the worker hangs while a request runs.
 #[derive(Debug)]
 struct HangDetector {
     silence: SilenceClock,

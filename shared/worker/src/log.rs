@@ -15,7 +15,7 @@ const MAX_LINES: u32 = 200;
 /// The time in which so many lines are kept.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// How much a worker is to log: no more than is kept here.
+/// The log level of workers: that of this program.
 pub fn level() -> &'static str {
     match LevelFilter::current().into_level() {
         None => "off",
@@ -66,7 +66,7 @@ fn log(process: u32, line: &str) {
     }
 }
 
-/// Gives each line, cut to its bound, with what would steer a terminal taken out.
+/// Gives each line, cut to its bound, without terminal control characters.
 fn each_line(from: impl Read, mut take: impl FnMut(&str)) {
     let mut from = BufReader::new(from);
     let mut line = Vec::new();

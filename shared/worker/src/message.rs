@@ -91,7 +91,7 @@ pub enum FromWorker {
         /// Its finished steps.
         done_steps: u64,
     },
-    /// Progress of opening a device.
+    /// Progress of a device's start-up.
     Preparing(Preparing),
     /// An answer, or a part of one.
     Reply {

@@ -20,7 +20,7 @@ use unix::{Group, describe, own_program};
 #[cfg(windows)]
 use windows::{Group, describe, own_program};
 
-/// How often a process that is to end is asked whether it has.
+/// How often an ending process is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// How long a killed process is waited for as it is dropped.
@@ -69,7 +69,7 @@ impl Program {
     /// This program, or another one whose `worker` command does the same.
     ///
     /// # Errors
-    /// What the system said, when it does not tell which program this is.
+    /// The system's error, when this program's path is not known.
     pub fn new(other: Option<PathBuf>) -> io::Result<Self> {
         if let Some(program) = other {
             let name = program.clone().into();
@@ -132,7 +132,7 @@ impl Process for Running {
     }
 }
 
-/// However a worker is let go of, nothing of it is left, not even its entry in the system's table.
+/// Kills and reaps the process however the worker is dropped, so that no zombie is left.
 impl Drop for Running {
     fn drop(&mut self) {
         self.kill();

@@ -1,7 +1,7 @@
 //! The worker's side: one device, driven by this thread, on a pipe.
 //!
-//! Three threads. One reads requests and takes cancellations at once; one says every quarter of a second that the
-//! process lives, and how many steps of the request are done; this one drives the device. The end of the input ends
+//! Three threads. One reads requests and takes cancellations at once; one sends a heartbeat with the finished steps of
+//! the request every 250 ms; this one drives the device. The end of the input ends
 //! the worker, whatever the device is doing.
 
 use std::io::{self, Read, Write};

@@ -16,7 +16,7 @@ use assay_device::host::Changes;
 use assay_device::{DeviceError, DeviceInfo};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-/// How often an idle worker is looked at.
+/// How often an idle worker is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// The pause before a lost worker is started again: the first one, and the longest. It doubles.
 pub const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -35,7 +35,7 @@ pub struct WorkerSpec {
     pub launcher: Arc<dyn Launcher>,
     /// How long it may be silent.
     pub silence: Duration,
-    /// Told of every change of what the device can do.
+    /// Counts every loss and return of the device.
     pub changes: Changes,
 }
 
@@ -51,13 +51,13 @@ pub struct SharedWorker {
 }
 
 enum WorkerState {
-    /// Not there for the first time yet.
+    /// Not started yet.
     Starting,
     /// Idle. The number counts the workers of this device.
     Ready(Box<Link>, u64),
     /// With the device's thread.
     Taken,
-    /// Given back as lost, if at all.
+    /// Lost; given back unless it is gone.
     Lost(Option<Box<Link>>, DeviceError),
     /// There is none now.
     Down(DeviceError),
@@ -130,7 +130,7 @@ impl SharedWorker {
         self.set(WorkerState::Ready(link, number));
     }
 
-    /// Gives a worker back that is of no more use; none when it is gone already.
+    /// Gives a lost worker back; `None` when it is gone already.
     pub fn give_up(&self, link: Option<Box<Link>>, why: DeviceError) {
         self.set(WorkerState::Lost(link, why));
     }
@@ -141,7 +141,7 @@ impl SharedWorker {
         loss.unwrap_or_else(|| DeviceError::Lost("its worker was started again".into()))
     }
 
-    /// Ends all that waits.
+    /// Ends all waits.
     pub fn close(&self) {
         self.over.store(true, Ordering::Relaxed);
         self.changed.notify_all();
@@ -246,7 +246,7 @@ pub fn supervise(spec: &WorkerSpec, shared: &SharedWorker) {
     }
 }
 
-/// The first worker is what everyone expects; a later one is the end of a trouble that was in the log.
+/// The first worker is expected; a later one ends a failure that the log reports.
 fn started_line(spec: &WorkerSpec, number: u64, process: u32) {
     let DeviceInfo { id, name, .. } = &spec.found.info;
     if number == 1 {

@@ -1,4 +1,4 @@
-//! Workers on threads of the test, over pipes: honest ones, ones whose devices fail, and ones that talk nonsense.
+//! Workers on threads of the test, over pipes: honest ones, ones whose devices fail, and ones that send malformed messages.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -162,7 +162,7 @@ fn slots_of_a_lost_worker_are_lost_for_its_reason() {
 }
 
 #[test]
-fn progress_of_opening_is_shown() {
+fn progress_of_start_up_is_shown() {
     assert_eq!(device(Fault::None).preparing(), Preparing { what: "looking".into(), done: 1, total: 2 });
 }
 
@@ -220,7 +220,7 @@ fn ask(bytes: Vec<u8>, stays: bool, silence: Duration) -> Result<Vec<u8>, Device
 }
 
 #[test]
-fn a_worker_that_talks_nonsense_is_lost() {
+fn a_worker_that_sends_malformed_messages_is_lost() {
     let hello = || FromWorker::Hello(VERSION.into());
     let good = [hello(), data(1, 60, false), data(1, 40, true)];
     assert_eq!(ask(framed(good), true, LONG), Ok(vec![1; 100]));

@@ -35,7 +35,7 @@ impl Context {
         Ok(context)
     }
 
-    /// Makes this the context that calls of this thread mean. Whoever uses anything made in it does this first.
+    /// Makes this the thread's current context, which every use of its objects needs.
     pub(in super::super) fn bind(&self) -> Result<(), Fault> {
         // SAFETY: the context is held.
         self.check(call(unsafe { sys::cuCtxSetCurrent(self.raw) }, "choosing its context"))
@@ -55,17 +55,17 @@ impl Context {
         &self.library
     }
 
-    /// Whether something failed before.
+    /// Whether a call has failed.
     pub(in super::super) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Says that the device is not to be used any more.
+    /// Marks the device as unusable.
     pub(in super::super) fn lose(&self) {
         self.lost.store(true, Ordering::Relaxed);
     }
 
-    /// Passes a result on; any failure but want of memory loses the context.
+    /// Passes a result on; any failure but out of memory loses the context.
     pub(in super::super) fn check<T>(&self, result: Result<T, Fault>) -> Result<T, Fault> {
         result.inspect_err(|fault| {
             if !fault.is_out_of_memory() {
@@ -90,7 +90,7 @@ impl fmt::Debug for Context {
     }
 }
 
-/// A number that the driver knows about a device.
+/// An attribute of a device.
 pub(in super::super) fn attribute(device: CUdevice, which: CUdevice_attribute) -> Result<i32, Fault> {
     let mut value = 0;
     // SAFETY: the driver is initialised; the device comes from it.

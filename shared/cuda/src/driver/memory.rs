@@ -1,4 +1,4 @@
-//! Memory of the device, and memory of the host that it copies to by itself.
+//! Device memory, and pinned host memory.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ impl Drop for DeviceMemory {
     }
 }
 
-/// Memory of the host that stays where it is, so that copies to it need no thread of ours.
+/// Pinned host memory: the device copies to it asynchronously.
 #[derive(Debug)]
 pub(in super::super) struct PinnedMemory {
     context: Arc<Context>,
@@ -132,7 +132,7 @@ impl PinnedMemory {
         self.bytes
     }
 
-    /// What the last copy left. No copy to it may be under way.
+    /// Its contents. No copy to it may be pending.
     pub(in super::super) fn as_slice(&self) -> &[u8] {
         // SAFETY: taken and initialised in `new`; the caller has waited for copies.
         unsafe { std::slice::from_raw_parts(self.base.cast(), self.bytes) }

@@ -1,7 +1,7 @@
-//! The driver's objects with owners: each is given back once, and none when the device is lost.
+//! Owners for the driver's objects: each is freed once, and none when the device is lost.
 //!
-//! Everything here is thin. Calls are those of cudarc's `sys`; what they gain is a [`Fault`] that says what was being
-//! done, and lifetimes: a [`Context`] outlives what was made in it, because that holds it.
+//! A thin layer over cudarc's `sys`. It adds a [`Fault`] that names the failed operation, and lifetimes: objects hold
+//! the [`Context`] that they were created in.
 
 mod context;
 mod memory;
@@ -22,7 +22,7 @@ pub(super) use stream::{Event, Priority, Stream};
 /// `cuEventElapsedTime`, as every driver has it.
 pub(super) type EventElapsedTime = unsafe extern "C" fn(*mut f32, CUevent, CUevent) -> u32;
 
-/// What a call gave: nothing, or the fault.
+/// The result of a call.
 pub(super) fn call(result: CUresult, doing: &str) -> Result<(), Fault> {
     if result == CUresult::CUDA_SUCCESS { Ok(()) } else { Err(fault(result, doing)) }
 }

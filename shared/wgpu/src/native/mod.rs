@@ -1,4 +1,4 @@
-//! What wgpu does not tell of an adapter, asked of the API below it: its identity, its memory, what it is fast at.
+//! Facts of an adapter that wgpu does not give, from the API below it: identity, memory, packed dot products.
 //!
 //! Each API has its own way; where none answers, a fact is unknown and [`describe`](super::describe) goes on without.
 
@@ -16,7 +16,7 @@ use ::wgpu::Adapter;
 
 use assay_device::place::PciAddress;
 
-/// What the API below says of an adapter.
+/// An adapter's facts as the API below wgpu reports them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ApiFacts {
     /// Its address on the bus.
@@ -40,7 +40,7 @@ pub(super) struct Memory {
     pub(super) budget_bytes: Option<u64>,
 }
 
-/// Asks the API below wgpu.
+/// Queries the API below wgpu.
 pub(super) fn facts(adapter: &Adapter) -> ApiFacts {
     #[cfg(target_vendor = "apple")]
     let facts = metal::facts(adapter);
