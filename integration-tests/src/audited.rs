@@ -92,10 +92,10 @@ impl Audited {
         let digests = OpeningsPart::SlotDigests(self.digests.clone());
         let parts = std::iter::once(digests).chain(opened).chain([OpeningsPart::End]).collect::<Vec<_>>();
         let item = OpenItem { device_id: DEVICE, what: OpenWhat::Samples { iteration: 0, samples } };
-        let mut collector = Collector::new(vec![item]);
+        let mut collector = Collector::new(self.bound.clone(), vec![item]);
         for part in parts {
             let chunk = OpeningsChunk { challenge_id: challenge.id(), item: 0, part };
-            if let Some(job) = collector.take(chunk, &self.bound)? {
+            if let Some(job) = collector.take(chunk)? {
                 return job.run();
             }
         }

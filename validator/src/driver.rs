@@ -11,12 +11,12 @@ use assay_protocol::verdict::{Reason, ReasonCode, Verdict};
 use assay_work::{ChallengeId, PublicKey};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
+use crate::action::{Action, SentAt};
 use crate::entropy::{Entropy, OsEntropy};
 use crate::policy::Policy;
 use crate::registry::{Command, Miner, Update};
-use crate::run::SentAt;
 use crate::server::Peer;
-use crate::session::{Action, Context, Session, StartError};
+use crate::session::{Context, Session, StartError};
 use crate::validator::{Validator, unix_seconds};
 use crate::verify::check::{Bound, CheckJob};
 use crate::verify::replay::Extent;

@@ -5,6 +5,7 @@
 #[cfg(not(unix))]
 compile_error!("the validator needs a Unix system: operators reach it through a Unix socket");
 
+pub mod action;
 pub mod cli;
 pub mod commands;
 pub mod config;

@@ -3,7 +3,7 @@
 //! The order is WORK.md's: commitment, probe, probe answer, openings. No position is named before the
 //! probe is answered.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use assay_protocol::identity::verify;
@@ -11,15 +11,16 @@ use assay_protocol::message::{
     DeviceDigests, DeviceRoots, Inventory, MinerMessage, OpenItem, OpenWhat, OpeningsChunk, SignedChecksum, Stop,
     StopCode, ValidatorMessage,
 };
-use assay_protocol::verdict::{Mode, Reason, ReasonCode, Verdict};
-use assay_work::ChallengeId;
+use assay_protocol::verdict::{Mode, Reason, ReasonCode};
 use assay_work::commitment::{CommitmentError, DeviceEvidence, Evidence, commitment_message};
 use assay_work::probe::{Answer, AnswerError, DeviceAnswer, Probe, probe_message};
+use assay_work::{Challenge, ChallengeId, Checksum};
 
+use crate::action::{Action, SentAt};
 use crate::entropy::{Entropy, EntropyError};
 use crate::issue::{Issued, issue_probe};
 use crate::policy::Policy;
-use crate::verify::check::{Bound, CheckJob, Collector};
+use crate::verify::check::{Bound, Collector};
 use crate::verify::draw;
 use crate::verify::judge::{DeviceClaims, Findings};
 use crate::verify::replay::Extent;
@@ -27,57 +28,40 @@ use crate::verify::replay::Extent;
 /// How long a message may wait for the transport to take it: longer means that the miner does not read.
 pub const HANDOVER_LIMIT: Duration = Duration::from_secs(30);
 
-/// When a message's last byte went out: set by whoever writes it.
-#[derive(Debug, Clone, Default)]
-pub struct SentAt(Arc<OnceLock<Instant>>);
-
-impl SentAt {
-    /// Notes the moment; only the first one counts.
-    pub fn set(&self, now: Instant) {
-        // A second write of the same message does not happen; were it to, the first stays.
-        let _ = self.0.set(now);
-    }
-
-    /// The moment, once it is there.
-    #[must_use]
-    pub fn get(&self) -> Option<Instant> {
-        self.0.get().copied()
-    }
+/// What the miner signed at the end of a stage, and the stage's time by the validator's clock.
+#[derive(Debug, Clone)]
+struct Timed {
+    signed: SignedChecksum,
+    took: Duration,
 }
 
-/// What a running challenge wants done.
-#[derive(Debug)]
-pub enum RunAction {
-    /// Send this, and note when it went out.
-    Send(ValidatorMessage, SentAt),
-    /// Check this item, then call [`Run::checked`].
-    Check(Box<CheckJob>),
-    /// Replay this, then call [`Run::replayed`].
-    Replay(Box<Bound>, Extent),
-    /// For who watches: what happens now.
-    Phase(&'static str),
-    /// For who watches: slots filled, of so many.
-    Progress(u64, u64),
-    /// It is over.
-    Finished(Box<Verdict>),
-}
-
+/// How far the challenge is, with what is known there.
 #[derive(Debug)]
 enum Stage {
     /// The offer is out.
-    Working,
+    Working { sent: SentAt },
     /// The commitment came, its roots come.
-    Roots(Vec<DeviceEvidence>),
+    Roots { commitment: Timed, devices: Vec<DeviceEvidence> },
     /// The probe is out.
-    Probing,
+    Probing { commitment: Timed, evidence: Arc<Evidence>, probe: Probe, sent: SentAt },
     /// The probe answer came, its digests come.
-    Digests(Vec<DeviceAnswer>),
+    Digests { commitment: Timed, evidence: Arc<Evidence>, probe: Probe, answer: Timed, devices: Vec<DeviceAnswer> },
     /// The openings come; the replay may run.
-    Opening(Box<Collector>),
-    /// Everything came that the miner has to send.
-    Judging,
+    Opening { answered: Answered, collector: Box<Collector> },
+    /// All openings came; checks and the replay may run.
+    Judging(Answered),
     /// The verdict is out.
-    Over,
+    Over { committed: bool },
+}
+
+/// What is known once the probe is answered, and what is still pending.
+#[derive(Debug, Clone)]
+struct Answered {
+    commitment: Timed,
+    probe: Probe,
+    answer: Timed,
+    items_unchecked: usize,
+    replaying: bool,
 }
 
 /// One challenge of one miner.
@@ -85,28 +69,17 @@ enum Stage {
 pub struct Run {
     policy: Arc<Policy>,
     mode: Mode,
-    issued: Issued,
+    challenge: Arc<Challenge>,
     inventory: Inventory,
     stage: Stage,
     stage_began: Instant,
-    sent: SentAt,
-    work_time: Option<Duration>,
-    commitment: Option<SignedChecksum>,
-    evidence: Option<Arc<Evidence>>,
-    probe: Option<Probe>,
-    probe_time: Option<Duration>,
-    answer_head: Option<SignedChecksum>,
-    answer: Option<Arc<Answer>>,
     claimed: Vec<DeviceClaims>,
-    drawn_iterations: Vec<Vec<u32>>,
-    items_unchecked: usize,
-    replaying: bool,
-    /// Set by the session as pings come back.
+    /// The least measured so far; `None` before the first pong.
     pub round_trip: Option<Duration>,
     unix_seconds: u64,
 }
 
-type Step = Result<Vec<RunAction>, Reason>;
+type Step = Result<Vec<Action>, Reason>;
 
 impl Run {
     /// Sends the offer.
@@ -118,48 +91,48 @@ impl Run {
         inventory: Inventory,
         unix_seconds: u64,
         now: Instant,
-    ) -> (Self, Vec<RunAction>) {
+    ) -> (Self, Vec<Action>) {
+        let Issued { offer, challenge } = issued;
         let sent = SentAt::default();
-        let send = RunAction::Send(ValidatorMessage::Challenge(issued.offer.clone()), sent.clone());
+        let send = Action::Send(ValidatorMessage::Challenge(offer), sent.clone());
         let run = Self {
             policy,
             mode,
-            issued,
+            challenge,
             inventory,
-            stage: Stage::Working,
+            stage: Stage::Working { sent },
             stage_began: now,
-            sent,
-            work_time: None,
-            commitment: None,
-            evidence: None,
-            probe: None,
-            probe_time: None,
-            answer_head: None,
-            answer: None,
             claimed: Vec::new(),
-            drawn_iterations: Vec::new(),
-            items_unchecked: 0,
-            replaying: false,
             round_trip: None,
             unix_seconds,
         };
-        (run, vec![RunAction::Phase("work"), send])
+        (run, vec![Action::Phase("work"), send])
     }
 
     /// The challenge.
     #[must_use]
     pub fn id(&self) -> ChallengeId {
-        self.issued.challenge.id()
+        self.challenge.id()
     }
 
     /// Whether the miner has committed.
     #[must_use]
     pub const fn is_committed(&self) -> bool {
-        self.commitment.is_some()
+        match self.stage {
+            Stage::Working { .. } => false,
+            Stage::Over { committed } => committed,
+            _ => true,
+        }
+    }
+
+    /// Whether the verdict is out.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Over { .. })
     }
 
     /// Takes a message of the miner that is about this challenge, received at `received`.
-    pub fn message(&mut self, message: MinerMessage, received: Instant, entropy: &mut dyn Entropy) -> Vec<RunAction> {
+    pub fn message(&mut self, message: MinerMessage, received: Instant, entropy: &mut dyn Entropy) -> Vec<Action> {
         let step = match message {
             MinerMessage::Commitment(commitment) => self.commitment(commitment, received),
             MinerMessage::DeviceRoots(roots) => self.device_roots(roots, received, entropy),
@@ -170,26 +143,28 @@ impl Run {
             MinerMessage::Declined(stop) | MinerMessage::Abort(stop) => Err(self.stopped_by_miner(&stop)),
             _ => Err(Reason::new(ReasonCode::Protocol, "a message came that has no place in a challenge")),
         };
-        self.settle(step)
+        self.conclude(step)
     }
 
     /// An item was checked.
-    pub fn checked(&mut self, result: Result<(), Reason>) -> Vec<RunAction> {
-        self.items_unchecked = self.items_unchecked.saturating_sub(1);
-        let step = result.map(|()| Vec::new());
-        self.settle(step)
+    pub fn checked(&mut self, result: Result<(), Reason>) -> Vec<Action> {
+        if let Stage::Opening { answered, .. } | Stage::Judging(answered) = &mut self.stage {
+            answered.items_unchecked = answered.items_unchecked.saturating_sub(1);
+        }
+        self.conclude(result.map(|()| Vec::new()))
     }
 
     /// The replay ended.
-    pub fn replayed(&mut self, result: Result<(), Reason>) -> Vec<RunAction> {
-        self.replaying = false;
-        let step = result.map(|()| Vec::new());
-        self.settle(step)
+    pub fn replayed(&mut self, result: Result<(), Reason>) -> Vec<Action> {
+        if let Stage::Opening { answered, .. } | Stage::Judging(answered) = &mut self.stage {
+            answered.replaying = false;
+        }
+        self.conclude(result.map(|()| Vec::new()))
     }
 
     /// Ends the challenge for a reason from outside it.
-    pub fn stop(&mut self, reason: Reason) -> Vec<RunAction> {
-        self.settle(Err(reason))
+    pub fn stop(&mut self, reason: Reason) -> Vec<Action> {
+        self.conclude(Err(reason))
     }
 
     /// Leaves time out that the validator itself took: while it checked, nothing was read.
@@ -198,28 +173,34 @@ impl Run {
     }
 
     /// Lets time pass.
-    pub fn tick(&mut self, now: Instant) -> Vec<RunAction> {
+    pub fn tick(&mut self, now: Instant) -> Vec<Action> {
         match self.overdue(now) {
-            Some(reason) => self.settle(Err(reason)),
+            Some(reason) => self.conclude(Err(reason)),
             None => Vec::new(),
         }
     }
 
-    fn overdue(&self, now: Instant) -> Option<Reason> {
+    /// What the stage waits for: since when, unless its message still waits for the transport, how long, and for what
+    /// it fails.
+    fn limit(&self) -> Option<(Option<Instant>, Duration, ReasonCode)> {
         let policy = &self.policy;
-        let (since, limit, code) = match self.stage {
-            Stage::Working => (self.sent.get(), policy.commit_deadline, ReasonCode::CommitmentLate),
-            Stage::Probing => (self.sent.get(), policy.probe.deadline, ReasonCode::ProbeLate),
-            Stage::Roots(_) | Stage::Digests(_) | Stage::Opening(_) => {
-                (Some(self.stage_began), policy.openings_deadline, ReasonCode::OpeningsLate)
+        match &self.stage {
+            Stage::Working { sent } => Some((sent.get(), policy.commit_deadline, ReasonCode::CommitmentLate)),
+            Stage::Probing { sent, .. } => Some((sent.get(), policy.probe.deadline, ReasonCode::ProbeLate)),
+            Stage::Roots { .. } | Stage::Digests { .. } | Stage::Opening { .. } => {
+                Some((Some(self.stage_began), policy.openings_deadline, ReasonCode::OpeningsLate))
             }
-            Stage::Judging | Stage::Over => return None,
-        };
+            Stage::Judging(_) | Stage::Over { .. } => None,
+        }
+    }
+
+    fn overdue(&self, now: Instant) -> Option<Reason> {
+        let (since, limit, code) = self.limit()?;
         match since {
-            Some(since) if now.saturating_duration_since(since) > limit => {
+            Some(since) if now >= since + limit => {
                 Some(Reason::new(code, format!("nothing complete came within {limit:?}")))
             }
-            None if now.saturating_duration_since(self.stage_began) > HANDOVER_LIMIT => {
+            None if now >= self.stage_began + HANDOVER_LIMIT => {
                 let detail = format!("the connection took no message for {HANDOVER_LIMIT:?}");
                 Some(Reason::new(ReasonCode::Disconnected, detail))
             }
@@ -232,32 +213,30 @@ impl Run {
         self.stage_began = now;
     }
 
-    fn commitment(&mut self, commitment: SignedChecksum, received: Instant) -> Step {
-        if self.commitment.is_some() {
+    fn commitment(&mut self, signed: SignedChecksum, received: Instant) -> Step {
+        let Stage::Working { sent } = &self.stage else {
             return Err(Reason::new(ReasonCode::CommitmentTwice, "the first one stands"));
-        }
-        if commitment.challenge_id != self.id() {
-            let detail = format!("it is for challenge {}", commitment.challenge_id);
+        };
+        if signed.challenge_id != self.id() {
+            let detail = format!("it is for challenge {}", signed.challenge_id);
             return Err(Reason::new(ReasonCode::CommitmentChallenge, detail));
         }
-        let took = received.saturating_duration_since(self.sent.get().unwrap_or(self.stage_began));
+        let took = received.saturating_duration_since(sent.get().unwrap_or(self.stage_began));
         if took > self.policy.commit_deadline {
             let detail = format!("it took {took:.1?}, {:?} were allowed", self.policy.commit_deadline);
             return Err(Reason::new(ReasonCode::CommitmentLate, detail));
         }
-        self.work_time = Some(took);
-        self.commitment = Some(commitment);
-        self.enter(Stage::Roots(Vec::new()), received);
+        self.enter(Stage::Roots { commitment: Timed { signed, took }, devices: Vec::new() }, received);
         Ok(Vec::new())
     }
 
     fn device_roots(&mut self, roots: DeviceRoots, received: Instant, entropy: &mut dyn Entropy) -> Step {
-        let shares = self.issued.challenge.shares();
-        let Stage::Roots(collected) = &mut self.stage else {
+        let shares = self.challenge.shares();
+        let Stage::Roots { commitment, devices } = &mut self.stage else {
             return Err(Reason::new(ReasonCode::Protocol, "roots came out of turn"));
         };
         // At least one share is still due in this stage.
-        let expected = &shares[collected.len()];
+        let expected = &shares[devices.len()];
         let share = roots.evidence.share();
         if share != *expected {
             let detail = format!(
@@ -271,132 +250,118 @@ impl Run {
             elapsed: roots.claimed,
             telemetry: roots.claimed_telemetry,
         });
-        collected.push(roots.evidence);
-        if collected.len() < shares.len() {
+        devices.push(roots.evidence);
+        if devices.len() < shares.len() {
             return Ok(Vec::new());
         }
-        let collected = std::mem::take(collected);
-        self.check_commitment(collected)?;
-        self.send_probe(received, entropy)
+        let (commitment, devices) = (commitment.clone(), std::mem::take(devices));
+        let evidence = check_commitment(&self.challenge, &commitment.signed, devices)?;
+        self.send_probe(commitment, Arc::new(evidence), received, entropy)
     }
 
-    /// The whole commitment is here: every checksum again, then the signature.
-    fn check_commitment(&mut self, devices: Vec<DeviceEvidence>) -> Result<(), Reason> {
-        let Some(head) = &self.commitment else {
-            return Err(Reason::new(ReasonCode::ValidatorInternal, "roots were collected without a commitment"));
-        };
-        let evidence = Evidence {
-            challenge_id: head.challenge_id,
-            devices,
-            checksum: head.checksum,
-            signature: Some(head.signature),
-        };
-        evidence.check(&self.issued.challenge).map_err(|error| commitment_reason(&error))?;
-        let message = commitment_message(self.issued.challenge.work_key(), &evidence.checksum);
-        if !verify(&self.issued.challenge.fields().miner_key, &message, &head.signature) {
-            return Err(Reason::new(ReasonCode::CommitmentSignature, "it does not hold for the key of this session"));
-        }
-        self.evidence = Some(Arc::new(evidence));
-        Ok(())
-    }
-
-    fn send_probe(&mut self, now: Instant, entropy: &mut dyn Entropy) -> Step {
-        let probe = issue_probe(&self.policy, &self.issued.challenge, entropy)
+    fn send_probe(
+        &mut self,
+        commitment: Timed,
+        evidence: Arc<Evidence>,
+        now: Instant,
+        entropy: &mut dyn Entropy,
+    ) -> Step {
+        let probe = issue_probe(&self.policy, &self.challenge, entropy)
             .map_err(|error| Reason::new(ReasonCode::ValidatorInternal, error.to_string()))?;
-        self.sent = SentAt::default();
+        let sent = SentAt::default();
         let message = ValidatorMessage::Probe { challenge_id: self.id(), probe, deadline: self.policy.probe.deadline };
-        self.probe = Some(probe);
-        self.enter(Stage::Probing, now);
-        Ok(vec![RunAction::Phase("probe"), RunAction::Send(message, self.sent.clone())])
+        let send = Action::Send(message, sent.clone());
+        self.enter(Stage::Probing { commitment, evidence, probe, sent }, now);
+        Ok(vec![Action::Phase("probe"), send])
     }
 
-    fn probe_answer(&mut self, answer: SignedChecksum, received: Instant) -> Step {
-        if self.answer_head.is_some() {
+    fn probe_answer(&mut self, signed: SignedChecksum, received: Instant) -> Step {
+        if matches!(self.stage, Stage::Digests { .. } | Stage::Opening { .. } | Stage::Judging(_)) {
             return Err(Reason::new(ReasonCode::ProbeTwice, "the first one stands"));
         }
-        if answer.challenge_id != self.id() {
-            let detail = format!("it is for challenge {}", answer.challenge_id);
+        if signed.challenge_id != self.id() {
+            let detail = format!("it is for challenge {}", signed.challenge_id);
             return Err(Reason::new(ReasonCode::ProbeChallenge, detail));
         }
-        if !matches!(self.stage, Stage::Probing) {
+        let Stage::Probing { commitment, evidence, probe, sent } = &self.stage else {
             return Err(Reason::new(ReasonCode::Protocol, "a probe answer came before the probe"));
-        }
-        let took = received.saturating_duration_since(self.sent.get().unwrap_or(self.stage_began));
+        };
+        let took = received.saturating_duration_since(sent.get().unwrap_or(self.stage_began));
         if took > self.policy.probe.deadline {
             let detail = format!("it took {took:.1?}, {:?} were allowed", self.policy.probe.deadline);
             return Err(Reason::new(ReasonCode::ProbeLate, detail));
         }
-        self.probe_time = Some(took);
-        self.answer_head = Some(answer);
-        self.enter(Stage::Digests(Vec::new()), received);
+        let (commitment, evidence, probe) = (commitment.clone(), evidence.clone(), *probe);
+        let answer = Timed { signed, took };
+        self.enter(Stage::Digests { commitment, evidence, probe, answer, devices: Vec::new() }, received);
         Ok(Vec::new())
     }
 
     fn device_digests(&mut self, digests: DeviceDigests, received: Instant, entropy: &mut dyn Entropy) -> Step {
-        let Stage::Digests(collected) = &mut self.stage else {
+        let Stage::Digests { commitment, evidence, probe, answer, devices } = &mut self.stage else {
             return Err(Reason::new(ReasonCode::Protocol, "digests came out of turn"));
         };
-        collected.push(digests.answer);
-        if collected.len() < self.issued.challenge.shares().len() {
+        devices.push(digests.answer);
+        if devices.len() < self.challenge.shares().len() {
             return Ok(Vec::new());
         }
-        let collected = std::mem::take(collected);
-        self.check_answer(collected)?;
-        self.send_open(received, entropy)
-    }
-
-    /// The whole answer is here: the digests, the checksum again, then the signature.
-    fn check_answer(&mut self, devices: Vec<DeviceAnswer>) -> Result<(), Reason> {
-        let (Some(head), Some(probe), Some(evidence)) = (&self.answer_head, &self.probe, &self.evidence) else {
-            return Err(Reason::new(ReasonCode::ValidatorInternal, "digests were collected without a probe"));
+        let devices = std::mem::take(devices);
+        let checked = check_answer(&self.challenge, &evidence.checksum, probe, &answer.signed, devices)?;
+        let bound = Bound {
+            challenge: self.challenge.clone(),
+            evidence: evidence.clone(),
+            probe: *probe,
+            answer: Arc::new(checked),
         };
-        let answer = Answer { devices, checksum: head.checksum, signature: Some(head.signature) };
-        answer.check(&self.issued.challenge, probe).map_err(|error| answer_reason(&error))?;
-        let message = probe_message(self.issued.challenge.work_key(), &evidence.checksum, probe, &answer.checksum);
-        if !verify(&self.issued.challenge.fields().miner_key, &message, &head.signature) {
-            return Err(Reason::new(ReasonCode::ProbeSignature, "it does not hold for the key of this session"));
-        }
-        self.answer = Some(Arc::new(answer));
-        Ok(())
+        let (commitment, answer) = (commitment.clone(), answer.clone());
+        self.send_open(commitment, answer, bound, received, entropy)
     }
 
     /// Names the positions, now that nothing can change any more, and starts the replay where one is due.
-    fn send_open(&mut self, now: Instant, entropy: &mut dyn Entropy) -> Step {
-        let items =
-            self.draw(entropy).map_err(|error| Reason::new(ReasonCode::ValidatorInternal, error.to_string()))?;
-        let message = ValidatorMessage::Open {
-            challenge_id: self.id(),
-            items: items.clone(),
-            deadline: self.policy.openings_deadline,
-        };
-        self.sent = SentAt::default();
-        self.items_unchecked = items.len();
-        self.enter(Stage::Opening(Box::new(Collector::new(items))), now);
-        let mut actions = vec![RunAction::Phase("openings"), RunAction::Send(message, self.sent.clone())];
+    fn send_open(
+        &mut self,
+        commitment: Timed,
+        answer: Timed,
+        bound: Bound,
+        now: Instant,
+        entropy: &mut dyn Entropy,
+    ) -> Step {
+        let (items, iterations) = self
+            .draw(&bound.probe, entropy)
+            .map_err(|error| Reason::new(ReasonCode::ValidatorInternal, error.to_string()))?;
+        let deadline = self.policy.openings_deadline;
+        let message = ValidatorMessage::Open { challenge_id: self.id(), items: items.clone(), deadline };
+        let mut actions = vec![Action::Phase("openings"), Action::send(message)];
         let extent = match self.mode {
             Mode::Replay => Some(Extent::Everything),
-            Mode::ReplaySample => Some(Extent::Sampled(self.drawn_iterations.clone())),
+            Mode::ReplaySample => Some(Extent::Sampled(iterations)),
             Mode::Audit => None,
         };
+        let answered = Answered {
+            commitment,
+            probe: bound.probe,
+            answer,
+            items_unchecked: items.len(),
+            replaying: extent.is_some(),
+        };
         if let Some(extent) = extent {
-            self.replaying = true;
-            actions.push(RunAction::Replay(Box::new(self.bound()?), extent));
+            actions.push(Action::Replay(self.id(), Box::new(bound.clone()), extent));
         }
+        self.enter(Stage::Opening { answered, collector: Box::new(Collector::new(bound, items)) }, now);
         Ok(actions)
     }
 
-    /// What is opened: segments of every device first, while the last pass is resident, then samples of
-    /// the latest iterations, then of earlier ones.
-    fn draw(&mut self, entropy: &mut dyn Entropy) -> Result<Vec<OpenItem>, EntropyError> {
-        let challenge = self.issued.challenge.clone();
+    /// What is opened, and the iterations drawn of each share. Segments of every device come first, while the last
+    /// pass is resident, then samples of the latest iterations, then of earlier ones.
+    fn draw(&self, probe: &Probe, entropy: &mut dyn Entropy) -> Result<(Vec<OpenItem>, Vec<Vec<u32>>), EntropyError> {
+        let challenge = &self.challenge;
         let mut items = Vec::new();
-        if let Some(probe) = &self.probe {
-            for share in challenge.shares() {
-                let segments = draw::segments(probe, self.policy.segments, entropy)?;
-                items.push(OpenItem { device_id: share.device_id, what: OpenWhat::Segments(segments) });
-            }
+        for share in challenge.shares() {
+            let segments = draw::segments(probe, self.policy.segments, entropy)?;
+            items.push(OpenItem { device_id: share.device_id, what: OpenWhat::Segments(segments) });
         }
         let mut audits = Vec::new();
+        let mut iterations = Vec::with_capacity(challenge.shares().len());
         for share in challenge.shares() {
             let drawn = draw::iterations(challenge.iterations(), self.policy.sampled_iterations, entropy)?;
             for iteration in drawn.iter().copied().filter(|_| self.mode == Mode::Audit) {
@@ -404,97 +369,137 @@ impl Run {
                 let what = OpenWhat::Samples { iteration, samples };
                 audits.push((iteration, OpenItem { device_id: share.device_id, what }));
             }
-            self.drawn_iterations.push(drawn);
+            iterations.push(drawn);
         }
         audits.sort_by_key(|(iteration, _)| std::cmp::Reverse(*iteration));
         items.extend(audits.into_iter().map(|(_, item)| item));
-        Ok(items)
-    }
-
-    fn bound(&self) -> Result<Bound, Reason> {
-        let (Some(evidence), Some(probe), Some(answer)) = (&self.evidence, &self.probe, &self.answer) else {
-            return Err(Reason::new(ReasonCode::ValidatorInternal, "something was opened before it was committed to"));
-        };
-        let challenge = self.issued.challenge.clone();
-        Ok(Bound { challenge, evidence: evidence.clone(), probe: *probe, answer: answer.clone() })
+        Ok((items, iterations))
     }
 
     fn openings(&mut self, chunk: OpeningsChunk) -> Step {
-        let bound =
-            self.bound().map_err(|_| Reason::new(ReasonCode::Protocol, "openings came before they were asked"))?;
-        let Stage::Opening(collector) = &mut self.stage else {
-            return Err(Reason::new(ReasonCode::AuditRows, "openings came after the last item"));
+        let (answered, collector) = match &mut self.stage {
+            Stage::Opening { answered, collector } => (answered, collector),
+            Stage::Judging(_) => {
+                return Err(Reason::new(ReasonCode::AuditRows, "openings came after the last item"));
+            }
+            _ => return Err(Reason::new(ReasonCode::Protocol, "openings came before they were asked")),
         };
-        let job = collector.take(chunk, &bound)?;
+        let job = collector.take(chunk)?;
         if collector.is_complete() {
-            self.stage = Stage::Judging;
+            self.stage = Stage::Judging(answered.clone());
         }
-        Ok(job.map(|job| RunAction::Check(Box::new(job))).into_iter().collect())
+        Ok(job.map(|job| Action::Check(Box::new(job))).into_iter().collect())
     }
 
-    fn progress(&self, done_slots: u64, all_slots: u64) -> Vec<RunAction> {
-        if matches!(self.stage, Stage::Working) { vec![RunAction::Progress(done_slots, all_slots)] } else { Vec::new() }
+    fn progress(&self, done_slots: u64, all_slots: u64) -> Vec<Action> {
+        match self.stage {
+            Stage::Working { .. } => vec![Action::Progress(done_slots, all_slots)],
+            _ => Vec::new(),
+        }
     }
 
     /// A deadline that the miner itself gives up on is one that it missed; all else is no fault of honesty.
     fn stopped_by_miner(&self, stop: &Stop) -> Reason {
         let code = match (stop.code, &self.stage) {
-            (StopCode::Deadline, Stage::Working) => ReasonCode::CommitmentLate,
-            (StopCode::Deadline, Stage::Probing) => ReasonCode::ProbeLate,
-            (StopCode::Deadline, Stage::Opening(_)) => ReasonCode::OpeningsLate,
+            (StopCode::Deadline, Stage::Working { .. }) => ReasonCode::CommitmentLate,
+            (StopCode::Deadline, Stage::Probing { .. }) => ReasonCode::ProbeLate,
+            (StopCode::Deadline, Stage::Opening { .. }) => ReasonCode::OpeningsLate,
             (code, _) => code.reason(),
         };
         Reason::new(code, format!("the miner says: {}", stop.detail))
     }
 
     /// Ends on a reason, or once nothing is left to wait for.
-    fn settle(&mut self, step: Step) -> Vec<RunAction> {
-        if matches!(self.stage, Stage::Over) {
-            return Vec::new();
-        }
-        match step {
-            Err(reason) => self.finish(vec![reason]),
-            Ok(mut actions) => {
-                if matches!(self.stage, Stage::Judging) && self.items_unchecked == 0 {
-                    if self.replaying {
-                        actions.push(RunAction::Phase("replay"));
-                    } else {
-                        actions.extend(self.finish(Vec::new()));
-                    }
-                }
-                actions
+    fn conclude(&mut self, step: Step) -> Vec<Action> {
+        let mut actions = match step {
+            Ok(actions) => actions,
+            Err(reason) => return self.finish(vec![reason]),
+        };
+        if let Stage::Judging(Answered { items_unchecked: 0, replaying, .. }) = self.stage {
+            if replaying {
+                actions.push(Action::Phase("replay"));
+            } else {
+                actions.extend(self.finish(Vec::new()));
             }
         }
+        actions
     }
 
-    fn finish(&mut self, reasons: Vec<Reason>) -> Vec<RunAction> {
+    /// The miner learns the verdict, which also ends what it still does for the challenge.
+    fn finish(&mut self, reasons: Vec<Reason>) -> Vec<Action> {
+        let (commitment, probe, answered) = match &self.stage {
+            Stage::Working { .. } => (None, None, false),
+            Stage::Roots { commitment, .. } => (Some(commitment), None, false),
+            Stage::Probing { commitment, probe, .. } => (Some(commitment), Some((probe, None)), false),
+            Stage::Digests { commitment, probe, answer, .. } => {
+                (Some(commitment), Some((probe, Some(answer.took))), false)
+            }
+            Stage::Opening { answered, .. } | Stage::Judging(answered) => {
+                let Answered { commitment, probe, answer, .. } = answered;
+                (Some(commitment), Some((probe, Some(answer.took))), true)
+            }
+            Stage::Over { .. } => return Vec::new(),
+        };
         let passed = reasons.is_empty();
         let checked = |n: u32| if passed { n } else { 0 };
         let iterations_checked = match self.mode {
-            Mode::Replay => self.issued.challenge.iterations(),
-            Mode::ReplaySample | Mode::Audit => self.policy.sampled_iterations.min(self.issued.challenge.iterations()),
+            Mode::Replay => self.challenge.iterations(),
+            Mode::ReplaySample | Mode::Audit => self.policy.sampled_iterations.min(self.challenge.iterations()),
         };
         let audited = self.mode == Mode::Audit;
         let findings = Findings {
-            challenge: &self.issued.challenge,
+            challenge: &self.challenge,
             inventory: &self.inventory,
-            mode: self.answer.is_some().then_some(self.mode),
+            mode: answered.then_some(self.mode),
             iterations_checked: checked(iterations_checked),
-            // Only what was checked is work shown; a time without it says nothing.
-            work_time: self.work_time,
-            probe: self.probe.as_ref().map(|probe| (probe, self.probe_time)),
+            work_time: commitment.map(|commitment| commitment.took),
+            probe,
             samples: if audited { checked(self.policy.samples) } else { 0 },
             segments: checked(self.policy.segments),
-            claimed: self.claimed.clone(),
-            claimed_whole: self.commitment.as_ref().map(|c| c.claimed),
+            claimed: std::mem::take(&mut self.claimed),
+            claimed_whole: commitment.map(|commitment| commitment.signed.claimed),
             round_trip: self.round_trip,
             reasons,
             unix_seconds: self.unix_seconds,
         };
-        let verdict = findings.verdict();
-        self.stage = Stage::Over;
-        vec![RunAction::Finished(Box::new(verdict))]
+        let verdict = Box::new(findings.verdict());
+        self.stage = Stage::Over { committed: commitment.is_some() };
+        vec![Action::send(ValidatorMessage::Verdict(verdict.clone())), Action::Verdict(verdict)]
     }
+}
+
+/// The whole commitment is here: every checksum again, then the signature.
+fn check_commitment(
+    challenge: &Challenge,
+    signed: &SignedChecksum,
+    devices: Vec<DeviceEvidence>,
+) -> Result<Evidence, Reason> {
+    let SignedChecksum { challenge_id, checksum, signature, .. } = *signed;
+    let evidence = Evidence { challenge_id, devices, checksum, signature: Some(signature) };
+    evidence.check(challenge).map_err(|error| commitment_reason(&error))?;
+    let message = commitment_message(challenge.work_key(), &checksum);
+    if !verify(&challenge.fields().miner_key, &message, &signature) {
+        return Err(Reason::new(ReasonCode::CommitmentSignature, "it does not hold for the key of this session"));
+    }
+    Ok(evidence)
+}
+
+/// The whole answer is here: the digests, the checksum again, then the signature.
+fn check_answer(
+    challenge: &Challenge,
+    committed: &Checksum,
+    probe: &Probe,
+    signed: &SignedChecksum,
+    devices: Vec<DeviceAnswer>,
+) -> Result<Answer, Reason> {
+    let SignedChecksum { checksum, signature, .. } = *signed;
+    let answer = Answer { devices, checksum, signature: Some(signature) };
+    answer.check(challenge, probe).map_err(|error| answer_reason(&error))?;
+    let message = probe_message(challenge.work_key(), committed, probe, &checksum);
+    if !verify(&challenge.fields().miner_key, &message, &signature) {
+        return Err(Reason::new(ReasonCode::ProbeSignature, "it does not hold for the key of this session"));
+    }
+    Ok(answer)
 }
 
 /// The reason for evidence that is no commitment to its challenge.

@@ -12,8 +12,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Code, Request, Response, Status, Streaming};
 
+use crate::action::SentAt;
 use crate::driver::{Broken, Incoming, Outgoing, drive};
-use crate::run::SentAt;
 use crate::server::Peer;
 use crate::validator::Validator;
 

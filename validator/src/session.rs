@@ -10,15 +10,15 @@ use assay_protocol::identity::{self, Identity, SessionTranscript};
 use assay_protocol::message::{
     Hello, Inventory, MinerMessage, OpeningsChunk, PROTOCOL_VERSIONS, RefusedCode, StopCode, ValidatorMessage, Welcome,
 };
-use assay_protocol::verdict::{Mode, Reason, ReasonCode, Verdict};
+use assay_protocol::verdict::{Mode, Reason, ReasonCode};
 use assay_work::{ChallengeId, Nonce, PublicKey, Signature};
 
+use crate::action::{Action, SentAt};
 use crate::entropy::Entropy;
 use crate::issue::{IssueError, check_draws, issue};
 use crate::policy::Policy;
-use crate::run::{Run, RunAction, SentAt};
-use crate::verify::check::{Bound, CheckJob};
-use crate::verify::replay::{Extent, Replayer};
+use crate::run::Run;
+use crate::verify::replay::Replayer;
 
 /// How long the handshake may take: three small messages on a slow link.
 pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(15);
@@ -53,31 +53,6 @@ pub struct Door {
     pub allowed: Vec<PublicKey>,
     /// How often miners are pinged.
     pub ping_interval: Duration,
-}
-
-/// What the session wants done.
-#[derive(Debug)]
-pub enum Action {
-    /// Send this, and note when it went out.
-    Send(ValidatorMessage, SentAt),
-    /// The miner proved its key: it is connected.
-    Established(Box<Hello>),
-    /// The miner's devices changed.
-    InventoryChanged(Inventory),
-    /// A new round trip was measured.
-    RoundTrip(Duration),
-    /// Check this item, then call [`Session::checked`].
-    Check(Box<CheckJob>),
-    /// Replay this, then call [`Session::replayed`].
-    Replay(ChallengeId, Box<Bound>, Extent),
-    /// For who watches: what happens now.
-    Phase(&'static str),
-    /// For who watches: slots filled, of so many.
-    Progress(u64, u64),
-    /// A challenge is over; what still runs for it may stop.
-    Verdict(Box<Verdict>),
-    /// End the stream, once what was sent is out.
-    Close(String),
 }
 
 /// Why a challenge cannot be started.
@@ -203,7 +178,7 @@ impl Session {
             agent: concat!("assay-validator/", env!("CARGO_PKG_VERSION")).into(),
         };
         self.state = State::AwaitProof { hello: Box::new(hello), transcript };
-        vec![send(ValidatorMessage::Welcome(welcome))]
+        vec![Action::send(ValidatorMessage::Welcome(welcome))]
     }
 
     fn proof(&mut self, signature: &Signature) -> Vec<Action> {
@@ -214,7 +189,7 @@ impl Session {
             return self.refuse(RefusedCode::Signature, "the proof is not a signature of the key in the hello");
         }
         self.state = State::Connected { miner_key: hello.miner_key, inventory: hello.inventory.clone() };
-        vec![send(ValidatorMessage::Accepted(self.door.ping_interval)), Action::Established(hello)]
+        vec![Action::send(ValidatorMessage::Accepted(self.door.ping_interval)), Action::Established(hello)]
     }
 
     fn connected(&mut self, message: MinerMessage, received: Instant, context: &mut Context<'_>) -> Vec<Action> {
@@ -246,7 +221,7 @@ impl Session {
         } else {
             run.message(message, received, context.entropy)
         };
-        self.settle(actions)
+        self.retire(actions)
     }
 
     /// Starts a challenge of this miner.
@@ -272,13 +247,13 @@ impl Session {
             Run::start(policy.clone(), mode, issued, inventory.clone(), context.unix_seconds, context.now);
         run.round_trip = self.pings.least();
         self.run = Some(run);
-        Ok(self.settle(actions))
+        Ok(self.retire(actions))
     }
 
     /// An item was checked.
     pub fn checked(&mut self, result: Result<(), Reason>) -> Vec<Action> {
         let actions = self.run.as_mut().map(|run| run.checked(result)).unwrap_or_default();
-        self.settle(actions)
+        self.retire(actions)
     }
 
     /// The replay of a challenge ended.
@@ -286,7 +261,7 @@ impl Session {
         // The challenge may have ended for another reason meanwhile.
         let Some(run) = self.run.as_mut().filter(|run| run.id() == id) else { return Vec::new() };
         let actions = run.replayed(result);
-        self.settle(actions)
+        self.retire(actions)
     }
 
     /// Leaves time out that the validator itself took: while it checked, nothing was read, so that neither silence
@@ -304,8 +279,8 @@ impl Session {
             let late = !matches!(self.state, State::Closed) && now.duration_since(self.began) > HANDSHAKE_LIMIT;
             return if late { self.refuse(RefusedCode::Malformed, "the handshake took too long") } else { Vec::new() };
         }
-        let mut actions = self.run.as_mut().map(|run| run.tick(now)).unwrap_or_default();
-        let mut actions = self.settle(std::mem::take(&mut actions));
+        let actions = self.run.as_mut().map(|run| run.tick(now)).unwrap_or_default();
+        let mut actions = self.retire(actions);
         let silence = now.saturating_duration_since(self.heard);
         if silence > self.door.ping_interval * MISSED_PINGS {
             let detail = format!("nothing came for {silence:.1?}");
@@ -331,7 +306,7 @@ impl Session {
     pub fn drain(&mut self) -> Vec<Action> {
         let mut actions = self.stop_run(Reason::new(ReasonCode::ValidatorDraining, "the validator was asked to stop"));
         let goodbye = ValidatorMessage::Goodbye(StopCode::Draining, "this validator is shutting down".into());
-        actions.push(send(goodbye));
+        actions.push(Action::send(goodbye));
         actions.extend(self.close("draining".into()));
         actions
     }
@@ -340,7 +315,7 @@ impl Session {
     pub fn replaced(&mut self) -> Vec<Action> {
         let mut actions = self.stop_run(Reason::new(ReasonCode::Disconnected, "the miner connected anew"));
         let goodbye = ValidatorMessage::Goodbye(StopCode::Busy, "another connection with this key took over".into());
-        actions.push(send(goodbye));
+        actions.push(Action::send(goodbye));
         actions.extend(self.close("another connection with this key took over".into()));
         actions
     }
@@ -348,7 +323,7 @@ impl Session {
     /// Ends what runs for a reason of the validator's.
     pub fn stop_run(&mut self, reason: Reason) -> Vec<Action> {
         let actions = self.run.as_mut().map(|run| run.stop(reason)).unwrap_or_default();
-        self.settle(actions)
+        self.retire(actions)
     }
 
     fn pong(&mut self, sequence: u64, received: Instant) -> Vec<Action> {
@@ -379,13 +354,13 @@ impl Session {
     /// A message that no honest miner sends: the challenge fails, the session ends.
     fn misbehaved(&mut self, what: &str) -> Vec<Action> {
         let mut actions = self.stop_run(Reason::new(ReasonCode::Protocol, what));
-        actions.push(send(ValidatorMessage::Goodbye(StopCode::Invalid, what.into())));
+        actions.push(Action::send(ValidatorMessage::Goodbye(StopCode::Invalid, what.into())));
         actions.extend(self.close(what.into()));
         actions
     }
 
     fn refuse(&mut self, code: RefusedCode, detail: &str) -> Vec<Action> {
-        let mut actions = vec![send(ValidatorMessage::Refused(code, detail.into()))];
+        let mut actions = vec![Action::send(ValidatorMessage::Refused(code, detail.into()))];
         actions.extend(self.close(format!("refused: {detail}")));
         actions
     }
@@ -395,34 +370,14 @@ impl Session {
         vec![Action::Close(why)]
     }
 
-    /// Turns a run's actions into the session's, and forgets a run that is over.
-    fn settle(&mut self, actions: Vec<RunAction>) -> Vec<Action> {
-        let Some(id) = self.run.as_ref().map(Run::id) else { return Vec::new() };
-        let mut settled = Vec::new();
-        for action in actions {
-            match action {
-                RunAction::Send(message, sent) => settled.push(Action::Send(message, sent)),
-                RunAction::Check(job) => settled.push(Action::Check(job)),
-                RunAction::Replay(bound, extent) => settled.push(Action::Replay(id, bound, extent)),
-                RunAction::Phase(phase) => settled.push(Action::Phase(phase)),
-                RunAction::Progress(done, all) => settled.push(Action::Progress(done, all)),
-                RunAction::Finished(verdict) => settled.extend(self.finished(verdict)),
-            }
+    /// Forgets a run that is over, but not that it was there.
+    fn retire(&mut self, actions: Vec<Action>) -> Vec<Action> {
+        if let Some(run) = self.run.take_if(|run| run.is_over()) {
+            self.recent.push_front((run.id(), run.is_committed()));
+            self.recent.truncate(RECENT);
         }
-        settled
+        actions
     }
-
-    /// The miner learns the verdict, which also ends what it still does for the challenge.
-    fn finished(&mut self, verdict: Box<Verdict>) -> Vec<Action> {
-        let committed = self.run.take().is_some_and(|run| run.is_committed());
-        self.recent.push_front((verdict.challenge_id, committed));
-        self.recent.truncate(RECENT);
-        vec![send(ValidatorMessage::Verdict(verdict.clone())), Action::Verdict(verdict)]
-    }
-}
-
-fn send(message: ValidatorMessage) -> Action {
-    Action::Send(message, SentAt::default())
 }
 
 /// The challenge that a message is about.

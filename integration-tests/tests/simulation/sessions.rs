@@ -12,9 +12,10 @@ use assay_miner::session as miner;
 use assay_protocol::identity::Identity;
 use assay_protocol::message::{MinerMessage, OpeningsPart};
 use assay_protocol::verdict::{Mode, Outcome, ReasonCode, Verdict};
+use assay_validator::action::Action;
 use assay_validator::entropy::SeededEntropy;
 use assay_validator::policy::{Policy, ProbePolicy};
-use assay_validator::session::{self as validator, Context, Door, Session};
+use assay_validator::session::{Context, Door, Session};
 use assay_work::{DeviceId, Nonce};
 
 /// A link between a miner and a validator that takes no time, unless the test lets some pass.
@@ -93,22 +94,22 @@ impl World {
         self.validator_does(actions);
     }
 
-    fn validator_does(&mut self, actions: Vec<validator::Action>) {
+    fn validator_does(&mut self, actions: Vec<Action>) {
         for action in actions {
             match action {
-                validator::Action::Send(message, sent) => {
+                Action::Send(message, sent) => {
                     sent.set(self.now);
                     let actions = self.miner.handle(miner::Event::Message(message), self.now);
                     self.miner_does(actions);
                 }
-                validator::Action::Check(job) => {
+                Action::Check(job) => {
                     let result = job.run();
                     self.now += self.check_takes;
                     self.validator.excuse(self.check_takes);
                     let actions = self.validator.checked(result);
                     self.validator_does(actions);
                 }
-                validator::Action::Verdict(verdict) => self.verdicts.push(*verdict),
+                Action::Verdict(verdict) => self.verdicts.push(*verdict),
                 _ => {}
             }
         }

@@ -28,6 +28,7 @@ pub struct Bound {
 /// The items asked for, and what came of the current one.
 #[derive(Debug)]
 pub struct Collector {
+    bound: Bound,
     items: Vec<OpenItem>,
     current: usize,
     slot_digests: Vec<Digest>,
@@ -50,8 +51,8 @@ pub struct CheckJob {
 impl Collector {
     /// Waits for these items, in this order.
     #[must_use]
-    pub const fn new(items: Vec<OpenItem>) -> Self {
-        Self { items, current: 0, slot_digests: Vec::new(), samples: Vec::new(), segments: Vec::new() }
+    pub const fn new(bound: Bound, items: Vec<OpenItem>) -> Self {
+        Self { bound, items, current: 0, slot_digests: Vec::new(), samples: Vec::new(), segments: Vec::new() }
     }
 
     /// Whether every item came.
@@ -64,7 +65,7 @@ impl Collector {
     ///
     /// # Errors
     /// The reason when a chunk is none that an honest miner sends next: nothing beyond what was asked is kept.
-    pub fn take(&mut self, chunk: OpeningsChunk, bound: &Bound) -> Result<Option<CheckJob>, Reason> {
+    pub fn take(&mut self, chunk: OpeningsChunk) -> Result<Option<CheckJob>, Reason> {
         let Some(item) = self.items.get(self.current) else {
             return Err(Reason::new(ReasonCode::AuditRows, "openings came after the last item"));
         };
@@ -74,7 +75,7 @@ impl Collector {
             return refuse(FaultKind::Rows, format!("item {} came where item {} was due", chunk.item, self.current));
         }
         // The challenge has a share for every device asked about.
-        let count = bound.challenge.share(device_id).map_or(0, |s| s.count as usize);
+        let count = self.bound.challenge.share(device_id).map_or(0, |s| s.count as usize);
         match (chunk.part, &item.what) {
             (OpeningsPart::SlotDigests(digests), _) => {
                 if self.slot_digests.len() + digests.len() > count {
@@ -94,7 +95,7 @@ impl Collector {
                 }
                 self.segments.push(segment);
             }
-            (OpeningsPart::End, _) => return Ok(Some(self.finish_item(bound))),
+            (OpeningsPart::End, _) => return Ok(Some(self.finish_item())),
             (OpeningsPart::Sample(_) | OpeningsPart::Segment(_), _) => {
                 return refuse(FaultKind::Rows, "a sample and a segment were mixed up".into());
             }
@@ -102,9 +103,9 @@ impl Collector {
         Ok(None)
     }
 
-    fn finish_item(&mut self, bound: &Bound) -> CheckJob {
+    fn finish_item(&mut self) -> CheckJob {
         let job = CheckJob {
-            bound: bound.clone(),
+            bound: self.bound.clone(),
             item: self.items[self.current].clone(),
             slot_digests: std::mem::take(&mut self.slot_digests),
             samples: std::mem::take(&mut self.samples),

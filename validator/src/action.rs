@@ -1,0 +1,62 @@
+//! What a session, and the challenge that runs in it, want done: the driver carries it out.
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use assay_protocol::message::{Hello, Inventory, ValidatorMessage};
+use assay_protocol::verdict::Verdict;
+use assay_work::ChallengeId;
+
+use crate::verify::check::{Bound, CheckJob};
+use crate::verify::replay::Extent;
+
+/// One thing to do.
+#[derive(Debug)]
+pub enum Action {
+    /// Send this, and note when it went out.
+    Send(ValidatorMessage, SentAt),
+    /// The miner proved its key: it is connected.
+    Established(Box<Hello>),
+    /// The miner's devices changed.
+    InventoryChanged(Inventory),
+    /// A new round trip was measured.
+    RoundTrip(Duration),
+    /// Check this, then call [`Session::checked`](crate::session::Session::checked).
+    Check(Box<CheckJob>),
+    /// Replay this, then call [`Session::replayed`](crate::session::Session::replayed).
+    Replay(ChallengeId, Box<Bound>, Extent),
+    /// For watchers: the phase that begins.
+    Phase(&'static str),
+    /// For watchers: slots filled, of so many.
+    Progress(u64, u64),
+    /// A challenge is over; what still runs for it may stop.
+    Verdict(Box<Verdict>),
+    /// End the stream, once what was sent is out.
+    Close(String),
+}
+
+impl Action {
+    /// Sends a message whose moment matters to nobody.
+    #[must_use]
+    pub fn send(message: ValidatorMessage) -> Self {
+        Self::Send(message, SentAt::default())
+    }
+}
+
+/// When a message's last byte went out: set by the transport that writes it.
+#[derive(Debug, Clone, Default)]
+pub struct SentAt(Arc<OnceLock<Instant>>);
+
+impl SentAt {
+    /// Notes the moment; only the first one counts.
+    pub fn set(&self, now: Instant) {
+        // A message is written once; the first moment stays in any case.
+        let _ = self.0.set(now);
+    }
+
+    /// The moment; `None` while the message waits.
+    #[must_use]
+    pub fn get(&self) -> Option<Instant> {
+        self.0.get().copied()
+    }
+}
