@@ -5,4 +5,4 @@ set -eu
 cd "$(dirname "$0")/.."
 mkdir -p benchmarks/.cache
 g++ -O2 -std=c++17 -fopenmp benchmarks/onednn.cpp -o benchmarks/.cache/onednn -ldnnl
-ASSAY_PEER="$PWD/benchmarks/.cache/onednn" exec cargo bench -p assay-cpu --bench cpu -- products "$@"
+ASSAY_PEER="$PWD/benchmarks/.cache/onednn" exec cargo bench -p assay-bench --bench cpu -- products "$@"

@@ -14,8 +14,8 @@ use assay_protocol::message::{
     DeviceClaim, DeviceDigests, DeviceRoots, Inventory, MATRIX_SIZES, MinerMessage, OpenItem, OpenWhat, OpeningsChunk,
     OpeningsPart, SignedChecksum,
 };
-use assay_work::audit::roots_at;
 use assay_telemetry::{NoSensors, SensorWatch};
+use assay_work::audit::roots_at;
 use assay_work::commitment::{Evidence, commitment_message};
 use assay_work::opening::Sample;
 use assay_work::probe::{Answer, Probe, probe_key, probe_message};

@@ -4,8 +4,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod cuda_bench;
 mod cuda_faults;
-mod cuda_measured;
 mod cuda_work;
 mod scenario;
 mod shaders;

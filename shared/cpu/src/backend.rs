@@ -7,6 +7,7 @@ use assay_device::backend::{Backend, BackendKind, Found, Opened, Prepare};
 use assay_device::place::Place;
 
 use crate::config::{CpuConfig, CpuSpec, specs};
+use crate::device::CpuDevice;
 use assay_device::Device;
 
 impl Backend for CpuConfig {
@@ -33,10 +34,15 @@ impl Backend for CpuConfig {
     }
 
     fn open(&self, spec: &str, _prepare: Prepare<'_>) -> Opened {
-        let unsupported = |error: &dyn Error| DeviceError::Unsupported(format!("no CPU device: {error}"));
-        let spec: CpuSpec = serde_json::from_str(spec).map_err(|error| unsupported(&error))?;
-        Ok(Box::new(spec.open().map_err(|error| unsupported(&error))?))
+        Ok(Box::new(device(spec)?))
     }
+}
+
+/// The device that [`Backend::detect`] described.
+pub(super) fn device(spec: &str) -> Result<CpuDevice, DeviceError> {
+    let unsupported = |error: &dyn Error| DeviceError::Unsupported(format!("no CPU device: {error}"));
+    let spec: CpuSpec = serde_json::from_str(spec).map_err(|error| unsupported(&error))?;
+    spec.open().map_err(|error| unsupported(&error))
 }
 
 #[cfg(test)]

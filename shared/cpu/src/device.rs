@@ -12,7 +12,6 @@ use super::thread_team::ThreadTeam;
 use super::walk::{LINE_BYTES, State};
 use assay_device::backend::BackendKind;
 use assay_device::machine;
-use assay_device::measure::Measured;
 use assay_device::resident::{Residency, Slots};
 use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, SlotRange, check_size};
 use assay_work::challenge::MAX_TOTAL;
@@ -26,13 +25,13 @@ pub struct CpuDevice {
     name: String,
     /// The most bytes for slots and scratch together.
     memory_bytes: u64,
-    threads: usize,
-    kernel: &'static Kernel,
+    pub(super) threads: usize,
+    pub(super) kernel: &'static Kernel,
     slots: Option<Mapping>,
     /// Packed operands during a pass, states during a probe.
     scratch: Option<Mapping>,
     /// The resident slots, and the walks of the last round of the probe, whose states are in `scratch`.
-    residency: Residency<Slots>,
+    pub(super) residency: Residency<Slots>,
 }
 
 impl CpuDevice {
@@ -76,7 +75,13 @@ impl CpuDevice {
         Ok((slots, scratch))
     }
 
-    fn fill_stages(&mut self, pass: &Pass, handle: &Handle, stages: Stages) -> Result<Vec<Digest>, DeviceError> {
+    /// Some stages of a pass; all but [`Stages::All`] need the slots of the same pass, and leave them as they are.
+    pub(super) fn fill_stages(
+        &mut self,
+        pass: &Pass,
+        handle: &Handle,
+        stages: Stages,
+    ) -> Result<Vec<Digest>, DeviceError> {
         self.residency.begin_fill(pass)?;
         let plan = self.plan(pass.n);
         let (slots, scratch) = self.make_room(pass, &plan)?;
@@ -91,53 +96,11 @@ impl CpuDevice {
         Ok(digests)
     }
 
-    /// For measurements only: stages of a pass that [`Device::fill`] filled before, and the digests if they are among
-    /// them. What is resident stays so.
-    ///
-    /// # Errors
-    /// As [`Device::fill`]; [`DeviceError::Unsupported`] when that pass is not resident.
-    pub(super) fn refill(&mut self, pass: &Pass, stages: Stages) -> Result<Vec<Digest>, DeviceError> {
-        match self.residency.layout() {
-            Ok(slots) if slots == Slots::from(pass) => self.fill_stages(pass, &Handle::default(), stages),
-            _ => Err(DeviceError::Unsupported("a stage alone needs the slots of a pass like it".into())),
-        }
-    }
-
-    /// For measurements only: another kernel from now on.
-    ///
-    /// # Errors
-    /// [`DeviceError::Unsupported`] when this processor does not run it.
-    pub(super) fn set_kernel(&mut self, kind: KernelKind) -> Result<(), DeviceError> {
-        let missing = || DeviceError::Unsupported(format!("this processor does not run the kernel {kind}"));
-        self.kernel = kind.kernel().ok_or_else(missing)?;
-        Ok(())
-    }
-
-    /// The name of the kernel that multiplies.
-    #[doc(hidden)]
-    #[must_use]
-    pub const fn kernel_name(&self) -> &'static str {
-        self.kernel.kind.name()
-    }
-
-    /// The matrix size and the number of the resident slots.
+    /// The bytes of all resident slots.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] when no pass is resident.
-    pub(super) fn resident_size(&self) -> Result<(u32, u32), DeviceError> {
-        self.resident_slots().map(|(_, resident)| (resident.n, resident.count))
-    }
-
-    /// How many threads work.
-    pub(super) const fn threads(&self) -> usize {
-        self.threads
-    }
-
-    /// For measurements only: the resident slots.
-    ///
-    /// # Errors
-    /// [`DeviceError::Unsupported`] when no pass is resident.
-    #[doc(hidden)]
+    #[cfg(any(test, feature = "bench"))]
     pub fn resident_bytes(&self) -> Result<&[u8], DeviceError> {
         let (slots, resident) = self.resident_slots()?;
         // SAFETY: the slots are filled, and stay while the device is borrowed.
@@ -251,10 +214,6 @@ impl Device for CpuDevice {
     fn release(&mut self) {
         self.residency.clear();
         (self.slots, self.scratch) = (None, None);
-    }
-
-    fn measured(&mut self) -> Option<&mut dyn Measured> {
-        Some(self)
     }
 }
 

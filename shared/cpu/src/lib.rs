@@ -7,15 +7,15 @@
 #![deny(unsafe_code)]
 
 mod backend;
+#[cfg(feature = "bench")]
+#[allow(unsafe_code)]
+mod bench;
 mod config;
 #[allow(unsafe_code)]
 mod device;
 mod hash;
 #[allow(unsafe_code)]
 mod kernel;
-#[allow(unsafe_code)]
-mod limit;
-mod measure;
 #[allow(unsafe_code)]
 mod memory;
 mod mix;
@@ -30,7 +30,8 @@ mod thread_team;
 #[allow(unsafe_code)]
 mod walk;
 
+#[cfg(feature = "bench")]
+pub use bench::{CpuBench, RegisterLoop};
 pub use config::{CpuConfig, CpuConfigError, CpuSpec, devices, specs};
 pub use device::CpuDevice;
 pub use kernel::{KernelKind, UnknownKernel};
-pub use limit::RegisterLoop;

@@ -10,14 +10,12 @@ use super::error::{CudaError, Fault};
 use super::flow::{Flow, Lane, Marks};
 use super::kernels::Kernels;
 use super::library::Library;
-use super::measure::Bench;
 use super::memory::Memory;
 use super::pass::Filling;
 use super::plan::{self, BLOCK_CHUNKS, CHUNK_BYTES, HASH_BYTES, Layout, STATE_BYTES};
 use super::probe::Walking;
 use super::wait;
 use assay_device::backend::{BackendKind, Preparing};
-use assay_device::measure::Measured;
 use assay_device::pace::{Rates, Timing};
 use assay_device::resident::{Residency, hashes_of, merge_subtrees};
 use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, SlotRange, check_size};
@@ -39,10 +37,8 @@ pub struct CudaDevice {
     staging: PinnedMemory,
     rates: Rates,
     pub(super) memory: Memory,
-    /// What benchmarks need; given up before the context is.
-    pub(super) bench: Bench,
     /// The resident slots, and the walks of the last round of the probe.
-    residency: Residency<Layout>,
+    pub(super) residency: Residency<Layout>,
     pub(super) context: Arc<Context>,
 }
 
@@ -78,7 +74,6 @@ impl CudaDevice {
             copied: Event::new(&context)?,
             staging: PinnedMemory::new(&context, STAGING_BYTES)?,
             memory: Memory::new(&context),
-            bench: Bench::default(),
             rates: Rates::new(Timing::DEVICE_EVENTS),
             residency: Residency::default(),
             description,
@@ -255,12 +250,7 @@ impl Device for CudaDevice {
 
     fn release(&mut self) {
         self.residency.clear();
-        self.bench.release();
         self.memory.release();
-    }
-
-    fn measured(&mut self) -> Option<&mut dyn Measured> {
-        Some(self)
     }
 }
 

@@ -14,6 +14,9 @@
 
 #![deny(unsafe_code)]
 
+#[cfg(feature = "bench")]
+#[allow(unsafe_code)]
+mod bench;
 pub mod cache;
 mod config;
 #[allow(unsafe_code)]
@@ -29,8 +32,6 @@ mod flow;
 mod kernels;
 #[allow(unsafe_code)]
 mod library;
-#[allow(unsafe_code)]
-mod measure;
 mod memory;
 mod modules;
 #[allow(unsafe_code)]
@@ -40,6 +41,8 @@ mod plan;
 mod probe;
 mod wait;
 
+#[cfg(feature = "bench")]
+pub use bench::CudaBench;
 pub use config::{CudaConfig, KernelChoice};
 pub use describe::{Capability, DeviceDescription};
 pub use device::CudaDevice;
@@ -114,15 +117,18 @@ impl Backend for CudaConfig {
     }
 
     fn open(&self, spec: &str, prepare: Prepare<'_>) -> Opened {
+        Ok(Box::new(self.open_device(spec, prepare)?))
+    }
+}
+
+impl CudaConfig {
+    fn open_device(&self, spec: &str, prepare: Prepare<'_>) -> Result<CudaDevice, DeviceError> {
         let Spec { id } =
             serde_json::from_str(spec).map_err(|e| DeviceError::Unsupported(format!("no CUDA device: {e}")))?;
-        match open(id, self.clone(), &mut |preparing| prepare(preparing)) {
-            Ok(device) => Ok(Box::new(device)),
-            Err(error @ (CudaError::Refused { .. } | CudaError::NoKernel { .. })) => {
-                Err(DeviceError::Unsupported(error.to_string()))
-            }
-            Err(error) => Err(DeviceError::Sick(error.to_string())),
-        }
+        open(id, self.clone(), &mut |preparing| prepare(preparing)).map_err(|error| match error {
+            CudaError::Refused { .. } | CudaError::NoKernel { .. } => DeviceError::Unsupported(error.to_string()),
+            _ => DeviceError::Sick(error.to_string()),
+        })
     }
 }
 

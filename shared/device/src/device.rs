@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::BackendKind;
 use crate::error::DeviceError;
-use crate::measure::Measured;
 use assay_work::challenge::{MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
 use assay_work::probe::{MAX_STEPS, MAX_WALKS, MIN_WALKS, round_key};
 use assay_work::{DeviceId, Digest, PassKey, ProbeKey, RoundKey};
@@ -265,9 +264,4 @@ pub trait Device: Send {
 
     /// Gives all memory back; nothing is resident after it.
     fn release(&mut self);
-
-    /// This device's stages one by one, for benchmarks; `None` where it has no way to.
-    fn measured(&mut self) -> Option<&mut dyn Measured> {
-        None
-    }
 }

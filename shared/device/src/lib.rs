@@ -7,11 +7,12 @@
 #![deny(unsafe_code)]
 
 pub mod backend;
+#[cfg(feature = "bench")]
+pub mod bench;
 mod device;
 mod error;
 pub mod host;
 pub mod machine;
-pub mod measure;
 pub mod open;
 pub mod pace;
 pub mod place;

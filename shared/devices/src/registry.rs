@@ -3,7 +3,14 @@
 use assay_cpu::CpuConfig;
 #[cfg(feature = "cuda")]
 use assay_cuda::CudaConfig;
+#[cfg(all(feature = "bench", not(all(feature = "cuda", feature = "wgpu"))))]
+use assay_device::DeviceError;
 use assay_device::backend::{Backend, BackendKind};
+#[cfg(feature = "bench")]
+use assay_device::{
+    backend::{Found, Prepare},
+    bench::OpenedBench,
+};
 #[cfg(feature = "wgpu")]
 use assay_wgpu::WgpuConfig;
 
@@ -38,6 +45,23 @@ impl HostConfig {
             Box::new(self.wgpu.clone()),
             Box::new(self.cpu.clone()),
         ]
+    }
+
+    /// Opens a device in this process, for a benchmark.
+    ///
+    /// # Errors
+    /// As [`Backend::open`]; [`DeviceError::Unsupported`] for a backend that this build lacks.
+    #[cfg(feature = "bench")]
+    pub fn open_bench(&self, found: &Found, prepare: Prepare<'_>) -> OpenedBench {
+        match found.info.backend {
+            #[cfg(feature = "cuda")]
+            BackendKind::Cuda => self.cuda.open_bench(&found.spec, prepare),
+            #[cfg(feature = "wgpu")]
+            BackendKind::Wgpu => self.wgpu.open_bench(&found.spec, prepare),
+            BackendKind::Cpu => self.cpu.open_bench(&found.spec, prepare),
+            #[cfg(not(all(feature = "cuda", feature = "wgpu")))]
+            absent => Err(DeviceError::Unsupported(absence(absent))),
+        }
     }
 }
 

@@ -13,13 +13,11 @@ use super::error::WgpuError;
 use super::flow::{self, Flow, FlowParts};
 use super::gpu::{Gpu, NotMade};
 use super::kernels::Kernels;
-use super::measure::Bench;
 use super::memory::{self, Memory, Piece};
 use super::pass::Filling;
 use super::plan::{self, Bounds, CHUNK_BYTES, GROUP_CHUNKS, HASH_BYTES, Layout, Region, STATE_BYTES};
 use super::probe::Walking;
 use assay_device::backend::{BackendKind, Preparing};
-use assay_device::measure::Measured;
 use assay_device::pace::{Rates, Timing, WorkKind};
 use assay_device::resident::{Residency, hashes_of, merge_subtrees};
 use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, SlotRange};
@@ -39,10 +37,8 @@ pub struct WgpuDevice {
     /// The layout that the probe's rate was measured on.
     paced: Option<Layout>,
     pub(super) memory: Memory,
-    /// What benchmarks keep.
-    pub(super) bench: Bench,
     /// The resident slots; of the last round of the probe, its walks and which states are its last.
-    residency: Residency<Layout, (u32, usize)>,
+    pub(super) residency: Residency<Layout, (u32, usize)>,
     /// Given up last.
     pub(super) gpu: Gpu,
 }
@@ -78,7 +74,6 @@ impl WgpuDevice {
             rates: Rates::new(Timing::HOST_CLOCK),
             paced: None,
             memory: Memory::default(),
-            bench: Bench::default(),
             residency: Residency::default(),
             gpu,
         };
@@ -310,12 +305,7 @@ impl Device for WgpuDevice {
     fn release(&mut self) {
         self.residency.clear();
         self.bindings.clear();
-        self.bench.release();
         self.memory.release(&self.gpu);
-    }
-
-    fn measured(&mut self) -> Option<&mut dyn Measured> {
-        Some(self)
     }
 }
 

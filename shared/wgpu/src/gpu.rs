@@ -6,7 +6,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use ::wgpu::{
@@ -171,8 +171,9 @@ impl Gpu {
 
 impl Gpu {
     /// Waits until all that was submitted is done.
+    #[cfg(feature = "bench")]
     pub(super) fn idle(&self, stall_limit: Duration, doing: &str) -> Result<(), DeviceError> {
-        let done = Arc::new(AtomicBool::new(false));
+        let done = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let told = done.clone();
         self.queue.on_submitted_work_done(move || told.store(true, Ordering::Release));
         self.wait_until(stall_limit, doing, || done.load(Ordering::Acquire))

@@ -200,6 +200,7 @@ impl Kernels {
     }
 
     /// Compiles another shader: those of benchmarks.
+    #[cfg(feature = "bench")]
     pub(super) fn compile(&mut self, gpu: &Gpu, shader: &Shader, storages: &[bool]) -> Result<Pipeline, WgpuError> {
         self.compiler.compile(gpu, shader, storages)
     }

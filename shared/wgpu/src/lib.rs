@@ -13,6 +13,8 @@
 
 #![deny(unsafe_code)]
 
+#[cfg(feature = "bench")]
+mod bench;
 mod bind;
 #[allow(unsafe_code)]
 mod cache;
@@ -26,7 +28,6 @@ mod flow;
 mod gpu;
 #[allow(unsafe_code)]
 mod kernels;
-mod measure;
 mod memory;
 mod native;
 mod pass;
@@ -35,6 +36,8 @@ mod probe;
 mod qualify;
 pub mod shaders;
 
+#[cfg(feature = "bench")]
+pub use bench::WgpuBench;
 pub use config::{DotChoice, WgpuConfig};
 pub use describe::AdapterDescription;
 pub use device::WgpuDevice;
@@ -142,16 +145,19 @@ impl Backend for WgpuConfig {
     }
 
     fn open(&self, spec: &str, prepare: Prepare<'_>) -> Opened {
+        Ok(Box::new(self.open_device(spec, prepare)?))
+    }
+}
+
+impl WgpuConfig {
+    fn open_device(&self, spec: &str, prepare: Prepare<'_>) -> Result<WgpuDevice, DeviceError> {
         let Spec { id } =
             serde_json::from_str(spec).map_err(|e| DeviceError::Unsupported(format!("no wgpu device: {e}")))?;
-        match open(id, self.clone(), &mut |preparing| prepare(preparing)) {
-            Ok(device) => Ok(Box::new(device)),
-            Err(error @ (WgpuError::Refused { .. } | WgpuError::Shader { .. })) => {
-                Err(DeviceError::Unsupported(error.to_string()))
-            }
+        open(id, self.clone(), &mut |preparing| prepare(preparing)).map_err(|error| match error {
+            WgpuError::Refused { .. } | WgpuError::Shader { .. } => DeviceError::Unsupported(error.to_string()),
             // A busy device is busy whether it is being opened or works.
-            Err(WgpuError::Device { error: error @ DeviceError::Busy { .. }, .. }) => Err(error),
-            Err(error) => Err(DeviceError::Sick(error.to_string())),
-        }
+            WgpuError::Device { error: error @ DeviceError::Busy { .. }, .. } => error,
+            _ => DeviceError::Sick(error.to_string()),
+        })
     }
 }

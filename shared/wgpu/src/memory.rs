@@ -126,6 +126,7 @@ impl Memory {
     }
 
     /// A buffer beside all of these, for benchmarks.
+    #[cfg(feature = "bench")]
     pub(super) fn other(&mut self, gpu: &Gpu, bytes: u64) -> Result<DeviceBuffer, NotMade> {
         self.make(gpu, "other", bytes)
     }

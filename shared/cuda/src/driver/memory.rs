@@ -70,6 +70,7 @@ impl DeviceMemory {
     ///
     /// # Panics
     /// When it does not fit.
+    #[cfg(feature = "bench")]
     pub(in super::super) fn copy_in(&self, stream: &Stream, from: &PinnedMemory) -> Result<(), Fault> {
         self.assert_inside(0, from.bytes as u64);
         // SAFETY: both ranges lie in their allocations, which outlive the copy as in `copy_out`.
@@ -81,6 +82,7 @@ impl DeviceMemory {
     ///
     /// # Panics
     /// When they leave either.
+    #[cfg(feature = "bench")]
     pub(in super::super) fn copy_to(&self, stream: &Stream, to: &Self, bytes: u64) -> Result<(), Fault> {
         self.assert_inside(0, bytes);
         to.assert_inside(0, bytes);

@@ -51,6 +51,7 @@ impl Stream {
     }
 
     /// The driver's handle, for libraries that enqueue on it.
+    #[cfg(feature = "bench")]
     pub(in super::super) fn handle(&self) -> *mut std::ffi::c_void {
         self.raw.cast()
     }

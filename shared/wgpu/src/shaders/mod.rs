@@ -4,6 +4,8 @@
 //! one file or several of `kernels/wgsl/` after it. How shaders are called is in `kernels/README.md`; `params` lays
 //! out what each is told, `tile` says how products are cut.
 
+#[cfg(any(test, feature = "bench"))]
+mod bench_params;
 mod params;
 mod tile;
 
@@ -12,8 +14,10 @@ mod tests;
 
 use std::fmt::Write;
 
+#[cfg(any(test, feature = "bench"))]
+pub(super) use self::bench_params::{PEAK_MACS_PER_ITERATION, Peak, Stream};
 pub use self::params::PARAM_BYTES;
-pub(super) use self::params::{Chunks, CompletionCounter, Keystream, Parents, Peak, Probe, Product, Stream};
+pub(super) use self::params::{Chunks, CompletionCounter, Keystream, Parents, Probe, Product};
 pub(super) use self::tile::Tile;
 use assay_work::probe::walk;
 use assay_work::{product, tree};
@@ -28,8 +32,6 @@ pub(super) const PROBE_THREADS: u32 = 64;
 pub(super) const QUAD_LANES: u32 = 4;
 /// Invocations of a workgroup of [`peak`].
 pub(super) const PEAK_THREADS: u32 = 64;
-/// Multiply-accumulates of one invocation of [`peak`] in one iteration: 16 pairs of operands, each 4 by 4 dot products of 4.
-pub(super) const PEAK_MACS_PER_ITERATION: u64 = 16 * 4 * 4 * 4;
 /// Invocations of a workgroup of [`stream`].
 pub(super) const STREAM_THREADS: u32 = 64;
 

@@ -92,22 +92,6 @@ pub(in super::super) struct Probe {
     pub first_buffer: u32,
 }
 
-/// Parameters of `peak`.
-#[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Peak {
-    /// Iterations of every invocation.
-    pub iterations: u32,
-}
-
-/// Parameters of `stream`.
-#[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Stream {
-    /// Vectors of 16 bytes to read.
-    pub vectors: u32,
-    /// Invocations of the whole dispatch.
-    pub threads: u32,
-}
-
 /// Parameters of `completion_counter`.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct CompletionCounter {
@@ -172,23 +156,7 @@ impl Probe {
     }
 }
 
-impl Peak {
-    /// The uniform block.
-    #[must_use]
-    pub fn words(&self) -> Words {
-        padded(&[self.iterations])
-    }
-}
-
-impl Stream {
-    /// The uniform block.
-    #[must_use]
-    pub fn words(&self) -> Words {
-        padded(&[self.vectors, self.threads])
-    }
-}
-
-fn padded(fields: &[u32]) -> Words {
+pub(super) fn padded(fields: &[u32]) -> Words {
     let mut words = [0; PARAM_WORDS];
     words[..fields.len()].copy_from_slice(fields);
     words

@@ -53,7 +53,7 @@ pub(super) struct Matrices {
 
 /// cuBLASLt, set up for one matrix size.
 #[derive(Debug)]
-pub(super) struct Peer {
+pub(super) struct CublasLt {
     handle: lt::cublasLtHandle_t,
     operation: lt::cublasLtMatmulDesc_t,
     operand: lt::cublasLtMatrixLayout_t,
@@ -64,9 +64,9 @@ pub(super) struct Peer {
 }
 
 // SAFETY: the handles may be used from any thread, one at a time.
-unsafe impl Send for Peer {}
+unsafe impl Send for CublasLt {}
 
-impl Peer {
+impl CublasLt {
     /// What it is, or why there is none.
     pub(super) fn describe() -> Result<String, String> {
         load()?;
@@ -203,7 +203,7 @@ impl Peer {
     }
 }
 
-impl Drop for Peer {
+impl Drop for CublasLt {
     fn drop(&mut self) {
         // SAFETY: each was made once and is destroyed once; nobody else has them.
         unsafe {

@@ -4,7 +4,7 @@ use cudarc::driver::sys::CUdevice_attribute as Attribute;
 
 use crate::describe::{self, Capability, DeviceDescription};
 use crate::driver::attribute;
-use assay_device::measure::Limits;
+use assay_device::bench::PeakRates;
 
 /// INT8 operations that the tensor cores of one multiprocessor do in a cycle, dense, from NVIDIA's architecture papers
 /// (peak rate / multiprocessors / boost clock): T4 130 TOPS, A100 624, A10 250, RTX 4090 661, H100 SXM 1979, B200 4500,
@@ -19,8 +19,8 @@ const fn operations_per_cycle(capability: Capability) -> Option<f64> {
     }
 }
 
-/// The limits of a device whose driver is loaded.
-pub(super) fn of(device: &DeviceDescription) -> Limits {
+/// The peak rates of a device whose driver is loaded.
+pub(super) fn of(device: &DeviceDescription) -> PeakRates {
     let number = |which| {
         let asked = describe::handle(device.ordinal).and_then(|handle| attribute(handle, which));
         asked.ok().filter(|value| *value > 0).map(f64::from)
@@ -32,7 +32,7 @@ pub(super) fn of(device: &DeviceDescription) -> Limits {
     let rate = |clock_hz: f64| per_cycle.map(|per_cycle| per_cycle * f64::from(device.multiprocessors) * clock_hz);
     // Two transfers in a cycle of the memory's clock.
     let bytes = |hz: f64| bus_bits.map(|bits| 2.0 * hz * bits / 8.0);
-    Limits {
+    PeakRates {
         operations_per_s: clock_hz.and_then(rate),
         bytes_per_s: memory_hz.and_then(bytes),
         source: "tensor cores and memory bus at the highest clocks that the driver states; power may not allow them"

@@ -1,16 +1,13 @@
 //! What was measured, as tables and as JSON.
 
-use assay_device::DeviceInfo;
-use assay_device::measure::{Limits, Stage};
+use assay_device::bench::{BenchStage, PeakRates};
 use assay_program::render::{Screen, table, units};
 use assay_work::DeviceId;
 use serde::Serialize;
 
-use super::measure::{Figure, Measurements};
-
 /// All devices.
 #[derive(Debug, Serialize)]
-pub struct Report {
+pub struct BenchReport {
     /// The program and its version.
     pub program: String,
     /// The devices, in the order measured.
@@ -27,7 +24,7 @@ pub struct DeviceReport {
     /// The backend's name.
     pub backend: String,
     /// Its limits.
-    pub limits: Limits,
+    pub limits: PeakRates,
     /// The vendor library measured beside.
     pub peer: Option<String>,
     /// Why there is none.
@@ -38,26 +35,28 @@ pub struct DeviceReport {
     pub left_out: Vec<String>,
 }
 
-impl DeviceReport {
-    /// The report of a device.
-    pub fn new(info: &DeviceInfo, measured: Measurements) -> Self {
-        let Measurements { limits, peer, figures, left_out } = measured;
-        let (peer, no_peer) = match peer {
-            Ok(peer) => (Some(peer), None),
-            Err(why) => (None, Some(why)),
-        };
-        let (name, backend) = (info.name.clone(), info.backend.to_string());
-        Self { device_id: info.id, name, backend, limits, peer, no_peer, figures, left_out }
-    }
+/// The rate of one stage.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Figure {
+    /// What was measured.
+    pub stage: BenchStage,
+    /// The matrix size, where it matters.
+    pub n: Option<u32>,
+    /// The product kernel, where it matters.
+    pub kernel: Option<String>,
+    /// The median, in operations a second where the stage counts operations, else in bytes a second.
+    pub rate_per_s: f64,
+    /// Every sample's rate.
+    pub samples_per_s: Vec<f64>,
+    /// The rate over the device's limit, where that is known.
+    pub share_of_limit: Option<f64>,
+    /// The rate over the vendor library's at the same n in the same run, where that was measured.
+    pub ratio_to_peer: Option<f64>,
 }
 
-impl Report {
-    /// The report of some devices.
-    pub fn new(devices: Vec<DeviceReport>) -> Self {
-        Self { program: concat!("assay-miner ", env!("CARGO_PKG_VERSION")).to_owned(), devices }
-    }
-
+impl BenchReport {
     /// The report as a person reads it.
+    #[must_use]
     pub fn text(&self, screen: &Screen) -> String {
         self.devices.iter().map(|device| device_text(device, screen)).collect::<Vec<_>>().join("\n\n")
     }
@@ -85,8 +84,8 @@ fn device_text(device: &DeviceReport, screen: &Screen) -> String {
 fn products(device: &DeviceReport, screen: &Screen) -> String {
     let header = ["n", "kernel", "product TOPS", "of limit", "/ peer", "pass TOPS", "of limit", "pass / product"];
     let mut table = table::new(screen, &header);
-    for product in device.figures.iter().filter(|f| matches!(f.stage, Stage::Product | Stage::Peer)) {
-        let is_pass = |f: &&Figure| f.stage == Stage::Pass && (f.n, &f.kernel) == (product.n, &product.kernel);
+    for product in device.figures.iter().filter(|f| matches!(f.stage, BenchStage::Product | BenchStage::Peer)) {
+        let is_pass = |f: &&Figure| f.stage == BenchStage::Pass && (f.n, &f.kernel) == (product.n, &product.kernel);
         let pass = device.figures.iter().find(is_pass);
         table.add_row([
             table::figure(product.n.map_or(String::new(), |n| n.to_string())),
@@ -117,17 +116,17 @@ fn bytes(device: &DeviceReport, screen: &Screen) -> String {
 }
 
 /// A stage as a person reads it.
-pub fn name(stage: Stage) -> &'static str {
+pub fn name(stage: BenchStage) -> &'static str {
     match stage {
-        Stage::Product => "product",
-        Stage::Pass => "pass",
-        Stage::Leaves => "leaves (ChaCha8)",
-        Stage::Digests => "digests (BLAKE3)",
-        Stage::Probe => "probe (random lines)",
-        Stage::HostToDevice => "host to device",
-        Stage::DeviceToHost => "device to host",
-        Stage::DeviceCopy => "copy on the device",
-        Stage::Peer => "peer",
+        BenchStage::Product => "product",
+        BenchStage::Pass => "pass",
+        BenchStage::Leaves => "leaves (ChaCha8)",
+        BenchStage::Digests => "digests (BLAKE3)",
+        BenchStage::Probe => "probe (random lines)",
+        BenchStage::HostToDevice => "host to device",
+        BenchStage::DeviceToHost => "device to host",
+        BenchStage::DeviceCopy => "copy on the device",
+        BenchStage::Peer => "peer",
     }
 }
 
@@ -148,12 +147,12 @@ fn ratio(ratio: Option<f64>) -> String {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// A report with a kernel, a peer, a probe and something left out.
-    pub fn example() -> Report {
-        let figure = |stage: Stage, n, kernel: Option<&str>, rate_per_s| Figure {
+    pub fn example() -> BenchReport {
+        let figure = |stage: BenchStage, n, kernel: Option<&str>, rate_per_s| Figure {
             stage,
             n,
             kernel: kernel.map(str::to_owned),
@@ -165,23 +164,23 @@ pub mod tests {
         let figures = [1024, 2048].into_iter().flat_map(|n| {
             let scale = f64::from(n) / 2048.0;
             [
-                figure(Stage::Product, Some(n), Some("wgmma-sm90a"), 1.25e15 * scale),
-                figure(Stage::Pass, Some(n), Some("wgmma-sm90a"), 1e15 * scale),
-                figure(Stage::Peer, Some(n), None, 1e15 * scale),
-                figure(Stage::Probe, Some(n), None, 2.5e12),
+                figure(BenchStage::Product, Some(n), Some("wgmma-sm90a"), 1.25e15 * scale),
+                figure(BenchStage::Pass, Some(n), Some("wgmma-sm90a"), 1e15 * scale),
+                figure(BenchStage::Peer, Some(n), None, 1e15 * scale),
+                figure(BenchStage::Probe, Some(n), None, 2.5e12),
             ]
         });
         let device = DeviceReport {
             device_id: DeviceId([0xab; 16]),
             name: "A card".into(),
             backend: "cuda".into(),
-            limits: Limits { operations_per_s: Some(2e15), bytes_per_s: None, source: "said".into() },
+            limits: PeakRates { operations_per_s: Some(2e15), bytes_per_s: None, source: "said".into() },
             peer: Some("a library".into()),
             no_peer: None,
             figures: figures.collect(),
             left_out: vec!["n = 4096: too large".into()],
         };
-        Report::new(vec![device])
+        BenchReport { program: "a program 0.1.0".into(), devices: vec![device] }
     }
 
     #[test]

@@ -6,13 +6,13 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// A running peer.
-pub struct Peer {
+pub struct PeerProgram {
     child: Child,
     questions: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
 
-impl Peer {
+impl PeerProgram {
     /// Starts the program that `ASSAY_PEER` names, if it names one.
     pub fn start() -> Option<Self> {
         let program = std::env::var_os("ASSAY_PEER")?;
@@ -32,7 +32,7 @@ impl Peer {
     }
 }
 
-impl Drop for Peer {
+impl Drop for PeerProgram {
     fn drop(&mut self) {
         // The child may have ended already.
         let _ = self.child.kill();

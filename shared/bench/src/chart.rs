@@ -1,10 +1,9 @@
 //! Products and passes over the matrix size, as an SVG chart: one panel for each device.
 
-use anyhow::anyhow;
-use assay_device::measure::Stage;
+use assay_device::bench::BenchStage;
 use plotters::prelude::*;
 
-use super::report::{DeviceReport, Report, name};
+use crate::report::{BenchReport, DeviceReport, name};
 
 /// A panel's size in pixels.
 const PANEL: (u32, u32) = (900, 480);
@@ -19,8 +18,19 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(90, 90, 90),
 ];
 
+/// Why there is no chart.
+#[derive(Debug, thiserror::Error)]
+pub enum ChartError {
+    /// The report has no rate of a product.
+    #[error("no product was measured: there is nothing to draw")]
+    Empty,
+    /// What the drawing said.
+    #[error("the chart: {0}")]
+    Drawing(String),
+}
+
 /// One line of a chart.
-struct Line {
+struct Series {
     name: String,
     /// n, and TOPS.
     points: Vec<(f64, f64)>,
@@ -29,11 +39,11 @@ struct Line {
 /// Draws the chart.
 ///
 /// # Errors
-/// Nothing was measured that a chart can show, or the drawing's own.
-pub fn draw(report: &Report) -> anyhow::Result<String> {
+/// [`ChartError`].
+pub fn draw(report: &BenchReport) -> Result<String, ChartError> {
     let devices: Vec<_> = report.devices.iter().map(|d| (d, lines(d))).filter(|(_, l)| !l.is_empty()).collect();
     if devices.is_empty() {
-        return Err(anyhow!("no product was measured: there is nothing to draw"));
+        return Err(ChartError::Empty);
     }
     let mut text = String::new();
     {
@@ -49,14 +59,14 @@ pub fn draw(report: &Report) -> anyhow::Result<String> {
     Ok(text)
 }
 
-fn failed(error: impl std::fmt::Display) -> anyhow::Error {
-    anyhow!("the chart: {error}")
+fn failed(error: impl std::fmt::Display) -> ChartError {
+    ChartError::Drawing(error.to_string())
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
 
-fn panel<'a>(area: &Area<'a>, device: &DeviceReport, lines: &[Line]) -> Drawn<'a> {
+fn panel<'a>(area: &Area<'a>, device: &DeviceReport, lines: &[Series]) -> Drawn<'a> {
     let points = || lines.iter().flat_map(|line| &line.points);
     let limit = device.limits.operations_per_s.map(|rate| rate / 1e12);
     let top = points().map(|p| p.1).chain(limit).fold(0.0, f64::max) * 1.1;
@@ -97,18 +107,18 @@ fn panel<'a>(area: &Area<'a>, device: &DeviceReport, lines: &[Line]) -> Drawn<'a
 }
 
 /// The lines of a device: product and pass of each kernel, and the peer.
-fn lines(device: &DeviceReport) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::new();
+fn lines(device: &DeviceReport) -> Vec<Series> {
+    let mut lines: Vec<Series> = Vec::new();
     for figure in device.figures.iter().filter(|f| f.stage.counts_operations()) {
         let Some(n) = figure.n else { continue };
         let name = match (&figure.kernel, figure.stage) {
-            (_, Stage::Peer) => device.peer.clone().unwrap_or_else(|| name(Stage::Peer).to_owned()),
+            (_, BenchStage::Peer) => device.peer.clone().unwrap_or_else(|| name(BenchStage::Peer).to_owned()),
             (kernel, stage) => format!("{} {}", name(stage), kernel.as_deref().unwrap_or_default()),
         };
         let point = (f64::from(n), figure.rate_per_s / 1e12);
         match lines.iter_mut().find(|line| line.name == name) {
             Some(line) => line.points.push(point),
-            None => lines.push(Line { name, points: vec![point] }),
+            None => lines.push(Series { name, points: vec![point] }),
         }
     }
     lines
@@ -117,7 +127,7 @@ fn lines(device: &DeviceReport) -> Vec<Line> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::bench::report::tests::example;
+    use crate::report::tests::example;
 
     #[test]
     fn a_chart_names_the_device_its_lines_and_the_sizes() {

@@ -1,10 +1,10 @@
-//! What no kernel exceeds: the multiply instruction with all operands in registers.
+//! The peak rate: the multiply instruction with all operands in registers.
 
 /// Turns of the loops below: some tens of milliseconds.
 #[cfg(target_arch = "x86_64")]
 const TURNS: u64 = 5_000_000;
 
-/// A loop that multiplies and adds without leaving the registers, for benchmarks.
+/// A loop that multiplies and adds without leaving the registers.
 #[derive(Debug, Clone, Copy)]
 pub struct RegisterLoop {
     /// The instruction.

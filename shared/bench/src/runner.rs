@@ -7,11 +7,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use assay_device::DeviceError;
 use assay_device::backend::{BackendKind, Preparing};
-use assay_device::measure::{Limits, Measured, Stage};
+use assay_device::bench::{Bench, BenchStage, PeakRates};
+use assay_device::{DeviceError, DeviceInfo};
 use indicatif::{ProgressBar, ProgressStyle};
-use serde::Serialize;
+
+use crate::report::{DeviceReport, Figure};
 
 /// How long one sample is to take, in seconds: long beside a launch, short beside a drift.
 const SAMPLE_S: f64 = 0.1;
@@ -26,7 +27,7 @@ const COUNT: (u64, u64) = (8, 256);
 
 /// What to measure.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct BenchPlan {
     /// The matrix sizes, smallest first.
     pub sizes: Vec<u32>,
     /// Whether also what takes long is measured.
@@ -37,41 +38,10 @@ pub struct Plan {
     pub rounds: u32,
 }
 
-/// What was measured of one device.
-pub struct Measurements {
-    /// The device's limits.
-    pub limits: Limits,
-    /// The vendor library measured beside, or why there is none.
-    pub peer: Result<String, String>,
-    /// The figures, in the order of the sizes.
-    pub figures: Vec<Figure>,
-    /// What was left out, and why.
-    pub left_out: Vec<String>,
-}
-
-/// The rate of one stage.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Figure {
-    /// What was measured.
-    pub stage: Stage,
-    /// The matrix size, where it matters.
-    pub n: Option<u32>,
-    /// The product kernel, where it matters.
-    pub kernel: Option<String>,
-    /// The median, in operations a second where the stage counts operations, else in bytes a second.
-    pub rate_per_s: f64,
-    /// Every sample's rate.
-    pub samples_per_s: Vec<f64>,
-    /// The rate over the device's limit, where that is known.
-    pub share_of_limit: Option<f64>,
-    /// The rate over the vendor library's at the same n in the same run, where that was measured.
-    pub ratio_to_peer: Option<f64>,
-}
-
 /// Shows on a terminal what is being measured.
-pub struct Progress(ProgressBar);
+pub struct BenchProgress(ProgressBar);
 
-impl Progress {
+impl BenchProgress {
     /// A bar on standard error, when that is a terminal.
     pub fn new() -> Self {
         let bar = ProgressBar::no_length();
@@ -91,9 +61,10 @@ impl Progress {
     fn show(&self, cell: &Cell) {
         self.0.set_message(cell.to_string());
     }
+}
 
-    /// Takes the bar away.
-    pub fn finish(&self) {
+impl Drop for BenchProgress {
+    fn drop(&mut self) {
         self.0.finish_and_clear();
     }
 }
@@ -101,7 +72,7 @@ impl Progress {
 /// One thing to measure.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Cell {
-    stage: Stage,
+    stage: BenchStage,
     n: u32,
     kernel: String,
 }
@@ -118,23 +89,23 @@ impl std::fmt::Display for Cell {
 /// # Errors
 /// The device's, but for stages that it has not.
 pub fn measure(
-    device: &mut dyn Measured,
-    backend: BackendKind,
+    bench: &mut dyn Bench,
+    info: &DeviceInfo,
     fits: &[u32],
-    plan: &Plan,
-    progress: &Progress,
-) -> Result<Measurements, DeviceError> {
-    let kernels = kernels(device, backend, plan)?;
-    let mut run = Run { plan, progress, rates: HashMap::new(), figures: Vec::new(), left_out: Vec::new() };
-    let (limits, peer) = (device.limits(), device.peer());
+    plan: &BenchPlan,
+    progress: &BenchProgress,
+) -> Result<DeviceReport, DeviceError> {
+    let kernels = kernels(bench, info.backend, plan)?;
+    let mut run = Runner { plan, progress, rates: HashMap::new(), figures: Vec::new(), left_out: Vec::new() };
+    let (limits, peer) = (bench.peak_rates(), bench.peer());
     for (index, (&n, &fit)) in plan.sizes.iter().zip(fits).enumerate() {
         let count = (SLOTS_BYTES / (u64::from(n) * u64::from(n))).clamp(COUNT.0, COUNT.1);
         if u64::from(fit) < count {
             run.left_out.push(format!("n = {n}: {count} slots do not fit into the memory that is free"));
             continue;
         }
-        let stages = Stage::ALL.into_iter().filter(|s| s.depends_on_n() || index == 0);
-        let stages = stages.filter(|s| *s != Stage::Peer || peer.is_ok());
+        let stages = BenchStage::ALL.into_iter().filter(|s| s.depends_on_n() || index == 0);
+        let stages = stages.filter(|s| *s != BenchStage::Peer || peer.is_ok());
         let cells = stages.flat_map(|stage| {
             let kernels = if stage.depends_on_kernel() { &kernels[..] } else { &kernels[..1] };
             kernels.iter().map(move |kernel| Cell { stage, n, kernel: kernel.clone() })
@@ -142,17 +113,19 @@ pub fn measure(
         let cells: Vec<Cell> = cells.filter(|cell| run.is_worth_it(cell, count)).collect();
         if !cells.is_empty() {
             // CAST: the clamp above keeps it small.
-            run.size(device, n, count as u32, cells)?;
+            run.size(bench, n, count as u32, cells)?;
         }
     }
-    let mut figures = run.figures;
+    let Runner { mut figures, left_out, .. } = run;
     compare(&mut figures, &limits);
-    Ok(Measurements { limits, peer, figures, left_out: run.left_out })
+    let (peer, no_peer) = peer.map_or_else(|why| (None, Some(why)), |peer| (Some(peer), None));
+    let (name, backend) = (info.name.clone(), info.backend.to_string());
+    Ok(DeviceReport { device_id: info.id, name, backend, limits, peer, no_peer, figures, left_out })
 }
 
 /// The kernels to measure, the one that the device would choose first unless others were named.
-fn kernels(device: &dyn Measured, backend: BackendKind, plan: &Plan) -> Result<Vec<String>, DeviceError> {
-    let all = device.kernels();
+fn kernels(bench: &dyn Bench, backend: BackendKind, plan: &BenchPlan) -> Result<Vec<String>, DeviceError> {
+    let all = bench.kernels();
     if let Some(unknown) = plan.kernels.iter().find(|kernel| !all.contains(kernel)) {
         let text = format!("--kernels {unknown}: this device runs {}", all.join(", "));
         return Err(DeviceError::Unsupported(text));
@@ -165,16 +138,16 @@ fn kernels(device: &dyn Measured, backend: BackendKind, plan: &Plan) -> Result<V
 }
 
 /// What a run gathers.
-struct Run<'a> {
-    plan: &'a Plan,
-    progress: &'a Progress,
+struct Runner<'a> {
+    plan: &'a BenchPlan,
+    progress: &'a BenchProgress,
     /// The last rate of each stage and kernel, which says how long the next size would take.
-    rates: HashMap<(Stage, String), f64>,
+    rates: HashMap<(BenchStage, String), f64>,
     figures: Vec<Figure>,
     left_out: Vec<String>,
 }
 
-impl Run<'_> {
+impl Runner<'_> {
     /// Whether a stage, as fast as at the size before, takes no longer than is bearable.
     fn is_worth_it(&mut self, cell: &Cell, count: u64) -> bool {
         let Some(rate) = self.rates.get(&(cell.stage, cell.kernel.clone())) else { return true };
@@ -182,7 +155,7 @@ impl Run<'_> {
             return true;
         }
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-        let products = if cell.stage == Stage::Peer { 1.0 } else { (count - 2) as f64 };
+        let products = if cell.stage == BenchStage::Peer { 1.0 } else { (count - 2) as f64 };
         let seconds = products * 2.0 * f64::from(cell.n).powi(3) / rate;
         if seconds > PATIENCE_S {
             let (stage, n) = (cell.to_string(), cell.n);
@@ -192,12 +165,12 @@ impl Run<'_> {
     }
 
     /// Measures everything of one size in turn.
-    fn size(&mut self, device: &mut dyn Measured, n: u32, count: u32, cells: Vec<Cell>) -> Result<(), DeviceError> {
-        device.prepare(n, count)?;
+    fn size(&mut self, bench: &mut dyn Bench, n: u32, count: u32, cells: Vec<Cell>) -> Result<(), DeviceError> {
+        bench.prepare(n, count)?;
         let mut turns = Vec::with_capacity(cells.len());
         for cell in cells {
             self.progress.show(&cell);
-            match device.sample(cell.stage, &cell.kernel, 1) {
+            match bench.sample(cell.stage, &cell.kernel, 1) {
                 Ok(first) => {
                     // CAST: bounded on both sides.
                     let repeats = (SAMPLE_S / first.elapsed.as_secs_f64()).clamp(1.0, MAX_REPEATS).ceil() as u32;
@@ -211,7 +184,7 @@ impl Run<'_> {
         for _ in 0..self.plan.rounds {
             for (cell, repeats, samples) in &mut turns {
                 self.progress.show(cell);
-                samples.push(device.sample(cell.stage, &cell.kernel, *repeats)?.rate());
+                samples.push(bench.sample(cell.stage, &cell.kernel, *repeats)?.rate_per_s());
             }
         }
         for (cell, _, samples) in turns {
@@ -232,13 +205,13 @@ impl Run<'_> {
 }
 
 /// Sets every figure beside the limits, and beside the peer's at the same size.
-fn compare(figures: &mut [Figure], limits: &Limits) {
-    let is_peer = |figure: &&Figure| figure.stage == Stage::Peer;
+fn compare(figures: &mut [Figure], limits: &PeakRates) {
+    let is_peer = |figure: &&Figure| figure.stage == BenchStage::Peer;
     let peers: HashMap<Option<u32>, f64> = figures.iter().filter(is_peer).map(|f| (f.n, f.rate_per_s)).collect();
     for figure in figures {
         let limit = match figure.stage {
-            Stage::Product | Stage::Pass | Stage::Peer => limits.operations_per_s,
-            Stage::Probe | Stage::DeviceCopy => limits.bytes_per_s,
+            BenchStage::Product | BenchStage::Pass | BenchStage::Peer => limits.operations_per_s,
+            BenchStage::Probe | BenchStage::DeviceCopy => limits.bytes_per_s,
             // The bus's limit is not known, and the arithmetic of the others is their own.
             _ => None,
         };
@@ -250,7 +223,7 @@ fn compare(figures: &mut [Figure], limits: &Limits) {
 }
 
 /// The middle one; of an even number the upper of the two.
-fn median(values: &[f64]) -> f64 {
+pub fn median(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
@@ -258,7 +231,9 @@ fn median(values: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use assay_device::measure::Sample;
+    use assay_device::Device;
+    use assay_device::bench::Measurement;
+    use assay_work::DeviceId;
 
     use super::*;
 
@@ -267,16 +242,20 @@ mod tests {
         rates: Vec<(&'static str, f64)>,
         peer: Option<f64>,
         n: u32,
-        asked: Vec<(Stage, u32)>,
+        asked: Vec<(BenchStage, u32)>,
     }
 
-    impl Measured for Told {
+    impl Bench for Told {
+        fn device(&mut self) -> &mut dyn Device {
+            unreachable!("its slots are told too")
+        }
+
         fn kernels(&self) -> Vec<String> {
             self.rates.iter().map(|(name, _)| (*name).to_owned()).collect()
         }
 
-        fn limits(&mut self) -> Limits {
-            Limits { operations_per_s: Some(4e12), bytes_per_s: Some(2e9), source: "told".into() }
+        fn peak_rates(&mut self) -> PeakRates {
+            PeakRates { operations_per_s: Some(4e12), bytes_per_s: Some(2e9), source: "told".into() }
         }
 
         fn peer(&self) -> Result<String, String> {
@@ -288,40 +267,47 @@ mod tests {
             Ok(())
         }
 
-        fn sample(&mut self, stage: Stage, kernel: &str, repeats: u32) -> Result<Sample, DeviceError> {
+        fn sample(&mut self, stage: BenchStage, kernel: &str, repeats: u32) -> Result<Measurement, DeviceError> {
             self.asked.push((stage, self.n));
             let product = 2 * u128::from(self.n).pow(3) * u128::from(repeats);
-            let told = |rate: f64| Sample {
+            let told = |rate: f64| Measurement {
                 elapsed: Duration::from_secs_f64(product as f64 / rate),
                 operations: product,
                 bytes: 0,
             };
-            let second = |bytes| Sample { elapsed: Duration::from_secs(u64::from(repeats)), operations: 0, bytes };
+            let second = |bytes| Measurement { elapsed: Duration::from_secs(u64::from(repeats)), operations: 0, bytes };
             match stage {
-                Stage::Product | Stage::Pass => {
+                BenchStage::Product | BenchStage::Pass => {
                     Ok(told(self.rates.iter().find(|(name, _)| *name == kernel).map(|(_, rate)| *rate).unwrap()))
                 }
-                Stage::Peer => Ok(told(self.peer.unwrap())),
-                Stage::Leaves | Stage::Digests => Err(DeviceError::Unsupported("not here".into())),
+                BenchStage::Peer => Ok(told(self.peer.unwrap())),
+                BenchStage::Leaves | BenchStage::Digests => Err(DeviceError::Unsupported("not here".into())),
                 _ => Ok(second(1_000_000_000 * u64::from(repeats))),
             }
         }
     }
 
-    fn plan(sizes: &[u32], patient: bool) -> Plan {
-        Plan { sizes: sizes.to_vec(), patient, kernels: Vec::new(), rounds: 3 }
+    fn plan(sizes: &[u32], patient: bool) -> BenchPlan {
+        BenchPlan { sizes: sizes.to_vec(), patient, kernels: Vec::new(), rounds: 3 }
     }
 
-    fn run(device: &mut Told, backend: BackendKind, fits: &[u32], plan: &Plan) -> Measurements {
-        let progress = Progress(ProgressBar::hidden());
-        measure(device, backend, fits, plan, &progress).unwrap()
+    fn run(device: &mut Told, backend: BackendKind, fits: &[u32], plan: &BenchPlan) -> DeviceReport {
+        let info = DeviceInfo {
+            id: DeviceId([1; 16]),
+            name: "told".into(),
+            backend,
+            detail: String::new(),
+            total_bytes: 0,
+            free_bytes: 0,
+        };
+        measure(device, &info, fits, plan, &BenchProgress(ProgressBar::hidden())).unwrap()
     }
 
     #[test]
     fn figures_stand_beside_the_limit_and_the_peer() {
         let mut device = Told { rates: vec![("fast", 2e12), ("slow", 5e11)], peer: Some(1e12), n: 0, asked: vec![] };
         let measured = run(&mut device, BackendKind::Cuda, &[1000, 1000], &plan(&[1024, 2048], false));
-        let products: Vec<_> = measured.figures.iter().filter(|f| f.stage == Stage::Product).collect();
+        let products: Vec<_> = measured.figures.iter().filter(|f| f.stage == BenchStage::Product).collect();
         assert_eq!(products.len(), 4, "two kernels at two sizes");
         let close = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-6;
         for figure in &products {
@@ -331,11 +317,11 @@ mod tests {
             assert!(close(figure.ratio_to_peer.unwrap(), rate / 1e12), "{figure:?}");
             assert_eq!(figure.samples_per_s.len(), 3);
         }
-        let copies: Vec<_> = measured.figures.iter().filter(|f| f.stage == Stage::HostToDevice).collect();
+        let copies: Vec<_> = measured.figures.iter().filter(|f| f.stage == BenchStage::HostToDevice).collect();
         assert_eq!((copies.len(), copies[0].n), (1, None), "a copy is measured once");
-        let probe = measured.figures.iter().find(|f| f.stage == Stage::Probe).unwrap();
+        let probe = measured.figures.iter().find(|f| f.stage == BenchStage::Probe).unwrap();
         assert!(close(probe.share_of_limit.unwrap(), 0.5), "{probe:?}");
-        assert!(measured.figures.iter().all(|f| f.stage != Stage::Leaves), "a stage that the device has not");
+        assert!(measured.figures.iter().all(|f| f.stage != BenchStage::Leaves), "a stage that the device has not");
         assert_eq!(measured.left_out, Vec::<String>::new());
     }
 
@@ -349,10 +335,10 @@ mod tests {
             "{measured:?}"
         );
         assert!(measured.left_out.iter().any(|why| why.contains("n = 16384") && why.contains("fit")), "{measured:?}");
-        assert!(!device.asked.contains(&(Stage::Product, 2048)), "it was measured all the same");
+        assert!(!device.asked.contains(&(BenchStage::Product, 2048)), "it was measured all the same");
         let mut device = slow();
         assert!(run(&mut device, BackendKind::Cuda, &[256, 256], &plan(&[256, 2048], true)).left_out.is_empty());
-        assert!(device.asked.contains(&(Stage::Product, 2048)));
+        assert!(device.asked.contains(&(BenchStage::Product, 2048)));
     }
 
     #[test]
@@ -367,11 +353,5 @@ mod tests {
         assert!(
             matches!(kernels(&device, BackendKind::Cuda, &plan), Err(DeviceError::Unsupported(why)) if why.contains("a, b"))
         );
-    }
-
-    impl std::fmt::Debug for Measurements {
-        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.debug_list().entries(&self.left_out).entries(&self.figures).finish()
-        }
     }
 }

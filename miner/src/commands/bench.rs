@@ -1,0 +1,71 @@
+//! `assay-miner bench`.
+
+use anyhow::Context;
+use assay_bench::{BenchPlan, BenchReport, chart};
+use assay_device::backend::Found;
+use assay_program::exit::{Exit, Failure, print};
+use assay_program::render::Screen;
+use assay_protocol::message::MATRIX_SIZES;
+use assay_work::DeviceId;
+
+use crate::cli::BenchArgs;
+use crate::config::MinerConfig;
+
+/// The sizes measured when none is named.
+const DEFAULT_SIZES: std::ops::RangeInclusive<u32> = 1024..=16384;
+/// The most rounds: more say nothing new.
+const MAX_ROUNDS: u32 = 1000;
+
+/// Measures each device, one after the other, in this process.
+///
+/// # Errors
+/// No device can be had, a device fails, or standard output.
+pub fn execute(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<Exit> {
+    let plan = plan(args)?;
+    let host = config.devices.host(&super::identity(&config.key_file)?.public_key());
+    let found = assay_bench::detect(&host).map_err(|error| Failure::because(Exit::Config, "devices", error))?;
+    let wanted: Vec<&Found> = found.iter().filter(|found| is_wanted(args, found.info.id)).collect();
+    if wanted.is_empty() {
+        let all: Vec<String> = found.iter().map(|found| found.info.id.to_string()).collect();
+        let message = format!("--device: no such device; there are {}", all.join(", "));
+        return Err(Failure::new(Exit::Usage, message).into());
+    }
+    let devices = wanted.into_iter().map(|found| assay_bench::run(&host, found, &plan)).collect::<Result<_, _>>()?;
+    let program = concat!("assay-miner ", env!("CARGO_PKG_VERSION")).to_owned();
+    let report = BenchReport { program, devices };
+    if let Some(path) = &args.svg {
+        let chart = chart::draw(&report)?;
+        std::fs::write(path, chart).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if args.json {
+        print(&serde_json::to_string_pretty(&report)?)?;
+    } else {
+        print(&report.text(&Screen::stdout()))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn plan(args: &BenchArgs) -> Result<BenchPlan, Failure> {
+    let wrong = |message: String| Failure::new(Exit::Usage, message);
+    if let Some(n) = args.n.iter().find(|n| !MATRIX_SIZES.contains(n)) {
+        return Err(wrong(format!("--n {n}: must be a power of two from 256 to 32768")));
+    }
+    if !(1..=MAX_ROUNDS).contains(&args.rounds) {
+        return Err(wrong(format!("--rounds {}: must be from 1 to {MAX_ROUNDS}", args.rounds)));
+    }
+    let sizes = MATRIX_SIZES.into_iter().filter(|n| match args.n.is_empty() {
+        true => DEFAULT_SIZES.contains(n),
+        false => args.n.contains(n),
+    });
+    Ok(BenchPlan {
+        sizes: sizes.collect(),
+        // What was asked for by name is measured, however long it takes.
+        patient: !args.n.is_empty(),
+        kernels: args.kernels.clone(),
+        rounds: args.rounds,
+    })
+}
+
+fn is_wanted(args: &BenchArgs, id: DeviceId) -> bool {
+    args.device.is_empty() || args.device.iter().any(|prefix| id.to_string().starts_with(&prefix.to_lowercase()))
+}

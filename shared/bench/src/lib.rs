@@ -1,0 +1,54 @@
+//! Measures the devices of a host stage by stage, in this process, and reports that as tables, JSON and a chart.
+//!
+//! What crashes here takes nothing along: no worker stands between. [`detect`]
+//! finds devices, [`run`] measures one.
+
+#![forbid(unsafe_code)]
+
+pub mod chart;
+pub mod report;
+mod runner;
+
+use assay_device::DeviceError;
+use assay_device::backend::{Backend, Found};
+use assay_devices::HostConfig;
+use assay_devices::choice::{ChooseError, detect_all};
+use assay_devices::merge::merge;
+
+pub use report::{BenchReport, DeviceReport, Figure};
+pub use runner::{BenchPlan, median};
+
+/// The devices that a daemon would use.
+///
+/// # Errors
+/// [`ChooseError`]: why there are none.
+pub fn detect(config: &HostConfig) -> Result<Vec<Found>, ChooseError> {
+    let mut passed_over = Vec::new();
+    for stage in config.choice.stages(config.backends())? {
+        let detect = |backend: &dyn Backend| backend.detect();
+        let lists = detect_all(&config.choice, config.gpus_are_hidden, &stage, detect, &mut passed_over)?;
+        let merged = merge(&lists);
+        for left_out in &merged.left_out {
+            tracing::info!("{left_out}");
+        }
+        for why in &passed_over {
+            tracing::info!("{why}");
+        }
+        if !merged.devices.is_empty() {
+            return Ok(merged.devices);
+        }
+    }
+    Err(ChooseError::None(passed_over.join("; ")))
+}
+
+/// Opens a device, measures it and gives its memory back.
+///
+/// # Errors
+/// The device's.
+pub fn run(config: &HostConfig, found: &Found, plan: &BenchPlan) -> Result<DeviceReport, DeviceError> {
+    let progress = runner::BenchProgress::new();
+    let mut bench = config.open_bench(found, &|preparing| progress.preparing(&preparing))?;
+    let device = bench.device();
+    let (info, fits) = (device.info(), plan.sizes.iter().map(|n| device.slots_that_fit(*n)).collect::<Vec<_>>());
+    runner::measure(bench.as_mut(), &info, &fits, plan, &progress)
+}

@@ -1,0 +1,161 @@
+//! A CPU device's stages one by one.
+
+mod register_loop;
+
+use std::time::Instant;
+
+use assay_device::backend::Prepare;
+use assay_device::bench::{
+    Bench, BenchStage, Measurement, OpenedBench, PeakRates, bench_pass, bench_round, product_operations, round_bytes,
+};
+use assay_device::{Device, DeviceError, Handle};
+
+use crate::backend;
+use crate::config::CpuConfig;
+use crate::device::CpuDevice;
+use crate::kernel::KernelKind;
+use crate::pass::Stages;
+use assay_device::resident::Slots;
+pub use register_loop::RegisterLoop;
+
+/// Walks of a probe round: enough that no thread waits for another.
+const WALKS: u32 = 1 << 16;
+
+/// Measures a CPU device.
+#[derive(Debug)]
+pub struct CpuBench {
+    /// The device.
+    pub device: CpuDevice,
+}
+
+impl CpuConfig {
+    /// Opens the device that [`detect`](assay_device::backend::Backend::detect) described, for a benchmark.
+    ///
+    /// # Errors
+    /// As [`open`](assay_device::backend::Backend::open).
+    pub fn open_bench(&self, spec: &str, _prepare: Prepare<'_>) -> OpenedBench {
+        Ok(Box::new(CpuBench { device: backend::device(spec)? }))
+    }
+}
+
+impl Bench for CpuBench {
+    fn device(&mut self) -> &mut dyn Device {
+        &mut self.device
+    }
+
+    fn kernels(&self) -> Vec<String> {
+        KernelKind::available().map(|kind| kind.name().to_owned()).collect()
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a rate to a few digits")]
+    fn peak_rates(&mut self) -> PeakRates {
+        let Some(register_loop) = RegisterLoop::of_this_processor() else {
+            let source = "not known: this processor has no vpdpbusd".to_owned();
+            return PeakRates { operations_per_s: None, bytes_per_s: None, source };
+        };
+        let start = Instant::now();
+        let operations = register_loop.run_on(self.device.threads);
+        let rate = operations as f64 / start.elapsed().as_secs_f64();
+        let source = format!("{} in registers, measured", register_loop.instruction);
+        PeakRates { operations_per_s: Some(rate), bytes_per_s: None, source }
+    }
+
+    fn peer(&self) -> Result<String, String> {
+        Err("benchmarks/onednn.sh measures oneDNN beside the processor's kernels".to_owned())
+    }
+
+    fn sample(&mut self, stage: BenchStage, kernel: &str, repeats: u32) -> Result<Measurement, DeviceError> {
+        let Slots { n, count } = self.device.residency.layout()?;
+        let kind: KernelKind = kernel.parse().map_err(|e| DeviceError::Unsupported(format!("{e}")))?;
+        let missing = || DeviceError::Unsupported(format!("this processor does not run the kernel {kind}"));
+        self.device.kernel = kind.kernel().ok_or_else(missing)?;
+        let (pass, handle) = (bench_pass(n, count), Handle::default());
+        // Products come as they are in a pass: count - 2 at a time.
+        let turns = if stage == BenchStage::Product { repeats.div_ceil(count - 2) } else { repeats };
+        let start = Instant::now();
+        for turn in 0..turns {
+            let stages = match stage {
+                BenchStage::Product => Stages::Products,
+                BenchStage::Pass => Stages::All,
+                BenchStage::Leaves => Stages::Leaves,
+                BenchStage::Digests => Stages::Digests,
+                BenchStage::Probe => {
+                    self.device.probe_round(&bench_round(turn, WALKS), &handle)?;
+                    continue;
+                }
+                _ => return Err(DeviceError::Unsupported("the processor's memory is the host's".to_owned())),
+            };
+            self.device.fill_stages(&pass, &handle, stages)?;
+        }
+        let elapsed = start.elapsed();
+        let bytes = match stage {
+            BenchStage::Leaves => 2 * pass.slot_bytes(),
+            BenchStage::Probe => round_bytes(WALKS),
+            _ => pass.bytes(),
+        };
+        let products = if stage.counts_operations() { u128::from(count - 2) } else { 0 };
+        let operations = u128::from(turns) * products * product_operations(n);
+        Ok(Measurement { elapsed, operations, bytes: u64::from(turns) * bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::devices;
+    use assay_device::bench::PROBE_STEPS;
+
+    fn bench(kernel: KernelKind, threads: usize) -> CpuBench {
+        let config = CpuConfig {
+            devices: 1,
+            memory_bytes: vec![64 << 20],
+            threads: vec![threads],
+            kernel,
+            ..CpuConfig::default()
+        };
+        CpuBench { device: devices(&config).unwrap().remove(0) }
+    }
+
+    #[test]
+    fn stages_count_what_they_do_and_leave_the_slots_alone() {
+        let mut bench = bench(KernelKind::Portable, 2);
+        bench.prepare(256, 5).unwrap();
+        let before = bench.device.resident_bytes().unwrap().to_vec();
+        let product = 2 * 256_u128.pow(3);
+        for (stage, repeats, operations, bytes) in [
+            (BenchStage::Product, 4, 6 * product, 2 * 5 * 65_536),
+            (BenchStage::Pass, 2, 6 * product, 2 * 5 * 65_536),
+            (BenchStage::Leaves, 3, 0, 3 * 2 * 65_536),
+            (BenchStage::Digests, 1, 0, 5 * 65_536),
+            (BenchStage::Probe, 1, 0, u64::from(WALKS * PROBE_STEPS) * 64),
+        ] {
+            let sample = bench.sample(stage, "portable", repeats).unwrap();
+            assert_eq!((sample.operations, sample.bytes), (operations, bytes), "{stage:?}");
+            assert!(sample.rate_per_s() > 0.0, "{stage:?}");
+            assert_eq!(bench.device.resident_bytes().unwrap(), before, "{stage:?}");
+        }
+    }
+
+    #[test]
+    fn digests_alone_are_those_of_the_pass() {
+        let mut bench = bench(KernelKind::Portable, 2);
+        let pass = bench_pass(256, 5);
+        let digests = bench.device.fill(&pass, &Handle::default()).unwrap();
+        assert_eq!(bench.device.fill_stages(&pass, &Handle::default(), Stages::Digests).unwrap(), digests);
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_refused() {
+        let mut bench = bench(KernelKind::Portable, 1);
+        assert!(
+            matches!(bench.sample(BenchStage::Pass, "portable", 1), Err(DeviceError::Unsupported(_))),
+            "nothing resident"
+        );
+        bench.prepare(256, 3).unwrap();
+        for (stage, kernel) in
+            [(BenchStage::HostToDevice, "portable"), (BenchStage::Peer, "portable"), (BenchStage::Pass, "abacus")]
+        {
+            assert!(matches!(bench.sample(stage, kernel, 1), Err(DeviceError::Unsupported(_))), "{stage:?} {kernel}");
+        }
+    }
+}

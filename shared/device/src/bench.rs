@@ -1,0 +1,224 @@
+//! The contract of a benchmark: one stage of the work alone, beside the device's peak rates and the vendor's library.
+//!
+//! No challenge uses it. A benchmark owns its device and drives it in its own process.
+
+use std::time::{Duration, Instant};
+
+use assay_work::{PassKey, RoundKey};
+
+use crate::{Device, DeviceError, Handle, Pass, ProbeRound};
+
+/// The key of every pass that is measured.
+pub const KEY: PassKey = PassKey([7; 32]);
+/// Steps of each walk of the probe.
+pub const PROBE_STEPS: u32 = 64;
+/// Bytes of a state of a walk, and of a line that a step reads.
+const STATE_BYTES: u64 = 64;
+/// States are at most this part of the slots, as a policy asks.
+const SLOTS_PER_STATES: u64 = 8;
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BenchStage {
+    /// Products with their mixing, without leaves and digests.
+    Product,
+    /// A whole pass: leaves, products, digests.
+    Pass,
+    /// Keystream into the two leaves.
+    Leaves,
+    /// BLAKE3 of all slots.
+    Digests,
+    /// A round of the residency probe over all slots.
+    Probe,
+    /// A copy from pinned host memory.
+    HostToDevice,
+    /// A copy to pinned host memory.
+    DeviceToHost,
+    /// A copy within the device; bytes read and bytes written both count.
+    DeviceCopy,
+    /// The vendor library's own INT8 product, int32 results written out.
+    Peer,
+}
+
+impl BenchStage {
+    /// All stages.
+    pub const ALL: [Self; 9] = [
+        Self::Product,
+        Self::Pass,
+        Self::Leaves,
+        Self::Digests,
+        Self::Probe,
+        Self::HostToDevice,
+        Self::DeviceToHost,
+        Self::DeviceCopy,
+        Self::Peer,
+    ];
+
+    /// Whether the rate is in operations (products), else in bytes.
+    #[must_use]
+    pub const fn counts_operations(self) -> bool {
+        matches!(self, Self::Product | Self::Pass | Self::Peer)
+    }
+
+    /// Whether the product kernel matters.
+    #[must_use]
+    pub const fn depends_on_kernel(self) -> bool {
+        matches!(self, Self::Product | Self::Pass)
+    }
+
+    /// Whether the size of the matrices matters.
+    #[must_use]
+    pub const fn depends_on_n(self) -> bool {
+        !matches!(self, Self::HostToDevice | Self::DeviceToHost | Self::DeviceCopy)
+    }
+
+    /// What a GPU did in `repeats` repeats over the slots of `pass`, one product, pass, round or copy each. A copy has
+    /// `copy_bytes`.
+    #[must_use]
+    pub fn measurement(self, pass: &Pass, copy_bytes: u64, repeats: u32, elapsed: Duration) -> Measurement {
+        let (operations, bytes) = match self {
+            Self::Product | Self::Peer => (product_operations(pass.n), 0),
+            Self::Pass => (u128::from(pass.count - 2) * product_operations(pass.n), 0),
+            Self::Leaves => (0, 2 * pass.slot_bytes()),
+            Self::Digests => (0, pass.bytes()),
+            Self::Probe => (0, round_bytes(walks_over(pass.bytes()))),
+            Self::HostToDevice | Self::DeviceToHost => (0, copy_bytes),
+            Self::DeviceCopy => (0, 2 * copy_bytes),
+        };
+        Measurement { elapsed, operations: operations * u128::from(repeats), bytes: bytes * u64::from(repeats) }
+    }
+}
+
+/// The work done in one sample, and its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Measurement {
+    /// How long it took, by the device's own clock where it has one.
+    pub elapsed: Duration,
+    /// Multiplications and additions, two for each multiply-accumulate; 0 where bytes are counted.
+    pub operations: u128,
+    /// Bytes written, hashed, read or copied.
+    pub bytes: u64,
+}
+
+impl Measurement {
+    /// Operations a second, or bytes a second where no operations were counted.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a rate to a few digits")]
+    pub fn rate_per_s(&self) -> f64 {
+        let amount = if self.operations > 0 { self.operations as f64 } else { self.bytes as f64 };
+        amount / self.elapsed.as_secs_f64()
+    }
+}
+
+/// The most that a device could reach, as far as that is known.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct PeakRates {
+    /// INT8 operations a second, dense.
+    pub operations_per_s: Option<f64>,
+    /// Bytes a second of the device's memory.
+    pub bytes_per_s: Option<f64>,
+    /// Where these figures come from.
+    pub source: String,
+}
+
+/// A device whose stages are measured one by one. It gives all memory back as it is dropped.
+pub trait Bench {
+    /// The device.
+    fn device(&mut self) -> &mut dyn Device;
+
+    /// The product kernels that this device runs, the one that it would choose first.
+    fn kernels(&self) -> Vec<String>;
+
+    /// The device's peak rates. May take a second: some are measured.
+    fn peak_rates(&mut self) -> PeakRates;
+
+    /// What [`BenchStage::Peer`] measures, or why it cannot.
+    ///
+    /// # Errors
+    /// One sentence.
+    fn peer(&self) -> Result<String, String>;
+
+    /// Makes `count` n-by-n slots resident, of random bytes.
+    ///
+    /// # Errors
+    /// As [`Device::fill`].
+    fn prepare(&mut self, n: u32, count: u32) -> Result<(), DeviceError> {
+        self.device().fill(&bench_pass(n, count), &Handle::default()).map(drop)
+    }
+
+    /// Does a stage `repeats` times over what was prepared, and nothing else meanwhile.
+    ///
+    /// # Errors
+    /// Any [`DeviceError`]; [`DeviceError::Unsupported`] for a stage that this device has not.
+    fn sample(&mut self, stage: BenchStage, kernel: &str, repeats: u32) -> Result<Measurement, DeviceError>;
+}
+
+/// A benchmark that was opened, or why not.
+pub type OpenedBench = Result<Box<dyn Bench>, DeviceError>;
+
+/// The pass that is measured.
+#[must_use]
+pub const fn bench_pass(n: u32, count: u32) -> Pass {
+    Pass { key: KEY, n, offset: 0, count }
+}
+
+/// Operations of one n-by-n product.
+#[must_use]
+pub const fn product_operations(n: u32) -> u128 {
+    2 * (n as u128).pow(3)
+}
+
+/// Bytes that a round of the probe reads.
+#[must_use]
+pub const fn round_bytes(walks: u32) -> u64 {
+    walks as u64 * PROBE_STEPS as u64 * STATE_BYTES
+}
+
+/// The walks of the probe over so many bytes of slots on a GPU: as many as a policy would ask for.
+#[must_use]
+pub fn walks_over(slots_bytes: u64) -> u32 {
+    const MIN_WALKS: u64 = 64;
+    const MAX_WALKS: u64 = 1 << 22;
+    let most = (slots_bytes / SLOTS_PER_STATES / STATE_BYTES).clamp(MIN_WALKS, MAX_WALKS);
+    1 << most.ilog2()
+}
+
+/// Round number `turn` of the probe.
+#[must_use]
+pub const fn bench_round(turn: u32, walks: u32) -> ProbeRound {
+    ProbeRound { key: RoundKey([turn as u8; 32]), walks, steps: PROBE_STEPS }
+}
+
+/// Whole passes by the host's clock: what the host adds counts.
+///
+/// # Errors
+/// As [`Device::fill`].
+pub fn time_passes(device: &mut dyn Device, pass: &Pass, repeats: u32) -> Result<Duration, DeviceError> {
+    let start = Instant::now();
+    (0..repeats).try_for_each(|_| device.fill(pass, &Handle::default()).map(drop))?;
+    Ok(start.elapsed())
+}
+
+/// Rounds of the probe over the slots of `pass` as a challenge has them, by the host's clock.
+///
+/// # Errors
+/// As [`Device::probe_round`].
+pub fn time_rounds(device: &mut dyn Device, pass: &Pass, repeats: u32) -> Result<Duration, DeviceError> {
+    let (walks, start) = (walks_over(pass.bytes()), Instant::now());
+    (0..repeats).try_for_each(|turn| device.probe_round(&bench_round(turn, walks), &Handle::default()).map(drop))?;
+    Ok(start.elapsed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn walks_are_a_power_of_two_that_a_policy_allows() {
+        assert_eq!(walks_over(1 << 30), 1 << 21);
+        assert_eq!(walks_over((1 << 30) - 1), 1 << 20);
+        assert_eq!(walks_over(1), 64);
+        assert_eq!(walks_over(u64::MAX), 1 << 22);
+    }
+}

@@ -1,0 +1,345 @@
+//! A GPU's stages one by one, by the host's clock: as in a challenge, what wgpu adds counts.
+
+use std::time::{Duration, Instant};
+
+use ::wgpu::CommandEncoderDescriptor;
+
+use crate::config::WgpuConfig;
+use crate::device::WgpuDevice;
+use crate::digest::Hashing;
+use crate::flow::{Dispatch, Flow, FlowParts};
+use crate::gpu::NotMade;
+use crate::kernels::{Kernels, Pipeline, Product};
+use crate::memory::{DeviceBuffer, Memory, Piece};
+use crate::pass::{Filling, keystream, words_of};
+use crate::plan::{self, Layout};
+use crate::shaders::{self, Dot, PEAK_MACS_PER_ITERATION, PEAK_THREADS, STREAM_THREADS, Tile};
+use assay_device::backend::Prepare;
+use assay_device::bench::{
+    Bench, BenchStage, KEY, Measurement, OpenedBench, PeakRates, bench_pass, time_passes, time_rounds,
+};
+use assay_device::pace::{WorkKind, Workload};
+use assay_device::{Device, DeviceError, Handle};
+
+/// Bytes of one copy between host and device.
+const COPY_BYTES: u64 = 4 << 20;
+/// The most bytes of one copy on the device, and of what is read in order: several times any cache.
+const DEVICE_COPY_BYTES: u64 = 1 << 30;
+/// Workgroups that show the peak rates: more than any device runs at once.
+const PEAK_GROUPS: u32 = 4096;
+/// How long one run that shows a peak rate takes at least, and how many are made.
+const PEAK_TIME: Duration = Duration::from_millis(20);
+const PEAK_RUNS: u32 = 5;
+/// A run that shows a peak rate grows until it takes that long, at most to so many times its first size.
+const MAX_ITERATIONS: u32 = 1 << 20;
+
+/// Measures a wgpu device.
+pub struct WgpuBench {
+    /// The product that is measured in place of the one that is chosen.
+    product: Option<(String, Product)>,
+    /// Where copies go.
+    other: Option<DeviceBuffer>,
+    /// Of every sample; nobody cancels one.
+    handle: Handle,
+    /// The device.
+    pub device: WgpuDevice,
+}
+
+impl WgpuConfig {
+    /// Opens the device that [`detect`](assay_device::backend::Backend::detect) described, for a benchmark.
+    ///
+    /// # Errors
+    /// As [`open`](assay_device::backend::Backend::open).
+    pub fn open_bench(&self, spec: &str, prepare: Prepare<'_>) -> OpenedBench {
+        Ok(Box::new(WgpuBench {
+            product: None,
+            other: None,
+            handle: Handle::default(),
+            device: self.open_device(spec, prepare)?,
+        }))
+    }
+}
+
+impl Bench for WgpuBench {
+    fn device(&mut self) -> &mut dyn Device {
+        &mut self.device
+    }
+
+    fn kernels(&self) -> Vec<String> {
+        let dots = match self.device.kernels.dot {
+            Dot::Packed => [Dot::Packed, Dot::Plain],
+            Dot::Plain => [Dot::Plain, Dot::Packed],
+        };
+        let limits = self.device.gpu.device.limits();
+        let tiles: Vec<_> = Tile::ALL.into_iter().filter(|tile| tile.fits(&limits)).collect();
+        let all = dots.iter().flat_map(|dot| tiles.iter().map(move |tile| name(*dot, *tile)));
+        [dots[0].name().to_owned()].into_iter().chain(all).collect()
+    }
+
+    fn peak_rates(&mut self) -> PeakRates {
+        let known = |rate: Result<f64, DeviceError>| {
+            rate.inspect_err(|error| tracing::warn!(%error, "a peak rate could not be measured")).ok()
+        };
+        let rates = PeakRates {
+            operations_per_s: known(self.peak()),
+            bytes_per_s: known(self.stream()),
+            source: format!(
+                "measured: {} products of packed bytes from registers alone, memory read in order",
+                self.device.kernels.dot.name()
+            ),
+        };
+        self.device.release();
+        rates
+    }
+
+    fn peer(&self) -> Result<String, String> {
+        Err("no vendor's INT8 product can be called through wgpu".into())
+    }
+
+    fn sample(&mut self, stage: BenchStage, kernel: &str, repeats: u32) -> Result<Measurement, DeviceError> {
+        let layout = self.device.residency.layout()?;
+        let pass = bench_pass(layout.n, layout.count);
+        if stage.depends_on_kernel() {
+            self.choose(kernel)?;
+        }
+        let mut copy_bytes = COPY_BYTES.min(layout.piece_bytes);
+        let elapsed = match stage {
+            BenchStage::Product => self.products(&layout, repeats)?,
+            BenchStage::Pass if self.product.is_some() => {
+                let text = "passes are measured with the tiles that are chosen";
+                return Err(DeviceError::Unsupported(text.into()));
+            }
+            BenchStage::Pass => time_passes(&mut self.device, &pass, repeats)?,
+            BenchStage::Leaves => self.leaves(&layout, repeats)?,
+            BenchStage::Digests => self.digests(&layout, repeats)?,
+            BenchStage::Probe => time_rounds(&mut self.device, &pass, repeats)?,
+            BenchStage::HostToDevice => self.copies_in(&layout, copy_bytes, repeats)?,
+            BenchStage::DeviceToHost => self.copies_out(&layout, copy_bytes, repeats)?,
+            BenchStage::DeviceCopy => {
+                copy_bytes = self.device.memory.slot_buffers(&layout)[0].bytes.min(DEVICE_COPY_BYTES);
+                self.device_copies(&layout, copy_bytes, repeats)?
+            }
+            BenchStage::Peer => return Err(DeviceError::Unsupported("no peer".into())),
+        };
+        Ok(stage.measurement(&pass, copy_bytes, repeats, elapsed))
+    }
+}
+
+impl WgpuBench {
+    /// Products of the resident pass, slot after slot. They write what is there already.
+    fn products(&mut self, layout: &Layout, repeats: u32) -> Result<Duration, DeviceError> {
+        let pass = bench_pass(layout.n, layout.count);
+        self.timed(|flow, kernels, memory, chosen| {
+            let filling = Filling { pass, layout: *layout, kernels, memory, poison: false };
+            for turn in 0..repeats {
+                let u = 2 + turn % (layout.count - 2);
+                match chosen {
+                    Some((_, product)) => filling.product_with(flow, product, u)?,
+                    None => filling.product(flow, u)?,
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn leaves(&mut self, layout: &Layout, repeats: u32) -> Result<Duration, DeviceError> {
+        let key = words_of(KEY.as_bytes());
+        self.timed(|flow, kernels, memory, _| {
+            for leaf in (0..repeats).flat_map(|_| 0..2) {
+                let pieces = (0..layout.pieces_per_slot).map(|piece| memory.piece(layout, leaf, piece));
+                keystream(flow, kernels, pieces, &key, leaf.into())?;
+            }
+            Ok(())
+        })
+    }
+
+    fn digests(&mut self, layout: &Layout, repeats: u32) -> Result<Duration, DeviceError> {
+        self.timed(|flow, kernels, memory, _| {
+            let hashing = Hashing { kernels, memory, layout: *layout };
+            for u in (0..repeats).flat_map(|_| 0..layout.count) {
+                let pieces = (0..layout.pieces_per_slot).map(|piece| memory.piece(layout, u, piece));
+                hashing.string(flow, pieces, layout.slot_bytes(), layout.digests.first + u64::from(u))?;
+            }
+            Ok(())
+        })
+    }
+
+    fn copies_in(&self, layout: &Layout, bytes: u64, repeats: u32) -> Result<Duration, DeviceError> {
+        let (piece, data) = (self.device.memory.piece(layout, 0, 0), vec![1; bytes as usize]);
+        let start = Instant::now();
+        for _ in 0..repeats {
+            self.device.gpu.calling(|| {
+                self.device.gpu.queue.write_buffer(&piece.buffer.raw, piece.first, &data);
+                self.device.gpu.queue.submit([]);
+            })?;
+            // What is written waits in memory of the host: not more than one copy of it.
+            self.device.gpu.idle(self.device.config.stall_limit, "copying from the host")?;
+        }
+        Ok(start.elapsed())
+    }
+
+    fn copies_out(&self, layout: &Layout, bytes: u64, repeats: u32) -> Result<Duration, DeviceError> {
+        let (piece, mut data) = (self.device.memory.piece(layout, 0, 0), vec![0; bytes as usize]);
+        let start = Instant::now();
+        for _ in 0..repeats {
+            self.device.staging.read(&self.device.gpu, self.device.config.stall_limit, piece, 0, &mut data)?;
+        }
+        Ok(start.elapsed())
+    }
+
+    fn device_copies(&mut self, layout: &Layout, bytes: u64, repeats: u32) -> Result<Duration, DeviceError> {
+        if self.other.as_ref().is_none_or(|other| other.bytes < bytes) {
+            self.other = Some(self.take_other(bytes)?);
+        }
+        let (from, Some(to)) = (&self.device.memory.slot_buffers(layout)[0], &self.other) else {
+            return Err(DeviceError::Unsupported("no memory to copy to".into()));
+        };
+        let start = Instant::now();
+        for _ in 0..repeats {
+            self.device.gpu.calling(|| {
+                let mut encoder = self.device.gpu.device.create_command_encoder(&CommandEncoderDescriptor::default());
+                encoder.copy_buffer_to_buffer(&from.raw, 0, &to.raw, 0, bytes);
+                self.device.gpu.queue.submit([encoder.finish()]);
+            })?;
+        }
+        self.device.gpu.idle(self.device.config.stall_limit, "copying on the device")?;
+        Ok(start.elapsed())
+    }
+
+    fn take_other(&mut self, bytes: u64) -> Result<DeviceBuffer, DeviceError> {
+        let free_bytes = self.device.free_bytes().saturating_sub(self.device.memory.held_bytes());
+        let busy = DeviceError::Busy { needed_bytes: bytes, free_bytes };
+        if bytes > plan::usable_bytes(free_bytes) {
+            return Err(busy);
+        }
+        self.device.memory.other(&self.device.gpu, bytes).map_err(|error| match error {
+            NotMade::OutOfMemory => busy,
+            NotMade::Refused(why) => self.device.gpu.lose(&why),
+        })
+    }
+
+    /// Takes the product of that name from now on.
+    fn choose(&mut self, kernel: &str) -> Result<(), DeviceError> {
+        if kernel == self.device.kernels.dot.name() {
+            self.product = None;
+            return Ok(());
+        }
+        if self.product.as_ref().is_some_and(|(name, _)| name == kernel) {
+            return Ok(());
+        }
+        let all = [Dot::Packed, Dot::Plain].into_iter().flat_map(|dot| Tile::ALL.map(|tile| (dot, tile)));
+        let unknown = || DeviceError::Unsupported(format!("no product is called {kernel}"));
+        let (dot, tile) = all.into_iter().find(|(dot, tile)| name(*dot, *tile) == kernel).ok_or_else(unknown)?;
+        let compiled = self.device.kernels.compile(&self.device.gpu, &shaders::product(tile, dot), &[true; 3]);
+        let pipeline = compiled.map_err(|error| DeviceError::Unsupported(error.to_string()))?;
+        self.product = Some((kernel.to_owned(), Product { pipeline, tile }));
+        Ok(())
+    }
+
+    /// How long what `record` records takes.
+    fn timed<'a>(
+        &'a mut self,
+        record: impl FnOnce(
+            &mut Flow<'a>,
+            &'a Kernels,
+            &'a Memory,
+            &'a Option<(String, Product)>,
+        ) -> Result<(), DeviceError>,
+    ) -> Result<Duration, DeviceError> {
+        let WgpuDevice { gpu, bindings, parameters, rates, memory, kernels, config, .. } = &mut self.device;
+        let (handle, stall_limit) = (&self.handle, config.stall_limit);
+        let mut flow =
+            Flow::new(FlowParts { gpu, bindings, parameters, rates, handle, stall_limit, completion_counter: None });
+        let start = Instant::now();
+        record(&mut flow, kernels, memory, &self.product)?;
+        flow.finish()?;
+        Ok(start.elapsed())
+    }
+
+    /// Operations a second, from registers alone.
+    #[expect(clippy::cast_precision_loss, reason = "a rate to a few digits")]
+    fn peak(&mut self) -> Result<f64, DeviceError> {
+        let compiled = self.device.kernels.compile(&self.device.gpu, &shaders::peak(self.device.kernels.dot), &[true]);
+        let pipeline = compiled.map_err(|error| DeviceError::Unsupported(error.to_string()))?;
+        let threads = u64::from(PEAK_GROUPS) * u64::from(PEAK_THREADS);
+        let results = self.take_other(threads * 4)?;
+        let run = |bench: &mut Self, iterations: u32| {
+            let words = shaders::Peak { iterations }.words();
+            bench.run_alone(&pipeline, &words, &[Piece::whole(&results)], PEAK_GROUPS)
+        };
+        let (iterations, best) = grown(self, run)?;
+        let operations = 2 * PEAK_MACS_PER_ITERATION * threads * u64::from(iterations);
+        Ok(operations as f64 / best.as_secs_f64())
+    }
+
+    /// Bytes a second, read in order.
+    #[expect(clippy::cast_precision_loss, reason = "a rate to a few digits")]
+    fn stream(&mut self) -> Result<f64, DeviceError> {
+        let compiled = self.device.kernels.compile(&self.device.gpu, &shaders::stream(), &[true, true]);
+        let pipeline = compiled.map_err(|error| DeviceError::Unsupported(error.to_string()))?;
+        let threads = PEAK_GROUPS * STREAM_THREADS;
+        let most = plan::usable_bytes(self.device.free_bytes()) / 2;
+        let bytes = 1 << self.device.bounds.buffer_bytes.min(DEVICE_COPY_BYTES).min(most).max(1 << 16).ilog2();
+        let (data, results) = (self.take_other(bytes)?, self.take_other(u64::from(threads) * 4)?);
+        let run = |bench: &mut Self, times: u32| {
+            let words = shaders::Stream { vectors: (bytes / 16) as u32, threads }.words();
+            let bindings = [Piece::whole(&data), Piece::whole(&results)];
+            (0..times).try_fold(Duration::ZERO, |sum, _| {
+                Ok(sum + bench.run_alone(&pipeline, &words, &bindings, PEAK_GROUPS)?)
+            })
+        };
+        let (times, best) = grown(self, run)?;
+        Ok((bytes * u64::from(times)) as f64 / best.as_secs_f64())
+    }
+
+    /// One dispatch, and nothing else meanwhile.
+    fn run_alone(
+        &mut self,
+        pipeline: &Pipeline,
+        words: &[u32],
+        bindings: &[Piece<'_>],
+        workgroups: u32,
+    ) -> Result<Duration, DeviceError> {
+        let work = Workload { kind: WorkKind::Product, units: 0 };
+        // It says nothing of the products of a pass.
+        let rates = self.device.rates;
+        let took = self.timed(|flow, _, _, _| flow.dispatch(&Dispatch { pipeline, words, bindings, workgroups, work }));
+        self.device.rates = rates;
+        took
+    }
+}
+
+/// Runs for longer and longer until one run takes long enough to be measured; gives how long it was made, and the best
+/// time of several.
+fn grown(
+    bench: &mut WgpuBench,
+    mut run: impl FnMut(&mut WgpuBench, u32) -> Result<Duration, DeviceError>,
+) -> Result<(u32, Duration), DeviceError> {
+    let mut size = 1;
+    while run(bench, size)? < PEAK_TIME && size < MAX_ITERATIONS {
+        size *= 2;
+    }
+    let mut best = Duration::MAX;
+    for _ in 0..PEAK_RUNS {
+        best = best.min(run(bench, size)?);
+    }
+    Ok((size, best))
+}
+
+/// A product's name in benchmarks.
+fn name(dot: Dot, tile: Tile) -> String {
+    let Tile { side, per_thread, words } = tile;
+    format!("{}-{side}x{per_thread}x{words}", dot.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn products_have_names_of_their_own() {
+        let all: std::collections::HashSet<_> =
+            [Dot::Packed, Dot::Plain].into_iter().flat_map(|dot| Tile::ALL.map(|tile| name(dot, tile))).collect();
+        assert_eq!(all.len(), 2 * Tile::ALL.len());
+    }
+}
