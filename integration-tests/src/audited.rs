@@ -7,7 +7,7 @@ use assay_device::run::ShareTask;
 use assay_device::{Device, Handle};
 use assay_protocol::message::{OpenItem, OpenWhat, OpeningsChunk, OpeningsPart};
 use assay_protocol::verdict::Reason;
-use assay_validator::verify::check::{Bound, Collector};
+use assay_validator::verify::check::{Binding, Collector};
 use assay_work::commitment::Evidence;
 use assay_work::keys::parents;
 use assay_work::opening::Sample;
@@ -28,7 +28,7 @@ pub struct Audited {
     device: LyingDevice,
     task: ShareTask,
     digests: Vec<Digest>,
-    bound: Bound,
+    binding: Binding,
 }
 
 impl Audited {
@@ -49,13 +49,13 @@ impl Audited {
         let (root, digests) = worked.expect("the device computes");
         let probe = UncheckedProbe { seed: ProbeSeed([6; 32]), walks: 64, steps: 1, rounds: 1 };
         let probe = Probe::try_from(probe).expect("a probe within its bounds");
-        let bound = Bound {
+        let binding = Binding {
             evidence: Arc::new(Evidence::assemble(&challenge, vec![vec![root]])),
             answer: Arc::new(Answer::assemble(&challenge, &probe, vec![vec![Digest([0; 32])]])),
             challenge: Arc::new(challenge),
             probe,
         };
-        Self { device, task, digests, bound }
+        Self { device, task, digests, binding }
     }
 
     /// How many slots there are.
@@ -78,13 +78,13 @@ impl Audited {
     /// # Panics
     /// When the device opens nothing.
     pub fn check(&mut self, samples: Vec<Sample>) -> Result<(), Reason> {
-        let challenge = self.bound.challenge.clone();
+        let challenge = self.binding.challenge.clone();
         let pass = AuditedPass {
             challenge: &challenge,
             device_id: DEVICE,
             iteration: 0,
             previous_root: Root::BEFORE_FIRST,
-            root: self.bound.evidence.devices[0].roots[0],
+            root: self.binding.evidence.devices[0].roots[0],
             slot_digests: &self.digests,
         };
         let plan = SamplePlan::new(&mut self.device, &pass, &samples, &Handle::default()).expect("a plan");
@@ -92,7 +92,7 @@ impl Audited {
         let digests = OpeningsPart::SlotDigests(self.digests.clone());
         let parts = std::iter::once(digests).chain(opened).chain([OpeningsPart::End]).collect::<Vec<_>>();
         let item = OpenItem { device_id: DEVICE, what: OpenWhat::Samples { iteration: 0, samples } };
-        let mut collector = Collector::new(self.bound.clone(), vec![item]);
+        let mut collector = Collector::new(self.binding.clone(), vec![item]);
         for part in parts {
             let chunk = OpeningsChunk { challenge_id: challenge.id(), item: 0, part };
             if let Some(job) = collector.take(chunk)? {

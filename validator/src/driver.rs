@@ -18,7 +18,7 @@ use crate::registry::{Command, Miner, Update};
 use crate::server::Peer;
 use crate::session::{Context, Session, StartError};
 use crate::validator::{Validator, unix_seconds};
-use crate::verify::check::{Bound, CheckJob};
+use crate::verify::check::{Binding, CheckJob};
 use crate::verify::replay::Extent;
 
 /// How often deadlines are looked at.
@@ -215,7 +215,7 @@ impl Driver {
                     }
                 }
                 Action::Check(job) => queue.extend(self.check(*job).await),
-                Action::Replay(id, bound, extent) => queue.extend(self.start_replay(id, *bound, extent)),
+                Action::Replay(id, binding, extent) => queue.extend(self.start_replay(id, *binding, extent)),
                 Action::Phase(phase) => self.tell(&Update::Phase(phase)),
                 Action::Progress(done, all) => self.tell(&Update::Progress(done, all)),
                 Action::Verdict(verdict) => self.verdict(verdict).await,
@@ -272,7 +272,7 @@ impl Driver {
         tokio::task::spawn_blocking(|| job.run()).await.map_err(internal)
     }
 
-    fn start_replay(&mut self, id: ChallengeId, bound: Bound, extent: Extent) -> Vec<Action> {
+    fn start_replay(&mut self, id: ChallengeId, binding: Binding, extent: Extent) -> Vec<Action> {
         let Some(replayer) = self.validator.replayer.clone() else {
             let detail = "this validator has no devices of its own";
             return self.session.replayed(id, Err(Reason::new(ReasonCode::ValidatorDevices, detail)));
@@ -286,7 +286,7 @@ impl Driver {
         self.replay = Handle::default();
         let (handle, done) = (self.replay.clone(), self.replayed.clone());
         tokio::spawn(async move {
-            let job = move || replayer.replay(&bound.challenge, &bound.evidence, &extent, &handle);
+            let job = move || replayer.replay(&binding.challenge, &binding.evidence, &extent, &handle);
             let result = tokio::task::spawn_blocking(job)
                 .await
                 .unwrap_or_else(|error| Err(Reason::new(ReasonCode::ValidatorInternal, error.to_string())));

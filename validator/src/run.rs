@@ -20,7 +20,7 @@ use crate::action::{Action, SentAt};
 use crate::entropy::{Entropy, EntropyError};
 use crate::issue::{Issued, issue_probe};
 use crate::policy::Policy;
-use crate::verify::check::{Bound, Collector};
+use crate::verify::check::{Binding, Collector};
 use crate::verify::draw;
 use crate::verify::judge::{DeviceClaims, Findings};
 use crate::verify::replay::Extent;
@@ -307,14 +307,14 @@ impl Run {
         }
         let devices = std::mem::take(devices);
         let checked = check_answer(&self.challenge, &evidence.checksum, probe, &answer.signed, devices)?;
-        let bound = Bound {
+        let binding = Binding {
             challenge: self.challenge.clone(),
             evidence: evidence.clone(),
             probe: *probe,
             answer: Arc::new(checked),
         };
         let (commitment, answer) = (commitment.clone(), answer.clone());
-        self.send_open(commitment, answer, bound, received, entropy)
+        self.send_open(commitment, answer, binding, received, entropy)
     }
 
     /// Names the positions, now that nothing can change any more, and starts the replay where one is due.
@@ -322,12 +322,12 @@ impl Run {
         &mut self,
         commitment: Timed,
         answer: Timed,
-        bound: Bound,
+        binding: Binding,
         now: Instant,
         entropy: &mut dyn Entropy,
     ) -> Step {
         let (items, iterations) = self
-            .draw(&bound.probe, entropy)
+            .draw(&binding.probe, entropy)
             .map_err(|error| Reason::new(ReasonCode::ValidatorInternal, error.to_string()))?;
         let deadline = self.policy.openings_deadline;
         let message = ValidatorMessage::Open { challenge_id: self.id(), items: items.clone(), deadline };
@@ -339,15 +339,15 @@ impl Run {
         };
         let answered = Answered {
             commitment,
-            probe: bound.probe,
+            probe: binding.probe,
             answer,
             items_unchecked: items.len(),
             replaying: extent.is_some(),
         };
         if let Some(extent) = extent {
-            actions.push(Action::Replay(self.id(), Box::new(bound.clone()), extent));
+            actions.push(Action::Replay(self.id(), Box::new(binding.clone()), extent));
         }
-        self.enter(Stage::Opening { answered, collector: Box::new(Collector::new(bound, items)) }, now);
+        self.enter(Stage::Opening { answered, collector: Box::new(Collector::new(binding, items)) }, now);
         Ok(actions)
     }
 

@@ -169,7 +169,7 @@ fn samples_can_be_opened_and_checked_one_by_one() {
     let mut device = worked.device();
     let plan = SamplePlan::new(&mut device, &audited(worked), &samples, &Handle::default()).unwrap();
     let audit = audit(worked, &samples);
-    let mut check = PassCheck::begin(&audit, &audited(worked).header()).unwrap();
+    let mut check = PassCheck::begin(&audit, worked.digests.clone()).unwrap();
     for index in 0..plan.len() {
         check.sample(&plan.open(&mut device, index).unwrap());
     }

@@ -102,7 +102,7 @@ fn segments_can_be_opened_and_checked_one_by_one() {
     let mut device = probed.worked.device();
     let plan = SegmentPlan::new(&mut device, &probed.asked(), &probed.segments, &Handle::default()).unwrap();
     let audit = probed.audit();
-    let mut check = SegmentCheck::begin(&audit, &probed.asked().header()).unwrap();
+    let mut check = SegmentCheck::begin(&audit, probed.worked.digests.clone()).unwrap();
     for index in 0..plan.len() {
         check.segment(&plan.open(&mut device, index).unwrap()).unwrap();
     }

@@ -126,7 +126,6 @@ reason_codes! {
     ProbeSignature "probe_signature" Forged "The signature of the probe answer is not the miner's." "Treat the host as dishonest: the answer was signed by another key.";
     ProbeTwice "probe_twice" Forged "A second probe answer came." "Treat the host as dishonest: an answer is final.";
     RootMismatch "root_mismatch" Forged "Re-execution gives another root." "Treat the work of this device as not done.";
-    AuditBinding "audit_binding" Forged "The openings are of another device, iteration or root." "Treat the work of this device as not done.";
     AuditDigests "audit_digests" Forged "The digests opened do not hash to the root committed to." "Treat the work of this device as not done.";
     AuditRows "audit_rows" Forged "Other rows were opened than those asked for." "Treat the work of this device as not done.";
     AuditRange "audit_range" Forged "An opened range has another position or length." "Treat the work of this device as not done.";
@@ -134,7 +133,6 @@ reason_codes! {
     AuditPath "audit_path" Forged "An opened range does not lead to its digest." "Treat the work of this device as not done.";
     AuditLeaf "audit_leaf" Forged "A leaf's row is not the keystream." "Treat the work of this device as not done.";
     AuditElement "audit_element" Forged "An element is not what its formula gives." "Treat the work of this device as not done.";
-    ResidencyBinding "residency_binding" Forged "The opened segments are of another device or round." "Treat the memory of this device as not shown.";
     ResidencyDigests "residency_digests" Forged "The digests opened for the probe do not hash to the root committed to." "Treat the memory of this device as not shown.";
     ResidencyRows "residency_rows" Forged "Other segments were opened than those asked for." "Treat the memory of this device as not shown.";
     ResidencyRange "residency_range" Forged "An opened state or line has another position or length." "Treat the memory of this device as not shown.";

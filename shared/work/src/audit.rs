@@ -114,7 +114,10 @@ impl<'a> Audit<'a> {
 /// # Errors
 /// The first [`OpeningFault`] in WORK.md's order, over all samples before the next kind.
 pub fn check_pass_openings(audit: &Audit<'_>, given: &PassOpenings) -> Result<(), OpeningFault> {
-    let mut check = PassCheck::begin(audit, given)?;
+    if !audit.check_binding(given) {
+        return Err(audit.fault(FaultKind::Binding, FaultPlace::Answer));
+    }
+    let mut check = PassCheck::begin(audit, given.slot_digests.clone())?;
     for sample in &given.samples {
         check.sample(sample);
     }
@@ -132,15 +135,11 @@ pub struct PassCheck<'a> {
 }
 
 impl<'a> PassCheck<'a> {
-    /// Checks everything of an answer but its samples, which are not looked at.
+    /// Checks the digests of the pass, which the samples lead to.
     ///
     /// # Errors
-    /// `binding` or `digests`.
-    pub fn begin(audit: &'a Audit<'a>, given: &PassOpenings) -> Result<Self, OpeningFault> {
-        if !audit.check_binding(given) {
-            return Err(audit.fault(FaultKind::Binding, FaultPlace::Answer));
-        }
-        let digests = given.slot_digests.clone();
+    /// `digests`.
+    pub fn begin(audit: &'a Audit<'a>, digests: Vec<Digest>) -> Result<Self, OpeningFault> {
         if digests.len() != audit.share.count as usize || pass_root(&digests) != audit.root {
             return Err(audit.fault(FaultKind::Digests, FaultPlace::Answer));
         }

@@ -129,7 +129,10 @@ impl<'a> SegmentAudit<'a> {
 /// drawn, or another number of lines than steps), the state's `range`, `siblings` and `path`, those of each step
 /// in turn, and `state`.
 pub fn check_segments(audit: &SegmentAudit<'_>, given: &ProbeOpenings) -> Result<(), OpeningFault> {
-    let mut check = SegmentCheck::begin(audit, given)?;
+    if given.device_id != audit.share.device_id {
+        return Err(audit.fault(FaultKind::Binding, FaultPlace::Answer));
+    }
+    let mut check = SegmentCheck::begin(audit, given.slot_digests.clone())?;
     for segment in &given.segments {
         check.segment(segment)?;
     }
@@ -145,15 +148,11 @@ pub struct SegmentCheck<'a> {
 }
 
 impl<'a> SegmentCheck<'a> {
-    /// Checks everything but the segments, which are not looked at.
+    /// Checks the digests of the last pass, which the lines lead to.
     ///
     /// # Errors
-    /// `binding` or `digests`.
-    pub fn begin(audit: &'a SegmentAudit<'a>, given: &ProbeOpenings) -> Result<Self, OpeningFault> {
-        if given.device_id != audit.share.device_id {
-            return Err(audit.fault(FaultKind::Binding, FaultPlace::Answer));
-        }
-        let slot_digests = given.slot_digests.clone();
+    /// `digests`.
+    pub fn begin(audit: &'a SegmentAudit<'a>, slot_digests: Vec<Digest>) -> Result<Self, OpeningFault> {
         if slot_digests.len() != audit.share.count as usize || pass_root(&slot_digests) != audit.last_root {
             return Err(audit.fault(FaultKind::Digests, FaultPlace::Answer));
         }

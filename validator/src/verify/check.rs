@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use assay_protocol::message::{OpenItem, OpenWhat, OpeningsChunk, OpeningsPart};
 use assay_protocol::verdict::{Reason, ReasonCode};
-use assay_work::audit::{Audit, check_pass_openings};
+use assay_work::audit::{Audit, PassCheck};
 use assay_work::commitment::Evidence;
 use assay_work::fault::{FaultKind, OpeningFault};
-use assay_work::opening::{PassOpenings, SampleOpenings};
+use assay_work::opening::SampleOpenings;
 use assay_work::probe::{Answer, Probe};
-use assay_work::segment::{ProbeOpenings, SegmentAudit, SegmentOpenings, check_segments};
+use assay_work::segment::{SegmentAudit, SegmentCheck, SegmentOpenings};
 use assay_work::{Challenge, Digest, Root};
 
 /// Everything that the miner is bound by when it opens.
 #[derive(Debug, Clone)]
-pub struct Bound {
+pub struct Binding {
     /// The challenge.
     pub challenge: Arc<Challenge>,
     /// The commitment, checked.
@@ -28,7 +28,7 @@ pub struct Bound {
 /// The items asked for, and what came of the current one.
 #[derive(Debug)]
 pub struct Collector {
-    bound: Bound,
+    binding: Binding,
     items: Vec<OpenItem>,
     current: usize,
     slot_digests: Vec<Digest>,
@@ -39,10 +39,8 @@ pub struct Collector {
 /// One item, whole, to be checked.
 #[derive(Debug)]
 pub struct CheckJob {
-    /// What binds the miner.
-    pub bound: Bound,
-    /// What was asked.
-    pub item: OpenItem,
+    binding: Binding,
+    item: OpenItem,
     slot_digests: Vec<Digest>,
     samples: Vec<SampleOpenings>,
     segments: Vec<SegmentOpenings>,
@@ -51,8 +49,8 @@ pub struct CheckJob {
 impl Collector {
     /// Waits for these items, in this order.
     #[must_use]
-    pub const fn new(bound: Bound, items: Vec<OpenItem>) -> Self {
-        Self { bound, items, current: 0, slot_digests: Vec::new(), samples: Vec::new(), segments: Vec::new() }
+    pub const fn new(binding: Binding, items: Vec<OpenItem>) -> Self {
+        Self { binding, items, current: 0, slot_digests: Vec::new(), samples: Vec::new(), segments: Vec::new() }
     }
 
     /// Whether every item came.
@@ -75,7 +73,7 @@ impl Collector {
             return refuse(FaultKind::Rows, format!("item {} came where item {} was due", chunk.item, self.current));
         }
         // The challenge has a share for every device asked about.
-        let count = self.bound.challenge.share(device_id).map_or(0, |s| s.count as usize);
+        let count = self.binding.challenge.share(device_id).map_or(0, |s| s.count as usize);
         match (chunk.part, &item.what) {
             (OpeningsPart::SlotDigests(digests), _) => {
                 if self.slot_digests.len() + digests.len() > count {
@@ -105,7 +103,7 @@ impl Collector {
 
     fn finish_item(&mut self) -> CheckJob {
         let job = CheckJob {
-            bound: self.bound.clone(),
+            binding: self.binding.clone(),
             item: self.items[self.current].clone(),
             slot_digests: std::mem::take(&mut self.slot_digests),
             samples: std::mem::take(&mut self.samples),
@@ -126,8 +124,10 @@ impl CheckJob {
         self.check().map_err(|fault| Reason::on_device(reason_code(&what, fault.kind), device_id, fault.to_string()))
     }
 
+    /// The samples or segments are checked one by one, each dropped before the next. They are checked once the item is
+    /// whole, so that what is too much of an item is named before what is wrong in it.
     fn check(self) -> Result<(), OpeningFault> {
-        let Bound { challenge, evidence, probe, answer } = &self.bound;
+        let Binding { challenge, evidence, probe, answer } = &self.binding;
         let device_id = self.item.device_id;
         // Evidence and answer were checked: both have every device of the challenge.
         let roots: &[Root] = evidence.device(device_id).map_or(&[], |d| &d.roots);
@@ -136,42 +136,37 @@ impl CheckJob {
                 let digests: &[Digest] = answer.device(device_id).map_or(&[], |d| &d.digests);
                 let last_root = roots.last().copied().unwrap_or(Root::BEFORE_FIRST);
                 let audit = SegmentAudit::new(challenge, probe, device_id, last_root, digests, drawn);
-                let given = ProbeOpenings { device_id, slot_digests: self.slot_digests, segments: self.segments };
-                check_segments(&audit, &given)
+                let mut check = SegmentCheck::begin(&audit, self.slot_digests)?;
+                for segment in self.segments {
+                    check.segment(&segment)?;
+                }
+                check.finish()
             }
             OpenWhat::Samples { iteration, samples } => {
                 let audit = Audit::new(challenge, device_id, *iteration, roots, samples);
-                let at = *iteration as usize;
-                let given = PassOpenings {
-                    challenge: challenge.fields().clone(),
-                    device_id,
-                    iteration: *iteration,
-                    previous_root: at.checked_sub(1).map_or(Root::BEFORE_FIRST, |before| roots[before]),
-                    root: roots[at],
-                    slot_digests: self.slot_digests,
-                    samples: self.samples,
-                    committed_roots: None,
-                };
-                check_pass_openings(&audit, &given)
+                let mut check = PassCheck::begin(&audit, self.slot_digests)?;
+                for sample in self.samples {
+                    check.sample(&sample);
+                }
+                check.finish()
             }
         }
     }
 }
 
 /// The reason for a fault in an audit's or a probe's openings.
-#[must_use]
-pub const fn reason_code(what: &OpenWhat, kind: FaultKind) -> ReasonCode {
+///
+/// Chunks name neither device nor root, so that none can be bound to another: such openings have other digests.
+const fn reason_code(what: &OpenWhat, kind: FaultKind) -> ReasonCode {
     match (what, kind) {
-        (OpenWhat::Samples { .. }, FaultKind::Binding) => ReasonCode::AuditBinding,
-        (OpenWhat::Samples { .. }, FaultKind::Digests) => ReasonCode::AuditDigests,
+        (OpenWhat::Samples { .. }, FaultKind::Binding | FaultKind::Digests) => ReasonCode::AuditDigests,
         (OpenWhat::Samples { .. }, FaultKind::Rows) => ReasonCode::AuditRows,
         (OpenWhat::Samples { .. }, FaultKind::Range) => ReasonCode::AuditRange,
         (OpenWhat::Samples { .. }, FaultKind::Siblings) => ReasonCode::AuditSiblings,
         (OpenWhat::Samples { .. }, FaultKind::Path) => ReasonCode::AuditPath,
         (OpenWhat::Samples { .. }, FaultKind::Leaf) => ReasonCode::AuditLeaf,
         (OpenWhat::Samples { .. }, FaultKind::Element | FaultKind::State) => ReasonCode::AuditElement,
-        (OpenWhat::Segments(_), FaultKind::Binding) => ReasonCode::ResidencyBinding,
-        (OpenWhat::Segments(_), FaultKind::Digests) => ReasonCode::ResidencyDigests,
+        (OpenWhat::Segments(_), FaultKind::Binding | FaultKind::Digests) => ReasonCode::ResidencyDigests,
         (OpenWhat::Segments(_), FaultKind::Rows) => ReasonCode::ResidencyRows,
         (OpenWhat::Segments(_), FaultKind::Range) => ReasonCode::ResidencyRange,
         (OpenWhat::Segments(_), FaultKind::Siblings) => ReasonCode::ResidencySiblings,
