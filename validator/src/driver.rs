@@ -13,9 +13,9 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use crate::action::{Action, SentAt};
 use crate::entropy::{Entropy, OsEntropy};
+use crate::peer::Peer;
 use crate::policy::Policy;
 use crate::registry::{Command, Miner, Update};
-use crate::server::Peer;
 use crate::session::{Context, Session, StartError};
 use crate::validator::{Validator, unix_seconds};
 use crate::verify::check::{Binding, CheckJob};

@@ -14,6 +14,7 @@ pub mod device_spec;
 pub mod driver;
 pub mod entropy;
 pub mod issue;
+pub mod peer;
 pub mod policy;
 pub mod registry;
 pub mod render;

@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -24,6 +24,7 @@ use tonic::transport::Server;
 use tonic::transport::server::Connected;
 
 use crate::control::Control;
+use crate::peer::Peer;
 use crate::service::Sessions;
 use crate::validator::Validator;
 
@@ -164,15 +165,6 @@ fn bounded(listener: TcpListener, most: usize) -> impl Stream<Item = io::Result<
             }
         }
     }
-}
-
-/// Who is at the other end of a connection.
-#[derive(Debug, Clone)]
-pub struct Peer {
-    /// Where it dialled from.
-    pub address: SocketAddr,
-    /// Whether a miner has proved its key on it.
-    pub proved: Arc<AtomicBool>,
 }
 
 /// A connection that counts until it is dropped, and breaks when nobody proves a key on it.

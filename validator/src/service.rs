@@ -14,7 +14,7 @@ use tonic::{Code, Request, Response, Status, Streaming};
 
 use crate::action::SentAt;
 use crate::driver::{Broken, Incoming, Outgoing, drive};
-use crate::server::Peer;
+use crate::peer::Peer;
 use crate::validator::Validator;
 
 /// Messages read ahead of the session: few, since each may be 4 MiB.
