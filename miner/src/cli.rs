@@ -26,7 +26,7 @@ const EXAMPLES: &str = "Examples:
 
 /// The miner's command line.
 #[derive(Debug, Parser)]
-#[command(name = "assay-miner", version, long_version = LONG_VERSION, about = ABOUT, max_term_width = 120)]
+#[command(name = "assay-miner", version, long_version = LONG_VERSION.as_str(), about = ABOUT, max_term_width = 120)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{LAYERS}\n\n{}", exit::HELP))]
 pub struct Cli {
     /// What to do.

@@ -7,7 +7,7 @@ use assay_devices::settings::{DeviceConfig, RawDevices};
 use assay_program::address::Address;
 use assay_program::logging::{LogConfig, RawLogging};
 use assay_program::paths;
-use assay_program::settings::{Settings, SettingsError};
+use assay_program::settings::{Settings, SettingsError, Switch};
 use assay_work::PublicKey;
 use clap::{Args, ValueEnum};
 
@@ -33,16 +33,8 @@ pub struct RawConnection {
     pub validator_key: Option<String>,
     /// Connect to a validator on another machine although nothing encrypts or authenticates the transport: whoever
     /// is on the path can read all messages, and drop or delay them. (Commitments stay signed.) Better: a tunnel
-    #[arg(
-        long,
-        value_name = "BOOL",
-        action = clap::ArgAction::Set,
-        num_args = 0..=1,
-        require_equals = true,
-        default_value = "false",
-        default_missing_value = "true"
-    )]
-    pub insecure_allow_remote_plaintext: bool,
+    #[arg(long, default_value_t = Switch(false))]
+    pub insecure_allow_remote_plaintext: Switch,
     /// The shortest pause before connecting again, in milliseconds; it doubles with each attempt that fails
     #[arg(long, value_name = "MS", default_value_t = 500)]
     pub reconnect_min_ms: u64,
@@ -192,7 +184,7 @@ fn validator(settings: &Settings<RawConfig>) -> Result<Address, SettingsError> {
     if address.port == 0 {
         return Err(settings.wrong("validator", "port 0 is nobody's"));
     }
-    if !address.is_loopback() && !raw.insecure_allow_remote_plaintext {
+    if !address.is_loopback() && !raw.insecure_allow_remote_plaintext.0 {
         let reason = "not this machine, and the transport is neither encrypted nor authenticated: \
              put a tunnel in front, or give --insecure-allow-remote-plaintext";
         return Err(settings.wrong("validator", reason));

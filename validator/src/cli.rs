@@ -8,11 +8,11 @@ use assay_program::exit;
 use assay_program::settings::Flags;
 use assay_protocol::verdict::Mode;
 use assay_work::PublicKey;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 
 use crate::config::{ControlFlags, LocalFlags, RawConfig};
 use crate::device_spec::DeviceSpec;
+use crate::policy::{MODES, mode_parser};
 
 const ABOUT: &str = "Challenges miners to prove their compute and memory, and judges what they answer";
 
@@ -30,7 +30,7 @@ const EXAMPLES: &str = "Examples:
 
 /// The validator's command line.
 #[derive(Debug, Parser)]
-#[command(name = "assay-validator", version, long_version = LONG_VERSION, about = ABOUT, max_term_width = 120)]
+#[command(name = "assay-validator", version, long_version = LONG_VERSION.as_str(), about = ABOUT, max_term_width = 120)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{LAYERS}\n\n{}", exit::HELP))]
 pub struct Cli {
     /// What to do.
@@ -157,7 +157,7 @@ pub struct ChallengeArgs {
 #[command(next_help_heading = "With --miner")]
 pub struct LiveArgs {
     /// How the work is checked [default: the policy's]
-    #[arg(long, value_parser = mode_parser(), conflicts_with = "devices")]
+    #[arg(long, value_parser = mode_parser(&MODES), conflicts_with = "devices")]
     pub mode: Option<Mode>,
     /// Samples of each device and iteration that an audit checks [default: the policy's]
     #[arg(long, value_name = "COUNT", conflicts_with = "devices")]
@@ -165,13 +165,6 @@ pub struct LiveArgs {
     /// How much of the free memory is filled, in percent [default: the policy's]
     #[arg(long, value_name = "PERCENT", conflicts_with = "devices")]
     pub fill_percent: Option<u32>,
-}
-
-/// Not `auto`: the policy's mode is asked for by leaving it out.
-fn mode_parser() -> impl TypedValueParser<Value = Mode> {
-    const MODES: [Mode; 3] = [Mode::Replay, Mode::ReplaySample, Mode::Audit];
-    let named = |name: String| MODES.into_iter().find(|mode| mode.name() == name).ok_or("no such mode");
-    PossibleValuesParser::new(MODES.map(Mode::name)).try_map(named)
 }
 
 /// What `challenge --devices` takes besides.
@@ -200,23 +193,8 @@ pub struct MinersArgs {
     pub settings: Flags<ControlFlags>,
 }
 
-/// How `verify` checks: what needs no miner to answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum VerifyMode {
-    /// Every pass again.
-    Replay,
-    /// Some iterations again.
-    ReplaySample,
-}
-
-impl From<VerifyMode> for Mode {
-    fn from(mode: VerifyMode) -> Self {
-        match mode {
-            VerifyMode::Replay => Self::Replay,
-            VerifyMode::ReplaySample => Self::ReplaySample,
-        }
-    }
-}
+/// The modes of `verify`: those that need no miner to answer.
+const FILE_MODES: [Mode; 2] = [Mode::Replay, Mode::ReplaySample];
 
 /// Arguments of `verify`.
 #[derive(Debug, Args)]
@@ -228,8 +206,8 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "FILE")]
     pub evidence: PathBuf,
     /// How the work is checked
-    #[arg(long, value_enum)]
-    pub mode: VerifyMode,
+    #[arg(long, value_parser = mode_parser(&FILE_MODES))]
+    pub mode: Mode,
     /// Iterations of each device that replay-sample checks; the policy's when not given
     #[arg(long, value_name = "COUNT")]
     pub sampled_iterations: Option<u32>,

@@ -8,7 +8,7 @@ use assay_devices::settings::{DeviceConfig, RawDevices};
 use assay_program::address::Address;
 use assay_program::logging::{LogConfig, RawLogging};
 use assay_program::paths;
-use assay_program::settings::{Settings, SettingsError};
+use assay_program::settings::{Settings, SettingsError, Switch};
 use assay_work::PublicKey;
 use clap::Args;
 
@@ -37,27 +37,11 @@ pub struct RawService {
     pub max_miners: u32,
     /// Listen beyond this machine although nothing encrypts or authenticates the transport: whoever is on the path
     /// can read all messages, and drop or delay them. (Commitments stay signed.) Better: a tunnel
-    #[arg(
-        long,
-        value_name = "BOOL",
-        action = clap::ArgAction::Set,
-        num_args = 0..=1,
-        require_equals = true,
-        default_value = "false",
-        default_missing_value = "true"
-    )]
-    pub insecure_allow_remote_plaintext: bool,
+    #[arg(long, default_value_t = Switch(false))]
+    pub insecure_allow_remote_plaintext: Switch,
     /// Serve gRPC reflection, for tools such as grpcurl
-    #[arg(
-        long,
-        value_name = "BOOL",
-        action = clap::ArgAction::Set,
-        num_args = 0..=1,
-        require_equals = true,
-        default_value = "false",
-        default_missing_value = "true"
-    )]
-    pub reflection: bool,
+    #[arg(long, default_value_t = Switch(false))]
+    pub reflection: Switch,
     /// How often connected miners are pinged, in milliseconds; three missed pings mean that one is gone
     #[arg(long, value_name = "MS", default_value_t = 5000)]
     pub ping_interval_ms: u64,
@@ -171,7 +155,7 @@ impl ValidatorConfig {
             key_file: files.key_file.clone(),
             allowed_miners: service.allowed_miners.iter().map(key).collect::<Result<_, _>>()?,
             max_miners: settings.in_range("max_miners", service.max_miners, 1..=MAX_MINERS, each)?,
-            reflection: service.reflection,
+            reflection: service.reflection.0,
             ping_interval: Duration::from_millis(ping_ms),
             verdict_log: service.verdict_log.clone(),
             drain_timeout: Duration::from_secs(drain_s),
@@ -185,7 +169,7 @@ impl ValidatorConfig {
 fn listen(settings: &Settings<RawConfig>) -> Result<Address, SettingsError> {
     let raw = &settings.raw.service;
     let address: Address = settings.parsed("listen", &raw.listen)?;
-    if !address.is_loopback() && !raw.insecure_allow_remote_plaintext {
+    if !address.is_loopback() && !raw.insecure_allow_remote_plaintext.0 {
         let reason = "not only this machine, and the transport is neither encrypted nor authenticated: \
              put a tunnel in front, or give --insecure-allow-remote-plaintext";
         return Err(settings.wrong("listen", reason));

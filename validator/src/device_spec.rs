@@ -3,11 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
+use assay_device::backend::MAX_HOST_DEVICES;
 use assay_work::challenge::{MAX_TOTAL, MIN_COUNT};
 use assay_work::{DeviceId, Share};
 
-/// The most devices of a challenge made by hand: what an inventory carries.
-pub const MAX_DEVICES: u32 = 64;
+/// The most devices of a challenge made by hand: as many as a host has.
+const MAX_DEVICES: u32 = MAX_HOST_DEVICES as u32;
 
 /// Devices, and how many matrices each fills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use assay_program::settings::{Settings, SettingsError};
+use assay_program::settings::{AUTO, Settings, SettingsError, Switch};
 use assay_protocol::verdict::Mode;
 use assay_work::challenge::{MAX_ITERATIONS, MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 /// The most samples of a device and iteration: each opens up to seven rows.
 pub const MAX_SAMPLES: u32 = 4096;
@@ -14,30 +15,30 @@ pub const MAX_FILL_PERCENT: u32 = 97;
 /// The longest wait for anything: a day.
 const MAX_WAIT_S: u64 = 86_400;
 
-/// How work is checked, as written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ModeChoice {
-    /// Replay when the validator's own devices can do it within the replay budget, else audit.
-    Auto,
-    /// Every pass again, on the validator's own devices.
-    Replay,
-    /// Some iterations again, on the validator's own devices.
-    ReplaySample,
-    /// Elements drawn at random, from rows that the miner opens.
-    Audit,
+/// All modes.
+pub const MODES: [Mode; 3] = [Mode::Replay, Mode::ReplaySample, Mode::Audit];
+
+/// A mode by name; `None` for `auto`.
+pub type ModeOrAuto = Option<Mode>;
+
+/// Reads one of these modes.
+pub fn mode_parser(modes: &'static [Mode]) -> impl TypedValueParser<Value = Mode> {
+    let named = |name: String| modes.iter().copied().find(|mode| mode.name() == name).ok_or("no such mode");
+    PossibleValuesParser::new(modes.iter().copied().map(possible_mode)).try_map(named)
 }
 
-impl ModeChoice {
-    /// The mode, unless it is left to the validator.
-    #[must_use]
-    pub const fn mode(self) -> Option<Mode> {
-        match self {
-            Self::Auto => None,
-            Self::Replay => Some(Mode::Replay),
-            Self::ReplaySample => Some(Mode::ReplaySample),
-            Self::Audit => Some(Mode::Audit),
-        }
-    }
+fn mode_or_auto_parser() -> impl TypedValueParser<Value = ModeOrAuto> {
+    let auto = "Replay if it is expected to fit in the replay budget, otherwise audit";
+    let values: Vec<_> = std::iter::once(PossibleValue::new(AUTO).help(auto)).chain(MODES.map(possible_mode)).collect();
+    PossibleValuesParser::new(values).map(|name| MODES.into_iter().find(|mode| mode.name() == name))
+}
+
+fn possible_mode(mode: Mode) -> PossibleValue {
+    PossibleValue::new(mode.name()).help(match mode {
+        Mode::Replay => "Recompute every pass on the validator's devices",
+        Mode::ReplaySample => "Recompute some iterations on the validator's devices",
+        Mode::Audit => "Check random elements from rows the miner opens",
+    })
 }
 
 /// The policy, as written.
@@ -45,8 +46,8 @@ impl ModeChoice {
 #[command(next_help_heading = "Policy")]
 pub struct RawPolicy {
     /// How work is checked
-    #[arg(long, value_enum, default_value = "auto")]
-    pub mode: ModeChoice,
+    #[arg(long, value_parser = mode_or_auto_parser(), default_value = AUTO)]
+    pub mode: ModeOrAuto,
     /// How long a replay may be expected to take for auto to choose it, in seconds
     #[arg(long, value_name = "S", default_value_t = 60)]
     pub replay_budget_s: u64,
@@ -93,16 +94,8 @@ pub struct RawPolicy {
     #[arg(long, value_name = "S", default_value_t = 120)]
     pub openings_deadline_s: u64,
     /// Challenge each miner when it connects
-    #[arg(
-        long,
-        value_name = "BOOL",
-        action = clap::ArgAction::Set,
-        num_args = 0..=1,
-        require_equals = true,
-        default_value = "true",
-        default_missing_value = "true"
-    )]
-    pub challenge_on_connect: bool,
+    #[arg(long, default_value_t = Switch(true))]
+    pub challenge_on_connect: Switch,
     /// The time between two challenges of a miner, in seconds; 0: only when asked to
     #[arg(long, value_name = "S", default_value_t = 600)]
     pub challenge_interval_s: u64,
@@ -180,7 +173,7 @@ impl Policy {
         let segments = "none checks nothing, and each opens a state and all lines of its walk";
         let interval = wait("challenge_interval_s", raw.challenge_interval_s, 0)?;
         Ok(Self {
-            mode: raw.mode.mode(),
+            mode: raw.mode,
             replay_budget: wait("replay_budget_s", raw.replay_budget_s, 0)?,
             n: check_n(settings, raw.n)?,
             iterations: settings.in_range("iterations", raw.iterations, 1..=MAX_ITERATIONS, passes)?,
@@ -197,7 +190,7 @@ impl Policy {
             commit_deadline: wait("commit_deadline_s", raw.commit_deadline_s, 1)?,
             probe: ProbePolicy::check(settings, raw)?,
             openings_deadline: wait("openings_deadline_s", raw.openings_deadline_s, 1)?,
-            challenge_on_connect: raw.challenge_on_connect,
+            challenge_on_connect: raw.challenge_on_connect.0,
             challenge_interval: Some(interval).filter(|i| !i.is_zero()),
         })
     }

@@ -3,7 +3,7 @@
 use assay_device::DeviceInfo;
 use assay_device::backend::BackendKind;
 use assay_device::host::DeviceReport;
-use assay_devices::registry::{cuda_version, is_built};
+use assay_devices::registry::{built, cuda_version};
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::render::{Screen, units};
 use assay_protocol::claims::HostClaims;
@@ -57,7 +57,7 @@ pub fn execute(config: &MinerConfig, args: &DevicesArgs) -> anyhow::Result<Exit>
     }
     found.iter().try_for_each(|disagreement| print(&shown(disagreement)))?;
     print(&format!("backend: {} ({})", chosen.backend, chosen.why))?;
-    let built: Vec<_> = BackendKind::ALL.into_iter().filter(|kind| is_built(*kind)).map(BackendKind::name).collect();
+    let built: Vec<_> = built().map(BackendKind::name).collect();
     print(&format!("this build's backends: {}", built.join(", ")))?;
     print(&format!("hardware: {}", summary(&facts)))?;
     print(&format!("miner key: {key}"))?;

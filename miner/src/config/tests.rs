@@ -1,10 +1,8 @@
 use clap::{FromArgMatches, Parser};
 
 use assay_devices::choice::BackendChoice;
-use assay_devices::settings::CpuKernel;
 use assay_program::logging::LogFormat;
 use assay_program::settings::{Environment, Flags};
-use assay_program::size::Size;
 
 use super::*;
 
@@ -25,11 +23,9 @@ fn the_defaults_are_a_configuration() {
     assert_eq!(config.validator.to_string(), "127.0.0.1:7400");
     assert_eq!(config.validator_key, None);
     assert!(config.key_file.ends_with("miner.key"));
-    assert_eq!(config.devices.backend, BackendChoice::Auto);
-    assert_eq!(
-        (config.devices.cpu_devices, config.devices.cpu_memory, config.devices.cpu_threads),
-        (1, vec![], vec![])
-    );
+    let devices = config.devices.unseeded;
+    assert_eq!(devices.choice, BackendChoice::Auto);
+    assert_eq!((devices.cpu.devices, devices.cpu.memory_bytes, devices.cpu.threads), (1, vec![], vec![]));
     assert_eq!(config.log.format, LogFormat::Human);
     assert_eq!(config.reconnect_min, Duration::from_millis(500));
 }
@@ -51,9 +47,9 @@ fn what_is_written_is_what_is_meant() {
     .unwrap();
     assert_eq!(config.validator.url(), "http://[::1]:1");
     assert_eq!(config.validator_key, Some(PublicKey([0xab; 32])));
-    assert_eq!(config.devices.cpu_memory, vec![Size { bytes: 512 << 20 }]);
-    assert_eq!(config.devices.cpu_threads, vec![3]);
-    assert_eq!(config.devices.cpu_kernel, CpuKernel::Avx512Vnni);
+    let cpu = config.devices.unseeded.cpu;
+    assert_eq!((cpu.memory_bytes, cpu.threads), (vec![512 << 20], vec![3]));
+    assert_eq!(serde_json::to_value(cpu.kernel).unwrap(), "avx512-vnni");
     assert_eq!(config.reconnect_max, Duration::from_millis(500));
     assert_eq!(config.drain_timeout, Duration::ZERO);
 }
@@ -123,5 +119,5 @@ fn the_commands_flags_are_settings() {
     let line = ["assay-miner", "devices", "--cpu-devices", "3"];
     let crate::cli::Command::Devices(args) = crate::cli::Cli::try_parse_from(line).unwrap().command else { panic!() };
     let settings = Settings::<RawConfig>::resolve(&args.settings, &Environment::default()).unwrap();
-    assert_eq!(MinerConfig::check(&settings).unwrap().devices.cpu_devices, 3);
+    assert_eq!(MinerConfig::check(&settings).unwrap().devices.unseeded.cpu.devices, 3);
 }

@@ -36,6 +36,11 @@ impl Backend for CpuConfig {
     fn open(&self, spec: &str, _prepare: Prepare<'_>) -> Opened {
         Ok(Box::new(device(spec)?))
     }
+
+    #[cfg(feature = "bench")]
+    fn open_bench(&self, spec: &str, _prepare: Prepare<'_>) -> assay_device::bench::OpenedBench {
+        Ok(Box::new(crate::bench::CpuBench::new(device(spec)?)))
+    }
 }
 
 /// The device that [`Backend::detect`] described.

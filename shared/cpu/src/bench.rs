@@ -4,14 +4,11 @@ mod register_loop;
 
 use std::time::Instant;
 
-use assay_device::backend::Prepare;
 use assay_device::bench::{
-    Bench, BenchStage, Measurement, OpenedBench, PeakRates, bench_pass, bench_round, product_operations, round_bytes,
+    Bench, BenchStage, Measurement, PeakRates, bench_pass, bench_round, product_operations, round_bytes,
 };
 use assay_device::{Device, DeviceError, Handle};
 
-use crate::backend;
-use crate::config::CpuConfig;
 use crate::device::CpuDevice;
 use crate::kernel::KernelKind;
 use crate::pass::Stages;
@@ -28,13 +25,9 @@ pub struct CpuBench {
     pub device: CpuDevice,
 }
 
-impl CpuConfig {
-    /// Opens the device that [`detect`](assay_device::backend::Backend::detect) described, for a benchmark.
-    ///
-    /// # Errors
-    /// As [`open`](assay_device::backend::Backend::open).
-    pub fn open_bench(&self, spec: &str, _prepare: Prepare<'_>) -> OpenedBench {
-        Ok(Box::new(CpuBench { device: backend::device(spec)? }))
+impl CpuBench {
+    pub(super) const fn new(device: CpuDevice) -> Self {
+        Self { device }
     }
 }
 
@@ -102,7 +95,7 @@ impl Bench for CpuBench {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::devices;
+    use crate::{CpuConfig, devices};
     use assay_device::bench::PROBE_STEPS;
 
     fn bench(kernel: KernelKind, threads: usize) -> CpuBench {

@@ -1,18 +1,83 @@
 //! From settings to CPU devices.
 
+use std::fmt::Display;
+use std::str::FromStr;
+
+use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use super::device::CpuDevice;
 use super::kernel::KernelKind;
+use assay_device::backend::{MAX_HOST_DEVICES, MIN_DEVICE_BYTES};
 use assay_device::machine;
+use assay_program::settings::{AUTO, Settings, SettingsError};
+use assay_program::size::Size;
 use assay_work::DeviceId;
 
-/// The most CPU devices of one process.
-const MAX_DEVICES: usize = 64;
 /// The most threads of one device: more could not keep the promise of bounded memory for every n.
 pub(super) const MAX_THREADS: usize = 256;
 /// The share of the memory available at the start that devices take when nothing is said: 3/4.
 const DEFAULT_SHARE: (u64, u64) = (3, 4);
+
+/// Settings of CPU devices, as written.
+#[derive(Debug, Clone, Args)]
+pub struct CpuArgs {
+    /// Number of CPU devices; cores and memory are split evenly
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    pub cpu_devices: usize,
+    /// Memory of each CPU device, such as 2GiB, or a comma-separated list; auto: three quarters of the free memory,
+    /// split evenly
+    #[arg(long, value_name = "SIZE", default_value = AUTO)]
+    pub cpu_memory: String,
+    /// Threads of each CPU device, or a comma-separated list; auto: all cores, split evenly
+    #[arg(long, value_name = "COUNT", default_value = AUTO)]
+    pub cpu_threads: String,
+    /// Instruction set for products on CPU devices; results are the same
+    #[arg(long, value_enum, value_name = "KERNEL", default_value = AUTO)]
+    pub cpu_kernel: KernelKind,
+}
+
+impl CpuArgs {
+    /// Checks what was written. The seed of device ids is left empty.
+    ///
+    /// # Errors
+    /// [`SettingsError::Value`] for the first value out of bounds.
+    pub fn check<R: Args>(&self, settings: &Settings<R>) -> Result<CpuConfig, SettingsError> {
+        let reason = format!("a host has at most {MAX_HOST_DEVICES} devices");
+        let devices = settings.in_range("cpu_devices", self.cpu_devices, 1..=MAX_HOST_DEVICES, &reason)?;
+        let memory: Vec<Size> = values(settings, "cpu_memory", &self.cpu_memory, devices)?;
+        let least = Size { bytes: MIN_DEVICE_BYTES };
+        if memory.iter().any(|memory| *memory < least) {
+            let reason = format!("must be at least {least}: the smallest share of a challenge does not fit in less");
+            return Err(settings.wrong("cpu_memory", reason));
+        }
+        let threads: Vec<usize> = values(settings, "cpu_threads", &self.cpu_threads, devices)?;
+        for threads in &threads {
+            settings.in_range("cpu_threads", *threads, 1..=MAX_THREADS, "the memory limit holds for no more")?;
+        }
+        let memory_bytes = memory.iter().map(|size| size.bytes).collect();
+        Ok(CpuConfig { devices, memory_bytes, threads, kernel: self.cpu_kernel, seed: Vec::new() })
+    }
+}
+
+/// One value for all devices, or one for each; `auto` is none.
+fn values<R: Args, T: FromStr<Err: Display>>(
+    settings: &Settings<R>,
+    key: &str,
+    text: &str,
+    devices: usize,
+) -> Result<Vec<T>, SettingsError> {
+    if text == AUTO {
+        return Ok(Vec::new());
+    }
+    let wrong = |error: T::Err| settings.wrong(key, format!("expected auto, or values: {error}"));
+    let values = text.split(',').map(|value| value.trim().parse().map_err(wrong)).collect::<Result<Vec<_>, _>>()?;
+    if values.len() != 1 && values.len() != devices {
+        let reason = format!("has {} values for {devices} devices: give one for all, or one for each", values.len());
+        return Err(settings.wrong(key, reason));
+    }
+    Ok(values)
+}
 
 /// Which CPU devices to make. The default is none.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -26,7 +91,7 @@ pub struct CpuConfig {
     /// Threads of each device; one value for all, one for each, or none: those of the host in equal parts,
     /// at least one.
     pub threads: Vec<usize>,
-    /// Which kernel multiplies.
+    /// The kernel of products.
     pub kernel: KernelKind,
     /// What device ids are derived from, beside the host and the index: the daemon's public key, say.
     #[serde(with = "hex::serde")]
@@ -37,7 +102,7 @@ pub struct CpuConfig {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CpuConfigError {
     /// More devices than a process may have.
-    #[error("{0} CPU devices are too many: at most {MAX_DEVICES}")]
+    #[error("{0} CPU devices are too many: at most {MAX_HOST_DEVICES}")]
     Devices(usize),
     /// Neither one value, nor one for each device.
     #[error("{found} values for {setting} of {devices} CPU devices: give one for all, or one for each")]
@@ -105,7 +170,7 @@ pub fn devices(config: &CpuConfig) -> Result<Vec<CpuDevice>, CpuConfigError> {
 /// [`CpuConfigError`], naming what to change.
 pub fn specs(config: &CpuConfig) -> Result<Vec<CpuSpec>, CpuConfigError> {
     let devices = config.devices;
-    if devices > MAX_DEVICES {
+    if devices > MAX_HOST_DEVICES {
         return Err(CpuConfigError::Devices(devices));
     }
     let memory = for_each("memory", &config.memory_bytes, devices, || {

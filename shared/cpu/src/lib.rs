@@ -32,6 +32,6 @@ mod walk;
 
 #[cfg(feature = "bench")]
 pub use bench::{CpuBench, RegisterLoop};
-pub use config::{CpuConfig, CpuConfigError, CpuSpec, devices, specs};
+pub use config::{CpuArgs, CpuConfig, CpuConfigError, CpuSpec, devices, specs};
 pub use device::CpuDevice;
 pub use kernel::{KernelKind, UnknownKernel};

@@ -13,10 +13,7 @@ use crate::family::{FAMILIES, Family};
 use crate::kernels::{Band, Kernels};
 use crate::plan::{HASH_BYTES, Layout};
 use crate::wait;
-use assay_device::backend::Prepare;
-use assay_device::bench::{
-    Bench, BenchStage, KEY, Measurement, OpenedBench, PeakRates, bench_pass, time_passes, time_rounds,
-};
+use assay_device::bench::{Bench, BenchStage, KEY, Measurement, PeakRates, bench_pass, time_passes, time_rounds};
 use assay_device::{Device, DeviceError, Handle};
 use assay_work::keys::parents;
 use cublaslt::{CublasLt, Matrices, WORKSPACE_BYTES};
@@ -39,16 +36,6 @@ pub struct CudaBench {
     peer: Option<CublasLt>,
     /// The device; its context is given up last.
     pub device: CudaDevice,
-}
-
-impl CudaConfig {
-    /// Opens the device that [`detect`](assay_device::backend::Backend::detect) described, for a benchmark.
-    ///
-    /// # Errors
-    /// As [`open`](assay_device::backend::Backend::open).
-    pub fn open_bench(&self, spec: &str, prepare: Prepare<'_>) -> OpenedBench {
-        Ok(Box::new(CudaBench::new(self.open_device(spec, prepare)?)))
-    }
 }
 
 impl Bench for CudaBench {

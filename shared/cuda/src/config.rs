@@ -4,22 +4,28 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use assay_program::paths;
+use assay_program::settings::{AUTO, Switch};
+use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-/// Which family of kernels multiplies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+/// The family of kernels for products.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum KernelChoice {
-    /// The fastest that a device runs.
+    /// The fastest that each device supports.
     #[default]
     Auto,
-    /// The plain one, for any GPU.
+    /// `dp4a` instructions, for any GPU.
     Dp4a,
-    /// `mma.sync` of Turing.
+    /// Tensor cores of Turing: `mma.sync`.
+    #[value(name = "mma-sm75")]
     MmaSm75,
-    /// `mma.sync` of Ampere and later.
+    /// Tensor cores of Ampere and later: `mma.sync`.
+    #[value(name = "mma-sm80")]
     MmaSm80,
-    /// `wgmma` of Hopper.
+    /// Tensor cores of Hopper: `wgmma`.
+    #[value(name = "wgmma-sm90a")]
     WgmmaSm90a,
 }
 
@@ -43,6 +49,34 @@ impl fmt::Display for KernelChoice {
     }
 }
 
+/// Settings of CUDA devices, as written.
+#[derive(Debug, Clone, Args)]
+pub struct CudaArgs {
+    /// Kernels for products on CUDA devices; results are the same
+    #[arg(long, value_enum, value_name = "KERNEL", default_value = AUTO)]
+    pub kernel: KernelChoice,
+    /// Directory of the NVIDIA driver's kernel cache; auto: assay/cuda in the user's cache directory. CUDA_CACHE_PATH
+    /// takes precedence
+    #[arg(long, value_name = "FOLDER", default_value = AUTO)]
+    pub cuda_cache: PathBuf,
+    /// Overwrite the memory of CUDA devices before each pass, to detect reads of uninitialized memory
+    #[arg(long, default_value_t = Switch(false))]
+    pub cuda_poison: Switch,
+}
+
+impl CudaArgs {
+    /// What was written, which needs no check.
+    #[must_use]
+    pub fn config(&self) -> CudaConfig {
+        CudaConfig {
+            kernel: self.kernel,
+            cache_folder: paths::cache_folder_unless(&self.cuda_cache, "cuda"),
+            poison: self.cuda_poison.0,
+            ..CudaConfig::default()
+        }
+    }
+}
+
 /// Settings of the CUDA backend.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -61,5 +95,29 @@ pub struct CudaConfig {
 impl Default for CudaConfig {
     fn default() -> Self {
         Self { kernel: KernelChoice::Auto, cache_folder: None, poison: false, stall_limit: Duration::from_secs(20) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Command, FromArgMatches};
+
+    fn config(line: &[&str]) -> CudaConfig {
+        let matches = CudaArgs::augment_args(Command::new("test")).get_matches_from([&["test"], line].concat());
+        CudaArgs::from_arg_matches(&matches).unwrap().config()
+    }
+
+    #[test]
+    fn compiled_kernels_lie_in_the_users_cache_unless_told_otherwise() {
+        assert_eq!(config(&[]).cache_folder, paths::cache_folder("cuda"));
+        assert_eq!(config(&["--cuda-cache=/c"]).cache_folder, Some("/c".into()));
+    }
+
+    #[test]
+    fn a_kernel_is_typed_by_its_name() {
+        for kernel in KernelChoice::value_variants() {
+            assert_eq!(config(&["--kernel", kernel.name()]).kernel, *kernel);
+        }
     }
 }

@@ -43,7 +43,7 @@ mod wait;
 
 #[cfg(feature = "bench")]
 pub use bench::CudaBench;
-pub use config::{CudaConfig, KernelChoice};
+pub use config::{CudaArgs, CudaConfig, KernelChoice};
 pub use describe::{Capability, DeviceDescription};
 pub use device::CudaDevice;
 pub use error::{CudaError, Fault};
@@ -118,6 +118,11 @@ impl Backend for CudaConfig {
 
     fn open(&self, spec: &str, prepare: Prepare<'_>) -> Opened {
         Ok(Box::new(self.open_device(spec, prepare)?))
+    }
+
+    #[cfg(feature = "bench")]
+    fn open_bench(&self, spec: &str, prepare: Prepare<'_>) -> assay_device::bench::OpenedBench {
+        Ok(Box::new(CudaBench::new(self.open_device(spec, prepare)?)))
     }
 }
 

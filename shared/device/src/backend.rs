@@ -70,6 +70,8 @@ pub struct Found {
 
 /// The most devices of a host.
 pub const MAX_HOST_DEVICES: usize = 64;
+/// The least memory that a setting may give a device, in bytes: the smallest share of a challenge and what is around it.
+pub const MIN_DEVICE_BYTES: u64 = 8 << 20;
 /// The longest [`Found::spec`], in bytes: a line of JSON with an id, a path and some figures.
 pub const MAX_SPEC_BYTES: usize = 4096;
 
@@ -117,4 +119,13 @@ pub trait Backend: Send + Sync {
     /// # Errors
     /// [`DeviceError::Unsupported`] when it can never be used, another [`DeviceError`] for all else.
     fn open(&self, spec: &str, prepare: Prepare<'_>) -> Opened;
+
+    /// Opens a device as [`open`](Self::open) does, for a benchmark.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); [`DeviceError::Unsupported`] where the backend has no benchmarks.
+    #[cfg(feature = "bench")]
+    fn open_bench(&self, _spec: &str, _prepare: Prepare<'_>) -> crate::bench::OpenedBench {
+        Err(DeviceError::Unsupported(format!("the {} backend has no benchmarks", self.kind().title())))
+    }
 }

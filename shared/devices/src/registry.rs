@@ -1,20 +1,28 @@
 //! The backends of this build: the only place that names them all.
 
 use assay_cpu::CpuConfig;
-#[cfg(feature = "cuda")]
-use assay_cuda::CudaConfig;
-#[cfg(all(feature = "bench", not(all(feature = "cuda", feature = "wgpu"))))]
+#[cfg(feature = "bench")]
 use assay_device::DeviceError;
 use assay_device::backend::{Backend, BackendKind};
 #[cfg(feature = "bench")]
-use assay_device::{
-    backend::{Found, Prepare},
-    bench::OpenedBench,
-};
-#[cfg(feature = "wgpu")]
-use assay_wgpu::WgpuConfig;
+use assay_device::backend::{Found, Prepare};
+#[cfg(feature = "bench")]
+use assay_device::bench::OpenedBench;
+use serde::de::DeserializeOwned;
 
 use crate::choice::BackendChoice;
+
+/// Makes a backend of its settings.
+type Load = fn(&str) -> Result<Box<dyn Backend>, String>;
+
+/// The backends of this build, in the order of preference.
+const BUILT: &[(BackendKind, Load)] = &[
+    #[cfg(feature = "cuda")]
+    (BackendKind::Cuda, read::<assay_cuda::CudaConfig>),
+    #[cfg(feature = "wgpu")]
+    (BackendKind::Wgpu, read::<assay_wgpu::WgpuConfig>),
+    (BackendKind::Cpu, read::<CpuConfig>),
+];
 
 /// The devices that a program wants: which backends, and the settings of each.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -28,10 +36,10 @@ pub struct HostConfig {
     pub cpu: CpuConfig,
     /// NVIDIA's GPUs.
     #[cfg(feature = "cuda")]
-    pub cuda: CudaConfig,
+    pub cuda: assay_cuda::CudaConfig,
     /// GPUs through Vulkan, Metal or DirectX 12.
     #[cfg(feature = "wgpu")]
-    pub wgpu: WgpuConfig,
+    pub wgpu: assay_wgpu::WgpuConfig,
 }
 
 impl HostConfig {
@@ -53,15 +61,10 @@ impl HostConfig {
     /// As [`Backend::open`]; [`DeviceError::Unsupported`] for a backend that this build lacks.
     #[cfg(feature = "bench")]
     pub fn open_bench(&self, found: &Found, prepare: Prepare<'_>) -> OpenedBench {
-        match found.info.backend {
-            #[cfg(feature = "cuda")]
-            BackendKind::Cuda => self.cuda.open_bench(&found.spec, prepare),
-            #[cfg(feature = "wgpu")]
-            BackendKind::Wgpu => self.wgpu.open_bench(&found.spec, prepare),
-            BackendKind::Cpu => self.cpu.open_bench(&found.spec, prepare),
-            #[cfg(not(all(feature = "cuda", feature = "wgpu")))]
-            absent => Err(DeviceError::Unsupported(absence(absent))),
-        }
+        let kind = found.info.backend;
+        let backend = self.backends().into_iter().find(|backend| backend.kind() == kind);
+        let absent = || DeviceError::Unsupported(absence(kind));
+        backend.ok_or_else(absent)?.open_bench(&found.spec, prepare)
     }
 }
 
@@ -70,29 +73,26 @@ impl HostConfig {
 /// # Errors
 /// A backend that this build lacks, or settings of another build.
 pub fn load(kind: BackendKind, settings: &str) -> Result<Box<dyn Backend>, String> {
-    fn read<B: Backend + serde::de::DeserializeOwned + 'static>(settings: &str) -> Result<Box<dyn Backend>, String> {
-        let backend: B = serde_json::from_str(settings).map_err(|error| format!("malformed settings: {error}"))?;
-        Ok(Box::new(backend))
+    match BUILT.iter().find(|(built, _)| *built == kind) {
+        Some((_, load)) => load(settings),
+        None => Err(absence(kind)),
     }
-    match kind {
-        #[cfg(feature = "cuda")]
-        BackendKind::Cuda => read::<CudaConfig>(settings),
-        #[cfg(feature = "wgpu")]
-        BackendKind::Wgpu => read::<WgpuConfig>(settings),
-        BackendKind::Cpu => read::<CpuConfig>(settings),
-        #[cfg(not(all(feature = "cuda", feature = "wgpu")))]
-        absent => Err(absence(absent)),
-    }
+}
+
+fn read<B: Backend + DeserializeOwned + 'static>(settings: &str) -> Result<Box<dyn Backend>, String> {
+    let backend: B = serde_json::from_str(settings).map_err(|error| format!("malformed settings: {error}"))?;
+    Ok(Box::new(backend))
+}
+
+/// The backends of this build, in the order of preference.
+pub fn built() -> impl Iterator<Item = BackendKind> {
+    BUILT.iter().map(|(kind, _)| *kind)
 }
 
 /// Whether this build has a backend.
 #[must_use]
-pub const fn is_built(kind: BackendKind) -> bool {
-    match kind {
-        BackendKind::Cuda => cfg!(feature = "cuda"),
-        BackendKind::Wgpu => cfg!(feature = "wgpu"),
-        BackendKind::Cpu => true,
-    }
+pub fn is_built(kind: BackendKind) -> bool {
+    built().any(|built| built == kind)
 }
 
 /// Why there is nothing of a backend in a build without it.
@@ -118,14 +118,16 @@ mod tests {
     #[test]
     fn settings_arrive_as_they_were() {
         let cpu = CpuConfig { devices: 2, threads: vec![1, 2], seed: vec![7; 32], ..CpuConfig::default() };
-        let config = HostConfig {
-            cpu,
-            #[cfg(feature = "cuda")]
-            cuda: CudaConfig { poison: true, cache_folder: Some("/cache".into()), ..CudaConfig::default() },
-            #[cfg(feature = "wgpu")]
-            wgpu: WgpuConfig { poison: true, software: true, seed: vec![7; 32], ..WgpuConfig::default() },
-            ..HostConfig::default()
-        };
+        #[allow(unused_mut)] // without a GPU backend there is nothing else to change
+        let mut config = HostConfig { cpu, ..HostConfig::default() };
+        #[cfg(feature = "cuda")]
+        {
+            (config.cuda.poison, config.cuda.cache_folder) = (true, Some("/cache".into()));
+        }
+        #[cfg(feature = "wgpu")]
+        {
+            (config.wgpu.poison, config.wgpu.software, config.wgpu.seed) = (true, true, vec![7; 32]);
+        }
         for backend in config.backends() {
             let loaded = load(backend.kind(), &backend.settings()).unwrap();
             assert_eq!((loaded.kind(), loaded.settings()), (backend.kind(), backend.settings()));
@@ -137,6 +139,7 @@ mod tests {
     fn a_build_says_which_backends_it_has() {
         let backends = HostConfig::default().backends();
         assert!(backends.is_sorted_by_key(|backend| backend.kind()), "the preferred one first");
+        assert!(backends.iter().map(|backend| backend.kind()).eq(built()));
         for kind in BackendKind::ALL {
             assert_eq!(backends.iter().any(|backend| backend.kind() == kind), is_built(kind));
             let absent = load(kind, "").err().is_some_and(|why| why == absence(kind));

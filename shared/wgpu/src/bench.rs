@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use ::wgpu::CommandEncoderDescriptor;
 
-use crate::config::WgpuConfig;
 use crate::device::WgpuDevice;
 use crate::digest::Hashing;
 use crate::flow::{Dispatch, Flow, FlowParts};
@@ -14,10 +13,7 @@ use crate::memory::{DeviceBuffer, Memory, Piece};
 use crate::pass::{Filling, keystream, words_of};
 use crate::plan::{self, Layout};
 use crate::shaders::{self, Dot, PEAK_MACS_PER_ITERATION, PEAK_THREADS, STREAM_THREADS, Tile};
-use assay_device::backend::Prepare;
-use assay_device::bench::{
-    Bench, BenchStage, KEY, Measurement, OpenedBench, PeakRates, bench_pass, time_passes, time_rounds,
-};
+use assay_device::bench::{Bench, BenchStage, KEY, Measurement, PeakRates, bench_pass, time_passes, time_rounds};
 use assay_device::pace::{WorkKind, Workload};
 use assay_device::{Device, DeviceError, Handle};
 
@@ -45,18 +41,9 @@ pub struct WgpuBench {
     pub device: WgpuDevice,
 }
 
-impl WgpuConfig {
-    /// Opens the device that [`detect`](assay_device::backend::Backend::detect) described, for a benchmark.
-    ///
-    /// # Errors
-    /// As [`open`](assay_device::backend::Backend::open).
-    pub fn open_bench(&self, spec: &str, prepare: Prepare<'_>) -> OpenedBench {
-        Ok(Box::new(WgpuBench {
-            product: None,
-            other: None,
-            handle: Handle::default(),
-            device: self.open_device(spec, prepare)?,
-        }))
+impl WgpuBench {
+    pub(super) fn new(device: WgpuDevice) -> Self {
+        Self { product: None, other: None, handle: Handle::default(), device }
     }
 }
 

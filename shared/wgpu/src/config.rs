@@ -3,21 +3,76 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use assay_device::backend::MIN_DEVICE_BYTES;
+use assay_program::paths;
+use assay_program::settings::{AUTO, Settings, SettingsError, Switch};
+use assay_program::size::Size;
+use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-/// How products multiply packed bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+/// The least limit of one buffer: a slot of the smallest matrix.
+const MIN_BUFFER_BYTES: u64 = 256 * 256;
+
+/// The shader code for dot products.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum DotChoice {
-    /// Packed where the driver says that the device has instructions for it; whichever is faster where it says nothing.
+    /// Packed dot products if the driver reports instructions for them, plain ones if it reports none, otherwise the faster
+    /// of both.
     #[default]
     Auto,
-    /// Whichever is faster, by trying.
+    /// The faster of both, as measured.
     Fastest,
-    /// `dot4I8Packed`, whatever the driver makes of it.
+    /// Packed dot products: `dot4I8Packed`.
     Packed,
-    /// Plain integer code.
+    /// Plain integer arithmetic.
     Plain,
+}
+
+/// Settings of wgpu devices, as written.
+#[derive(Debug, Clone, Args)]
+pub struct WgpuArgs {
+    /// Memory limit of each wgpu adapter, such as 8GiB; auto: the free memory reported by the driver
+    #[arg(long, value_name = "SIZE", default_value = AUTO)]
+    pub wgpu_memory: String,
+    /// Maximum size of one wgpu buffer, for drivers that report more than they support; auto: the reported limit
+    #[arg(long, value_name = "SIZE", default_value = AUTO)]
+    pub wgpu_buffer: String,
+    /// Dot products on wgpu adapters; results are the same
+    #[arg(long, value_enum, value_name = "DOT", default_value = AUTO)]
+    pub wgpu_dot: DotChoice,
+    /// Directory of the wgpu pipeline cache, where the API supports one; auto: assay/wgpu in the user's cache directory
+    #[arg(long, value_name = "FOLDER", default_value = AUTO)]
+    pub wgpu_cache: PathBuf,
+    /// Overwrite the memory of wgpu adapters before each pass, to detect reads of uninitialized memory
+    #[arg(long, default_value_t = Switch(false))]
+    pub wgpu_poison: Switch,
+}
+
+impl WgpuArgs {
+    /// Checks what was written. The seed of device ids is left empty.
+    ///
+    /// # Errors
+    /// [`SettingsError::Value`] for the first value out of bounds.
+    pub fn check<R: Args>(&self, settings: &Settings<R>) -> Result<WgpuConfig, SettingsError> {
+        let at_least = |key: &str, text: &str, bytes: u64, reason: &str| {
+            let (size, least) = (settings.parsed_unless_auto::<Size>(key, text)?, Size { bytes });
+            if size.is_some_and(|size| size < least) {
+                return Err(settings.wrong(key, format!("must be auto, or at least {least}: {reason}")));
+            }
+            Ok(size.map(|size| size.bytes))
+        };
+        let no_share = "the smallest share of a challenge does not fit in less";
+        let no_matrix = "the smallest matrix does not fit in less";
+        Ok(WgpuConfig {
+            memory_bytes: at_least("wgpu_memory", &self.wgpu_memory, MIN_DEVICE_BYTES, no_share)?,
+            buffer_bytes: at_least("wgpu_buffer", &self.wgpu_buffer, MIN_BUFFER_BYTES, no_matrix)?,
+            dot: self.wgpu_dot,
+            cache_folder: paths::cache_folder_unless(&self.wgpu_cache, "wgpu"),
+            poison: self.wgpu_poison.0,
+            ..WgpuConfig::default()
+        })
+    }
 }
 
 /// Settings of the wgpu backend.
@@ -57,5 +112,49 @@ impl Default for WgpuConfig {
             software: false,
             seed: Vec::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use assay_program::settings::{Environment, Flags};
+    use clap::{Command, FromArgMatches};
+
+    fn check(line: &[&str]) -> Result<WgpuConfig, String> {
+        let matches =
+            Flags::<WgpuArgs>::augment_args(Command::new("test")).get_matches_from([&["test"], line].concat());
+        let flags = Flags::<WgpuArgs>::from_arg_matches(&matches).unwrap();
+        let settings = Settings::<WgpuArgs>::resolve(&flags, &Environment::default()).unwrap();
+        settings.raw.check(&settings).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_is_written_is_what_is_meant() {
+        let wgpu = check(&[]).unwrap();
+        let folder = paths::cache_folder("wgpu");
+        assert_eq!(wgpu, WgpuConfig { cache_folder: folder, ..WgpuConfig::default() });
+        let written =
+            ["--wgpu-memory=2GiB", "--wgpu-buffer=64KiB", "--wgpu-dot=plain", "--wgpu-cache=/c", "--wgpu-poison"];
+        let wgpu = check(&written).unwrap();
+        assert_eq!((wgpu.memory_bytes, wgpu.buffer_bytes), (Some(2 << 30), Some(65_536)));
+        assert_eq!((wgpu.dot, wgpu.cache_folder, wgpu.poison), (DotChoice::Plain, Some("/c".into()), true));
+        assert_eq!(check(&["--wgpu-dot=packed"]).unwrap().dot, DotChoice::Packed);
+    }
+
+    #[test]
+    fn bounds_are_kept_and_explained() {
+        for (flag, part) in [
+            ("--wgpu-memory=8MB", "at least 8MiB: the smallest share"),
+            ("--wgpu-memory=2", "expected a whole number and a unit"),
+            ("--wgpu-memory=1GiB,2GiB", "expected a whole number and a unit"),
+            ("--wgpu-buffer=65535B", "at least 64KiB: the smallest matrix"),
+            ("--wgpu-buffer=large", "expected a whole number and a unit"),
+        ] {
+            let error = check(&[flag]).unwrap_err();
+            let (name, _) = flag.split_once('=').unwrap();
+            assert!(error.contains(part) && error.contains(&format!("(flag {name})")), "{flag}: {error}");
+        }
+        check(&["--wgpu-memory=8MiB", "--wgpu-buffer=64KiB"]).unwrap();
     }
 }

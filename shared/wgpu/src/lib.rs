@@ -38,7 +38,7 @@ pub mod shaders;
 
 #[cfg(feature = "bench")]
 pub use bench::WgpuBench;
-pub use config::{DotChoice, WgpuConfig};
+pub use config::{DotChoice, WgpuArgs, WgpuConfig};
 pub use describe::AdapterDescription;
 pub use device::WgpuDevice;
 pub use error::WgpuError;
@@ -146,6 +146,11 @@ impl Backend for WgpuConfig {
 
     fn open(&self, spec: &str, prepare: Prepare<'_>) -> Opened {
         Ok(Box::new(self.open_device(spec, prepare)?))
+    }
+
+    #[cfg(feature = "bench")]
+    fn open_bench(&self, spec: &str, prepare: Prepare<'_>) -> assay_device::bench::OpenedBench {
+        Ok(Box::new(WgpuBench::new(self.open_device(spec, prepare)?)))
     }
 }
 

@@ -13,7 +13,7 @@ use assay_protocol::verdict::{Mode, Reason, ReasonCode, Verdict};
 use assay_work::commitment::{Evidence, commitment_message};
 use assay_work::{Challenge, UncheckedChallenge};
 
-use crate::cli::{VerifyArgs, VerifyMode};
+use crate::cli::VerifyArgs;
 use crate::config::ValidatorConfig;
 use crate::entropy::{EntropyError, OsEntropy};
 use crate::run::commitment_reason;
@@ -37,9 +37,9 @@ pub fn execute(config: &ValidatorConfig, args: &VerifyArgs) -> anyhow::Result<Ex
     if drawn == 0 {
         return Err(Failure::new(Exit::Usage, "--sampled-iterations 0: none checks nothing").into());
     }
-    let extent = extent(args.mode, &challenge, drawn)?;
+    let extent = extent(&challenge, (args.mode == Mode::ReplaySample).then_some(drawn))?;
     let result = judge(config, &challenge, &evidence, &extent);
-    let verdict = sum_up(&challenge, args.mode.into(), &extent, result.err());
+    let verdict = sum_up(&challenge, args.mode, &extent, result.err());
     if args.json {
         print(&serde_json::to_string_pretty(&verdict)?)?;
     } else {
@@ -51,14 +51,11 @@ pub fn execute(config: &ValidatorConfig, args: &VerifyArgs) -> anyhow::Result<Ex
     Ok(super::exit_of(verdict.outcome))
 }
 
-fn extent(mode: VerifyMode, challenge: &Challenge, drawn: u32) -> Result<Extent, EntropyError> {
-    match mode {
-        VerifyMode::Replay => Ok(Extent::Everything),
-        VerifyMode::ReplaySample => {
-            let draw = |_| draw::iterations(challenge.iterations(), drawn, &mut OsEntropy);
-            Ok(Extent::Sampled(challenge.shares().iter().map(draw).collect::<Result<_, _>>()?))
-        }
-    }
+/// All iterations, or as many as are to be drawn for each device.
+fn extent(challenge: &Challenge, drawn: Option<u32>) -> Result<Extent, EntropyError> {
+    let Some(drawn) = drawn else { return Ok(Extent::Everything) };
+    let draw = |_| draw::iterations(challenge.iterations(), drawn, &mut OsEntropy);
+    Ok(Extent::Sampled(challenge.shares().iter().map(draw).collect::<Result<_, _>>()?))
 }
 
 /// The checksums, the signature where there is one, then the work itself.

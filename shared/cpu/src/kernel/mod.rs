@@ -23,6 +23,7 @@ mod x86;
 use std::fmt;
 use std::str::FromStr;
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::walk;
@@ -31,10 +32,10 @@ use super::walk;
 pub(super) const ROW_GROUP: usize = 32;
 
 /// Which kernel multiplies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum KernelKind {
-    /// The fastest that this processor has.
+    /// The fastest that this CPU supports.
     #[default]
     Auto,
     /// AVX-512 with VNNI: `vpdpbusd` on 512 bits.
@@ -43,9 +44,9 @@ pub enum KernelKind {
     AvxVnni,
     /// AVX2: `vpmaddwd` on sign-extended bytes.
     Avx2,
-    /// NEON with the dot product: `sdot`.
+    /// NEON with the dot product extension: `sdot`.
     NeonDot,
-    /// Plain Rust, for any processor.
+    /// Portable Rust, for any CPU.
     Portable,
 }
 

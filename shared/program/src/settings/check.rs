@@ -6,6 +6,9 @@ use std::str::FromStr;
 
 use super::{Settings, SettingsError};
 
+/// What is written for a value that the program chooses itself.
+pub const AUTO: &str = "auto";
+
 impl<R: clap::Args> Settings<R> {
     /// An error about a setting, with its value and origin.
     #[must_use]
@@ -57,5 +60,17 @@ impl<R: clap::Args> Settings<R> {
     /// [`SettingsError::Value`] with what the parser said.
     pub fn parsed<T: FromStr<Err: Display>>(&self, key: &str, text: &str) -> Result<T, SettingsError> {
         text.parse().map_err(|error: T::Err| self.wrong(key, error.to_string()))
+    }
+
+    /// Parses a text that may be [`AUTO`], which is `None`.
+    ///
+    /// # Errors
+    /// As [`Settings::parsed`].
+    pub fn parsed_unless_auto<T: FromStr<Err: Display>>(
+        &self,
+        key: &str,
+        text: &str,
+    ) -> Result<Option<T>, SettingsError> {
+        if text == AUTO { Ok(None) } else { self.parsed(key, text).map(Some) }
     }
 }

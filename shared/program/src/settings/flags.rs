@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueHint};
 
+use super::switch::with_switches;
 use super::{Origin, SettingsError};
 
 /// The argument that names the configuration file. It has no key of its own in that file.
@@ -33,7 +34,7 @@ impl<R> fmt::Debug for Flags<R> {
 
 /// The command that has the arguments of `R` and nothing else.
 pub(super) fn definitions<R: Args>() -> Command {
-    R::augment_args(Command::new("settings")).disable_help_flag(true)
+    with_switches(R::augment_args(Command::new("settings"))).disable_help_flag(true)
 }
 
 impl<R: Args> Flags<R> {
@@ -87,7 +88,7 @@ impl<R: Args> Args for Flags<R> {
             .value_parser(clap::value_parser!(PathBuf))
             .help_heading("Configuration")
             .help("A TOML file with settings, each by the name of its flag with _ for -");
-        R::augment_args(command.arg(config))
+        with_switches(R::augment_args(command.arg(config)))
     }
 
     fn augment_args_for_update(command: Command) -> Command {

@@ -8,6 +8,7 @@ use clap::{Arg, ArgAction, Args, Command};
 
 use super::file::{self, Entry};
 use super::flags::{CONFIG, Flags, definitions, flag_name};
+use super::switch::is_switch;
 use super::{Origin, SettingsError};
 
 /// How similar an unknown name must be to a known one for that to be proposed (Jaro-Winkler, 0 to 1).
@@ -159,10 +160,10 @@ fn default_of(argument: &Arg) -> Entry {
 fn setting(argument: &Arg, entry: Entry) -> Setting {
     use std::any::TypeId;
     let parsed = argument.get_value_parser().type_id();
-    let plain = [TypeId::of::<u32>(), TypeId::of::<u64>(), TypeId::of::<f64>(), TypeId::of::<bool>()];
+    let numbers = [TypeId::of::<u32>(), TypeId::of::<u64>(), TypeId::of::<usize>(), TypeId::of::<f64>()];
     let is_list = is_list(argument);
     let values = if is_list { split(&entry.values) } else { entry.values };
-    let is_plain = plain.into_iter().any(|id| parsed == id);
+    let is_plain = is_switch(argument) || numbers.into_iter().any(|id| parsed == id);
     Setting { key: argument.get_id().as_str().to_owned(), values, is_list, is_plain, origin: entry.origin }
 }
 

@@ -12,14 +12,17 @@ mod file;
 mod flags;
 mod layers;
 mod show;
+mod switch;
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+pub use check::AUTO;
 pub use flags::Flags;
 pub use layers::{Absence, Environment, Setting, Settings};
 pub use show::Shown;
+pub use switch::Switch;
 
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -27,9 +27,8 @@ struct Raw {
     #[arg(long, action = clap::ArgAction::Append, value_delimiter = ',')]
     friends: Vec<String>,
     /// A switch
-    #[arg(long, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true,
-          default_value = "false", default_missing_value = "true")]
-    loud_voice: bool,
+    #[arg(long, default_value_t = Switch(false))]
+    loud_voice: Switch,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -88,7 +87,7 @@ fn every_kind_of_value_reads_the_same_from_every_layer() {
         assert_eq!(raw.name.as_deref(), Some("a"));
         assert_eq!(raw.colour, Colour::DarkBlue);
         assert_eq!(raw.friends, ["b", "c"]);
-        assert!(raw.loud_voice);
+        assert!(raw.loud_voice.0);
     }
 }
 
@@ -107,7 +106,7 @@ fn a_list_replaces_the_list_below() {
 
 #[test]
 fn a_switch_can_be_taken_back() {
-    assert!(!resolve(&["--loud-voice=false"], &[("TEST_LOUD_VOICE", "true")]).unwrap().raw.loud_voice);
+    assert!(!resolve(&["--loud-voice=false"], &[("TEST_LOUD_VOICE", "true")]).unwrap().raw.loud_voice.0);
 }
 
 #[test]
