@@ -23,6 +23,10 @@ const MAX_ROUNDS: u32 = 1000;
 pub fn execute(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<Exit> {
     let plan = plan(args)?;
     let host = config.devices.host(&super::identity(&config.key_file)?.public_key());
+    // Without them drivers work too, but complain, or compile again what a worker has compiled.
+    if let Err(error) = assay_bench::environment::restart_with(&host) {
+        tracing::warn!(%error, "cannot start again with the variables that drivers read");
+    }
     let found = assay_bench::detect(&host).map_err(|error| Failure::because(Exit::Config, "devices", error))?;
     let wanted: Vec<&Found> = found.iter().filter(|found| is_wanted(args, found.info.id)).collect();
     if wanted.is_empty() {

@@ -1,11 +1,12 @@
 //! Measures the devices of a host stage by stage, in this process, and reports that as tables, JSON and a chart.
 //!
-//! What crashes here takes nothing along: no worker stands between. [`detect`]
-//! finds devices, [`run`] measures one.
+//! What crashes here takes nothing along, so there is no worker. [`environment`] prepares the process, [`detect`] finds
+//! devices, [`run`] measures one.
 
 #![forbid(unsafe_code)]
 
 pub mod chart;
+pub mod environment;
 pub mod report;
 mod runner;
 
