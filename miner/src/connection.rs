@@ -54,8 +54,8 @@ pub enum ConnectionError {
     /// The address makes no URL.
     #[error("the validator's address: {0}")]
     Address(#[from] tonic::transport::Error),
-    /// The devices do not say what they are.
-    #[error("the devices do not say what they are: {0}")]
+    /// The device inventory cannot be read.
+    #[error("cannot read the device inventory: {0}")]
     Devices(#[from] DeviceError),
     /// No random bytes.
     #[error("the operating system gave no random bytes: {0}")]

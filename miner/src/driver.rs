@@ -12,17 +12,18 @@ use assay_work::probe::Probe;
 use assay_work::{Challenge, ChallengeId, Nonce, PublicKey};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio::time::MissedTickBehavior;
 use tokio_stream::{Stream, StreamExt};
 
 use crate::engine::Engine;
 use crate::session::{Action, Closed, Event, Session};
 
-/// How often deadlines and progress are looked at.
-const TICK: Duration = Duration::from_millis(200);
+/// How often progress is read while the devices work.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// How often progress is sent at most.
-const PROGRESS: Duration = Duration::from_secs(1);
-/// How often idle devices are looked at for changes.
-const INVENTORY: Duration = Duration::from_secs(30);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
+/// After how long the inventory of idle devices is read again, when the next ping comes.
+const INVENTORY_INTERVAL: Duration = Duration::from_secs(30);
 /// How long one message may wait for the connection: longer means that the validator does not read.
 const SEND_LIMIT: Duration = Duration::from_secs(30);
 
@@ -75,9 +76,20 @@ pub async fn drive(
 ) -> Result<Closed, String> {
     let (session, actions) = Session::start(start.identity, start.pinned, start.inventory, start.nonce, Instant::now());
     let (events, mut reports) = mpsc::channel(64);
-    let (handle, looked_at) = (Handle::default(), engine.changes());
+    let (handle, changes_seen) = (Handle::default(), engine.changes());
     let idle = Idle { keeps: start.idle_release, release_at: None };
-    let mut driver = Driver { session, engine, outbound, events, observer, handle, queue: None, looked_at, idle };
+    let mut driver = Driver {
+        session,
+        engine,
+        outbound,
+        events,
+        observer,
+        handle,
+        queue: None,
+        changes_seen,
+        inventory_read: Instant::now(),
+        idle,
+    };
     let ended = driver.run(actions, &mut inbound, &mut reports, &mut shutdown).await;
     // Whatever still runs is for nobody.
     driver.handle.cancel();
@@ -102,8 +114,9 @@ struct Driver<'a> {
     handle: Handle,
     /// The last thing asked of the engine: each waits for the one before.
     queue: Option<JoinHandle<()>>,
-    /// The engine's changes when the devices were looked at last.
-    looked_at: u64,
+    /// The engine's changes when the inventory was read last.
+    changes_seen: u64,
+    inventory_read: Instant,
     idle: Idle,
 }
 
@@ -123,9 +136,8 @@ impl Driver<'_> {
         reports: &mut mpsc::Receiver<Event>,
         shutdown: &mut Shutdown,
     ) -> Result<Closed, String> {
-        let mut ticks = tokio::time::interval(TICK);
-        let mut looks = tokio::time::interval(INVENTORY);
-        looks.reset();
+        let mut progress = tokio::time::interval(POLL_INTERVAL);
+        progress.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut stopping = shutdown.clone();
         let mut drained = false;
         let mut shown = Progress::default();
@@ -146,13 +158,11 @@ impl Driver<'_> {
                     drained = true;
                     Event::Drain
                 }
-                _ = looks.tick(), if !self.session.is_running() => {
-                    self.look();
+                _ = progress.tick(), if self.session.working_on().is_some() => {
+                    self.show_progress(&mut shown).await?;
                     continue;
                 }
-                _ = ticks.tick() => {
-                    self.show_progress(&mut shown).await?;
-                    self.look_if_changed();
+                () = tokio::time::sleep_until(self.poll_timeout().into()) => {
                     self.release_if_idle();
                     Event::Tick
                 }
@@ -161,7 +171,14 @@ impl Driver<'_> {
             if let Some(closed) = self.act(actions).await? {
                 return Ok(closed);
             }
+            self.read_inventory_if_due();
         }
+    }
+
+    /// When the session or the idle memory is due next.
+    fn poll_timeout(&self) -> Instant {
+        let session = self.session.poll_timeout();
+        self.idle.release_at.map_or(session, |release_at| release_at.min(session))
     }
 
     async fn show_progress(&mut self, shown: &mut Progress) -> Result<(), String> {
@@ -184,12 +201,12 @@ impl Driver<'_> {
                 Action::Release => {
                     self.handle.cancel();
                     self.release();
-                    self.look();
+                    self.read_inventory();
                 }
                 Action::Established(key) => {
                     self.observer.established(key);
                     // What changed since the hello was written.
-                    self.look();
+                    self.read_inventory();
                 }
                 Action::Verdict(verdict) => self.observer.verdict(&verdict),
                 Action::Stopped(stop) => self.observer.stopped(stop.code, &stop.detail),
@@ -248,20 +265,22 @@ impl Driver<'_> {
         }
     }
 
-    /// Looks at the devices when one was lost or came back, once that is of use.
-    fn look_if_changed(&mut self) {
-        if self.engine.changes() != self.looked_at && !self.session.is_running() {
-            self.look();
+    /// Reads the inventory of idle devices again when one was lost or came back, or the last reading is old. Pings
+    /// lead here often enough, so that no timer is needed.
+    fn read_inventory_if_due(&mut self) {
+        let changed = self.engine.changes() != self.changes_seen;
+        if !self.session.is_running() && (changed || self.inventory_read.elapsed() >= INVENTORY_INTERVAL) {
+            self.read_inventory();
         }
     }
 
-    /// Looks at the devices again.
-    fn look(&mut self) {
-        self.looked_at = self.engine.changes();
+    fn read_inventory(&mut self) {
+        self.changes_seen = self.engine.changes();
+        self.inventory_read = Instant::now();
         self.report(|engine| match engine.inventory(0) {
             Ok(inventory) => Event::Inventory(inventory),
             Err(error) => {
-                tracing::warn!(%error, "the devices do not say what they are");
+                tracing::warn!(%error, "cannot read the device inventory");
                 Event::Tick
             }
         });
@@ -301,7 +320,7 @@ struct Progress {
 impl Progress {
     fn is_due(&mut self, of: ChallengeId, done: u64, now: Instant) -> bool {
         let new = self.of != Some(of) || self.done != done;
-        if !new || self.at.is_some_and(|at| now.duration_since(at) < PROGRESS) {
+        if !new || self.at.is_some_and(|at| now.duration_since(at) < PROGRESS_INTERVAL) {
             return false;
         }
         *self = Self { of: Some(of), done, at: Some(now) };

@@ -443,18 +443,26 @@ impl Session {
         if self.running.is_some() { Vec::new() } else { self.close(Closed::Drained) }
     }
 
-    fn tick(&mut self, now: Instant) -> Vec<Action> {
-        let silent = now.duration_since(self.heard);
-        let patience = match self.handshake {
-            Handshake::Done { ping_interval, .. } => ping_interval * MISSED_PINGS,
-            _ => HANDSHAKE_LIMIT,
-        };
-        let handshake_late =
-            !matches!(self.handshake, Handshake::Done { .. }) && now.duration_since(self.started) > HANDSHAKE_LIMIT;
-        if silent > patience || handshake_late {
-            return self.close(Closed::Silent(silent));
+    /// When to give [`Event::Tick`] next: never later than the moment at which it does something.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Instant {
+        let silent_at = self.silent_at();
+        self.running.as_ref().map_or(silent_at, |running| running.until.min(silent_at))
+    }
+
+    /// When a validator that says nothing more counts as gone.
+    fn silent_at(&self) -> Instant {
+        match self.handshake {
+            Handshake::Done { ping_interval, .. } => self.heard + ping_interval * MISSED_PINGS,
+            _ => self.started + HANDSHAKE_LIMIT,
         }
-        if self.running.as_ref().is_some_and(|r| now > r.until) {
+    }
+
+    fn tick(&mut self, now: Instant) -> Vec<Action> {
+        if now >= self.silent_at() {
+            return self.close(Closed::Silent(now.duration_since(self.heard)));
+        }
+        if self.running.as_ref().is_some_and(|running| now >= running.until) {
             return self.abort_with(StopCode::Deadline, "the deadline passed".into());
         }
         Vec::new()

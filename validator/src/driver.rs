@@ -21,8 +21,6 @@ use crate::validator::{Validator, unix_seconds};
 use crate::verify::check::{Binding, CheckJob};
 use crate::verify::replay::Extent;
 
-/// How often deadlines are looked at.
-const TICK: Duration = Duration::from_millis(50);
 /// How long a message may wait for the connection: longer means that the miner does not read.
 const SEND_LIMIT: Duration = Duration::from_secs(10);
 /// How long a check may wait for a core: longer means that we have too much to do.
@@ -66,7 +64,7 @@ pub async fn drive(
     let (replayed, mut replays) = mpsc::channel(4);
     let number = validator.session_number();
     let mut driver = Driver {
-        session: Session::new(validator.door.clone(), Instant::now()),
+        session: Session::new(validator.admission.clone(), Instant::now()),
         validator: validator.clone(),
         number,
         peer,
@@ -79,8 +77,6 @@ pub async fn drive(
         next_challenge: None,
         entropy: OsEntropy,
     };
-    let mut ticks = tokio::time::interval(TICK);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let (mut shutdown, mut stopping) = (validator.shutdown.clone(), validator.shutdown.clone());
     loop {
         // A challenge that runs is brought to its end before the session drains.
@@ -92,7 +88,7 @@ pub async fn drive(
             incoming = incoming.recv() => driver.incoming(incoming),
             Some(command) = asked.recv() => driver.command(command),
             Some((id, result)) = replays.recv() => driver.session.replayed(id, result),
-            _ = ticks.tick() => driver.tick(),
+            () = wake(driver.poll_timeout()) => driver.tick(),
         };
         if let Some(why) = driver.act(actions).await {
             let miner = driver.miner.map_or_else(|| "unknown".into(), |key| key.to_string());
@@ -159,6 +155,11 @@ impl Driver {
         let actions = session.start(policy, &mut context(validator, entropy))?;
         self.challenged(true);
         Ok(actions)
+    }
+
+    /// When [`Driver::tick`] is due next.
+    fn poll_timeout(&self) -> Option<Instant> {
+        [self.session.poll_timeout(Instant::now()), self.next_challenge].into_iter().flatten().min()
     }
 
     fn tick(&mut self) -> Vec<Action> {
@@ -332,6 +333,14 @@ fn answer_start(
     // Whoever asked may have gone; the challenge runs all the same.
     let _ = started.send(answer);
     actions
+}
+
+/// Waits until then; for ever without a moment.
+async fn wake(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// What a session needs of its validator, for one event.

@@ -194,6 +194,19 @@ impl Run {
         }
     }
 
+    /// When to call [`Run::tick`] next: never later than the moment at which it ends the challenge. `None` when the
+    /// miner has nothing left to send.
+    #[must_use]
+    pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
+        let (since, limit, _) = self.limit()?;
+        let at = match since {
+            Some(since) => since + limit,
+            // The transport may take the message at any moment from now on.
+            None => (self.stage_began + HANDOVER_LIMIT).min(now + limit),
+        };
+        Some(at)
+    }
+
     fn overdue(&self, now: Instant) -> Option<Reason> {
         let (since, limit, code) = self.limit()?;
         match since {

@@ -44,12 +44,12 @@ pub struct Context<'a> {
     pub replayer: Option<&'a Replayer>,
 }
 
-/// Who this validator is and whom it takes.
+/// Who this validator is, and which miners it admits.
 #[derive(Debug, Clone)]
-pub struct Door {
+pub struct Admission {
     /// The validator's key.
     pub identity: Identity,
-    /// The miners let in; empty lets in any.
+    /// The miners admitted; empty admits any.
     pub allowed: Vec<PublicKey>,
     /// How often miners are pinged.
     pub ping_interval: Duration,
@@ -80,7 +80,7 @@ enum State {
 /// The validator's side of one session.
 #[derive(Debug)]
 pub struct Session {
-    door: Arc<Door>,
+    admission: Arc<Admission>,
     state: State,
     run: Option<Run>,
     recent: VecDeque<(ChallengeId, bool)>,
@@ -102,9 +102,9 @@ struct Pings {
 impl Session {
     /// A session of a connection that was just accepted.
     #[must_use]
-    pub fn new(door: Arc<Door>, now: Instant) -> Self {
+    pub fn new(admission: Arc<Admission>, now: Instant) -> Self {
         Self {
-            door,
+            admission,
             state: State::AwaitHello,
             run: None,
             recent: VecDeque::new(),
@@ -155,14 +155,14 @@ impl Session {
             let detail = format!("versions {PROTOCOL_VERSIONS:?} are spoken here, not {:?}", hello.versions);
             return self.refuse(RefusedCode::Version, &detail);
         };
-        if !self.door.allowed.is_empty() && !self.door.allowed.contains(&hello.miner_key) {
+        if !self.admission.allowed.is_empty() && !self.admission.allowed.contains(&hello.miner_key) {
             return self.refuse(RefusedCode::NotAllowed, "this key is not on the validator's list of miners");
         }
         let nonce = match context.entropy.bytes() {
             Ok(bytes) => Nonce(bytes),
             Err(error) => return self.close(error.to_string()),
         };
-        let validator_key = self.door.identity.public_key();
+        let validator_key = self.admission.identity.public_key();
         let transcript = SessionTranscript {
             version,
             validator_key,
@@ -174,7 +174,7 @@ impl Session {
             version,
             validator_key,
             nonce,
-            signature: self.door.identity.sign(&transcript.welcome_message()),
+            signature: self.admission.identity.sign(&transcript.welcome_message()),
             agent: concat!("assay-validator/", env!("CARGO_PKG_VERSION")).into(),
         };
         self.state = State::AwaitProof { hello: Box::new(hello), transcript };
@@ -189,7 +189,7 @@ impl Session {
             return self.refuse(RefusedCode::Signature, "the proof is not a signature of the key in the hello");
         }
         self.state = State::Connected { miner_key: hello.miner_key, inventory: hello.inventory.clone() };
-        vec![Action::send(ValidatorMessage::Accepted(self.door.ping_interval)), Action::Established(hello)]
+        vec![Action::send(ValidatorMessage::Accepted(self.admission.ping_interval)), Action::Established(hello)]
     }
 
     fn connected(&mut self, message: MinerMessage, received: Instant, context: &mut Context<'_>) -> Vec<Action> {
@@ -233,7 +233,7 @@ impl Session {
         if self.run.is_some() {
             return Err(StartError::Busy);
         }
-        let validator_key = self.door.identity.public_key();
+        let validator_key = self.admission.identity.public_key();
         let issued = issue(policy, inventory, validator_key, *miner_key, context.entropy)?;
         let mode = match policy.mode {
             Some(mode) => mode,
@@ -273,22 +273,42 @@ impl Session {
         }
     }
 
+    /// When to call [`Session::tick`] next: never later than the moment at which it has something to do. `None` once
+    /// the session is closed.
+    #[must_use]
+    pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
+        match self.state {
+            State::Closed => None,
+            State::AwaitHello | State::AwaitProof { .. } => Some(self.began + HANDSHAKE_LIMIT),
+            State::Connected { .. } => {
+                let run = self.run.as_ref().and_then(|run| run.poll_timeout(now));
+                let ping = self.pings.due(self.admission.ping_interval).unwrap_or(now);
+                [Some(self.silent_at()), Some(ping), run].into_iter().flatten().min()
+            }
+        }
+    }
+
+    /// When a miner that says nothing more counts as gone.
+    fn silent_at(&self) -> Instant {
+        self.heard + self.admission.ping_interval * MISSED_PINGS
+    }
+
     /// Lets time pass: deadlines, pings.
     pub fn tick(&mut self, now: Instant) -> Vec<Action> {
         if !matches!(self.state, State::Connected { .. }) {
-            let late = !matches!(self.state, State::Closed) && now.duration_since(self.began) > HANDSHAKE_LIMIT;
+            let late = !matches!(self.state, State::Closed) && now >= self.began + HANDSHAKE_LIMIT;
             return if late { self.refuse(RefusedCode::Malformed, "the handshake took too long") } else { Vec::new() };
         }
         let actions = self.run.as_mut().map(|run| run.tick(now)).unwrap_or_default();
         let mut actions = self.retire(actions);
-        let silence = now.saturating_duration_since(self.heard);
-        if silence > self.door.ping_interval * MISSED_PINGS {
+        if now >= self.silent_at() {
+            let silence = now.saturating_duration_since(self.heard);
             let detail = format!("nothing came for {silence:.1?}");
             actions.extend(self.stop_run(Reason::new(ReasonCode::PeerSilent, detail.clone())));
             actions.extend(self.close(detail));
             return actions;
         }
-        if self.pings.last.is_none_or(|last| now.duration_since(last) >= self.door.ping_interval) {
+        if self.pings.due(self.admission.ping_interval).is_none_or(|due| now >= due) {
             self.messages = 0;
             actions.extend(self.pings.send(now));
         }
@@ -398,6 +418,11 @@ const fn challenge_of(message: &MinerMessage) -> Option<ChallengeId> {
 }
 
 impl Pings {
+    /// When the next one is due; `None` before the first, which is due at once.
+    fn due(&self, interval: Duration) -> Option<Instant> {
+        self.last.map(|last| last + interval)
+    }
+
     /// The next ping; none while as many are unanswered as may be.
     fn send(&mut self, now: Instant) -> Option<Action> {
         self.last = Some(now);

@@ -13,13 +13,13 @@ use tokio::sync::Semaphore;
 
 use crate::policy::Policy;
 use crate::registry::Registry;
-use crate::session::Door;
+use crate::session::Admission;
 use crate::verify::replay::Replayer;
 
 /// What all sessions share.
 pub struct Validator {
     /// Who we are and whom we take.
-    pub door: Arc<Door>,
+    pub admission: Arc<Admission>,
     /// What we ask, unless someone asks for something else.
     pub policy: Arc<Policy>,
     /// Who is connected.

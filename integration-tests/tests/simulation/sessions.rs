@@ -15,8 +15,9 @@ use assay_protocol::verdict::{Mode, Outcome, ReasonCode, Verdict};
 use assay_validator::action::Action;
 use assay_validator::entropy::SeededEntropy;
 use assay_validator::policy::{Policy, ProbePolicy};
-use assay_validator::session::{Context, Door, Session};
+use assay_validator::session::{Admission, Context, Session};
 use assay_work::{DeviceId, Nonce};
+use proptest::prelude::*;
 
 /// A link between a miner and a validator that takes no time, unless the test lets some pass.
 struct World {
@@ -43,11 +44,11 @@ impl World {
         let inventory = engine.inventory(0).unwrap();
         let (miner, hello) = miner::Session::start(identity, None, inventory, Nonce([3; 32]), now);
         let ping_interval = Duration::from_secs(5);
-        let door = Door { identity: Identity::from_seed(&[2; 32]), allowed: Vec::new(), ping_interval };
+        let admission = Admission { identity: Identity::from_seed(&[2; 32]), allowed: Vec::new(), ping_interval };
         let mut world = Self {
             now,
             entropy: SeededEntropy::new(seed),
-            validator: Session::new(Arc::new(door), now),
+            validator: Session::new(Arc::new(admission), now),
             miner,
             engine,
             to_validator: VecDeque::new(),
@@ -62,14 +63,18 @@ impl World {
 
     /// One challenge, to its verdict.
     fn challenge(&mut self) -> Verdict {
+        self.start();
+        self.settle();
+        self.verdicts.pop().expect("a challenge ends in a verdict")
+    }
+
+    fn start(&mut self) {
         let probe = ProbePolicy { expect_gb_per_s: 0.001, steps: 4, walks: 64, ..Policy::default().probe };
         let policy = Policy { mode: Some(Mode::Audit), n: 256, samples: 16, segments: 4, probe, ..Policy::default() };
         let Self { validator, entropy, now, .. } = self;
         let mut context = Context { now: *now, unix_seconds: 0, entropy, replayer: None };
         let actions = validator.start(&Arc::new(policy), &mut context).unwrap();
         self.validator_does(actions);
-        self.settle();
-        self.verdicts.pop().expect("a challenge ends in a verdict")
     }
 
     fn settle(&mut self) {
@@ -87,11 +92,21 @@ impl World {
         }
     }
 
-    /// Lets time pass on the validator's clock.
+    /// Lets time pass on the validator's clock. Its driver sleeps until the poll timeout: nothing is due before.
     fn pass(&mut self, time: Duration) {
+        let due = self.validator.poll_timeout(self.now);
         self.now += time;
         let actions = self.validator.tick(self.now);
+        assert!(actions.is_empty() || due.is_some_and(|due| due <= self.now), "{actions:?} before {due:?}");
         self.validator_does(actions);
+    }
+
+    /// As [`World::pass`], for the miner, at the same time.
+    fn tick_miner(&mut self) {
+        let due = self.miner.poll_timeout();
+        let actions = self.miner.handle(miner::Event::Tick, self.now);
+        assert!(actions.is_empty() || due <= self.now, "{actions:?} before {due:?}");
+        self.miner_does(actions);
     }
 
     fn validator_does(&mut self, actions: Vec<Action>) {
@@ -171,4 +186,22 @@ fn time_that_the_miner_takes_is() {
     let verdict = world.challenge();
     let codes: Vec<_> = verdict.reasons.iter().map(|reason| reason.code).collect();
     assert_eq!((verdict.outcome, codes), (Outcome::Fail, vec![ReasonCode::OpeningsLate]));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    /// Over deadlines, pings and silence, whichever messages of the miner arrive.
+    #[test]
+    fn nothing_is_due_before_the_poll_timeout(seed: u64, steps in prop::collection::vec((0_u64..8000, any::<bool>()), 1..40)) {
+        let mut world = World::new(seed);
+        world.start();
+        for (ms, delivered) in steps {
+            world.pass(Duration::from_millis(ms));
+            world.tick_miner();
+            if delivered {
+                world.settle();
+            }
+        }
+    }
 }

@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use crate::config::ValidatorConfig;
 use crate::registry::Registry;
 use crate::server::{SPARE_CONNECTIONS, bind_control, serve_control, serve_miners};
-use crate::session::Door;
+use crate::session::Admission;
 use crate::validator::{Validator, VerdictLog};
 use crate::verify::replay::Replayer;
 
@@ -54,7 +54,7 @@ fn validator(
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let allowed = config.allowed_miners.iter().copied().collect();
     Validator {
-        door: Arc::new(Door { identity, allowed, ping_interval: config.ping_interval }),
+        admission: Arc::new(Admission { identity, allowed, ping_interval: config.ping_interval }),
         policy: Arc::new(config.policy.clone()),
         registry: Registry::default(),
         replayer,
