@@ -12,9 +12,9 @@ use crate::config::{LocalFlags, RawConfig};
 
 const ABOUT: &str = "Proves this machine's compute and memory to a validator";
 
-const LAYERS: &str = "Every setting has a default. Over it goes the file given by --config (or ASSAY_MINER_CONFIG), over that the \
-     environment, over that the flags. --cpu-devices 2 is cpu_devices = 2 in the file, and \
-     ASSAY_MINER_CPU_DEVICES=2 in the environment. Keys that nobody knows are refused.";
+const LAYERS: &str = "Settings have four layers, each overriding the one before: defaults, the file given by --config (or \
+     ASSAY_MINER_CONFIG), environment variables, flags. --cpu-devices 2 is cpu_devices = 2 in the file and ASSAY_MINER_CPU_DEVICES=2 in \
+     the environment. Unknown keys are errors.";
 
 const EXAMPLES: &str = "Examples:
   assay-miner devices
@@ -53,15 +53,15 @@ pub enum Command {
   assay-miner run --validator validator.internal:7400 --insecure-allow-remote-plaintext
   ASSAY_MINER_CPU_MEMORY=2GiB assay-miner run --cpu-devices 2", after_long_help = LAYERS)]
     Run(RunArgs),
-    /// List this machine's devices, and what fits on them
+    /// List this machine's devices, their memory and the matrices that fit
     #[command(after_help = "Examples:
-  assay-miner devices
+  assay-miner devices --wide
   assay-miner devices --json --cpu-devices 4 --cpu-memory 1GiB")]
     Devices(DevicesArgs),
-    /// Do the work of a challenge in a file, without a validator
+    /// Compute the work of a challenge file, without a validator
     ///
-    /// Every share is computed, on whatever devices this machine has. The result is signed when the challenge names
-    /// this miner's key.
+    /// Every share is computed on the devices of this machine, whatever devices the challenge names. The evidence is
+    /// signed if the challenge names this miner's key.
     #[command(after_help = "Examples:
   assay-miner work --challenge challenge.json --out evidence.json
   assay-miner work --challenge challenge.json --probe probe.json --json")]
@@ -76,13 +76,13 @@ pub enum Command {
   assay-miner bench --n 8192 --rounds 9 --json
   assay-miner bench --backend cpu --kernels avx2,portable --svg chart.svg")]
     Bench(BenchArgs),
-    /// Look at the configuration
+    /// Inspect the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Internal: drive one device for another process of this program, over standard input and output
     ///
-    /// A program drives no device itself: it starts this command for each, so that a device that takes its process
-    /// with it takes no other. It ends with its standard input.
+    /// Each device is driven by a worker process of its own, so that a crashing driver affects no other device. The
+    /// worker exits when its standard input closes.
     Worker(WorkerArgs),
 }
 
@@ -97,12 +97,15 @@ pub struct RunArgs {
 /// Arguments of `devices`.
 #[derive(Debug, Args)]
 pub struct DevicesArgs {
-    /// The matrix size that the table shows the slots for (JSON has all sizes)
+    /// Matrix size whose slots the table shows (JSON has all sizes)
     #[arg(long, default_value_t = 2048)]
     pub n: u32,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Show all columns and whole device ids
+    #[arg(long, conflicts_with = "json")]
+    pub wide: bool,
     /// The settings.
     #[command(flatten)]
     pub settings: Flags<LocalFlags>,
@@ -111,10 +114,10 @@ pub struct DevicesArgs {
 /// Arguments of `work`.
 #[derive(Debug, Args)]
 pub struct WorkArgs {
-    /// The challenge, as JSON; - for standard input
+    /// Challenge as JSON; - for standard input
     #[arg(long, value_name = "FILE")]
     pub challenge: PathBuf,
-    /// A probe to answer after the work, as JSON
+    /// Probe to answer after the work, as JSON
     #[arg(long, value_name = "FILE")]
     pub probe: Option<PathBuf>,
     /// Write the evidence to this file
@@ -160,7 +163,7 @@ pub struct BenchArgs {
 /// Commands about the configuration.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Print each setting with its value and where that comes from, and check them all
+    /// Check all settings and print each with its value and origin
     Show(ShowArgs),
 }
 
@@ -194,6 +197,7 @@ mod tests {
             "run --config a.toml --validator [::1]:7400 --cpu-devices 2 --log-format json",
             "run --insecure-allow-remote-plaintext --validator a:1",
             "devices --json --cpu-memory 1GiB",
+            "devices --wide --n 4096",
             "work --challenge c.json --probe p.json --answer-out a.json --out e.json --json",
             "bench --n 1024,2048 --kernels portable --device ab --rounds 3 --json --svg a.svg",
             "config show --json --log debug",

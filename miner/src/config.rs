@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 /// What the miner's environment variables start with.
 pub const ENV_PREFIX: &str = "ASSAY_MINER_";
 
-/// The longest pause between two attempts to connect: beyond it a validator that is back waits for hours.
+/// The longest delay between two attempts to connect: a validator that is back waits for as long.
 const MAX_RECONNECT_MS: u64 = 3_600_000;
 /// The longest time to drain: a supervisor kills long before.
 const MAX_DRAIN_S: u64 = 3600;
@@ -25,23 +25,23 @@ const MAX_IDLE_S: u64 = 86_400;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection")]
 pub struct RawConnection {
-    /// The validator to serve: host:port, or http://host:port
+    /// Validator to serve: host:port, or http://host:port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7400")]
     pub validator: String,
-    /// The validator's public key, 64 hex digits: any other validator is refused. Without it any is accepted
+    /// Public key of the validator, 64 hex digits; any other validator is refused. Without it any is accepted
     #[arg(long, value_name = "KEY")]
     pub validator_key: Option<String>,
-    /// Connect to a validator on another machine although nothing encrypts or authenticates the transport: whoever
-    /// is on the path can read all messages, and drop or delay them. (Commitments stay signed.) Better: a tunnel
+    /// Allow plaintext connections to other machines. Anyone on the path can read, drop or delay messages; commitments
+    /// stay signed. Prefer a tunnel
     #[arg(long, default_value_t = Switch(false))]
     pub insecure_allow_remote_plaintext: Switch,
-    /// The shortest pause before connecting again, in milliseconds; it doubles with each attempt that fails
+    /// Shortest delay before reconnecting, in milliseconds; it doubles with each failed attempt
     #[arg(long, value_name = "MS", default_value_t = 500)]
     pub reconnect_min_ms: u64,
-    /// The longest pause before connecting again, in milliseconds
+    /// Longest delay before reconnecting, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 30_000)]
     pub reconnect_max_ms: u64,
-    /// How long a challenge under way may go on after SIGTERM or SIGINT, in seconds
+    /// Seconds that a running challenge may continue after SIGTERM or SIGINT
     #[arg(long, value_name = "S", default_value_t = 60)]
     pub drain_timeout_s: u64,
 }
@@ -50,8 +50,7 @@ pub struct RawConnection {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Memory")]
 pub struct RawMemory {
-    /// For how long devices keep a challenge's memory when it is over, in seconds: the next one need not take it again.
-    /// 0 gives it back at once
+    /// Seconds to keep device memory allocated after a challenge, for the next one; 0 releases it at once
     #[arg(long, value_name = "S", default_value_t = 30)]
     pub idle_release_s: u64,
 }
@@ -60,7 +59,7 @@ pub struct RawMemory {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Files")]
 pub struct RawFiles {
-    /// The file with the miner's secret key, made on first use
+    /// Secret key file, created on first use
     #[arg(long, value_name = "FILE", default_value_os_t = paths::state_file("miner.key"))]
     pub key_file: PathBuf,
 }
@@ -68,9 +67,9 @@ pub struct RawFiles {
 /// Whether sensors are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TelemetryChoice {
-    /// Where a management library is there.
+    /// If NVML is installed.
     Auto,
-    /// Never: no management library is loaded.
+    /// Never; NVML is not loaded.
     Off,
 }
 
@@ -78,8 +77,7 @@ pub enum TelemetryChoice {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Telemetry")]
 pub struct RawTelemetry {
-    /// Whether the driver's management library (NVML) is asked what the devices are and what their sensors show. It is
-    /// told to the validator as a claim, and changes no verdict
+    /// Read hardware data and sensors through NVML. Reported to the validator as a claim; does not affect verdicts
     #[arg(long, value_enum, default_value = "auto")]
     pub telemetry: TelemetryChoice,
 }
@@ -157,9 +155,9 @@ impl MinerConfig {
     pub fn check(settings: &Settings<RawConfig>) -> Result<Self, SettingsError> {
         let raw = &settings.raw.connection;
         let (reconnect_min, reconnect_max) = reconnect(settings)?;
-        let drain_reason = "a supervisor would kill the miner before";
+        let drain_reason = "a supervisor kills the miner earlier";
         let drain_s = settings.in_range("drain_timeout_s", raw.drain_timeout_s, 0..=MAX_DRAIN_S, drain_reason)?;
-        let idle_reason = "memory that is kept for longer than a day is kept for nobody";
+        let idle_reason = "a day is longer than any interval between challenges";
         let idle_s =
             settings.in_range("idle_release_s", settings.raw.memory.idle_release_s, 0..=MAX_IDLE_S, idle_reason)?;
         let key = raw.validator_key.as_deref();
@@ -182,11 +180,11 @@ fn validator(settings: &Settings<RawConfig>) -> Result<Address, SettingsError> {
     let raw = &settings.raw.connection;
     let address: Address = settings.parsed("validator", &raw.validator)?;
     if address.port == 0 {
-        return Err(settings.wrong("validator", "port 0 is nobody's"));
+        return Err(settings.wrong("validator", "port 0 is not valid"));
     }
     if !address.is_loopback() && !raw.insecure_allow_remote_plaintext.0 {
-        let reason = "not this machine, and the transport is neither encrypted nor authenticated: \
-             put a tunnel in front, or give --insecure-allow-remote-plaintext";
+        let reason = "on another machine, and the transport is neither encrypted nor authenticated: \
+             use a tunnel, or give --insecure-allow-remote-plaintext";
         return Err(settings.wrong("validator", reason));
     }
     Ok(address)
@@ -194,9 +192,9 @@ fn validator(settings: &Settings<RawConfig>) -> Result<Address, SettingsError> {
 
 fn reconnect(settings: &Settings<RawConfig>) -> Result<(Duration, Duration), SettingsError> {
     let raw = &settings.raw.connection;
-    let reason = "too short a pause floods a validator that is down, too long a one keeps it waiting when it is back";
+    let reason = "a shorter delay floods a validator that is down, a longer one leaves it waiting when it is back";
     let min = settings.in_range("reconnect_min_ms", raw.reconnect_min_ms, 10..=MAX_RECONNECT_MS, reason)?;
-    let reason = "it is at least reconnect_min_ms, and more than an hour keeps a validator waiting when it is back";
+    let reason = "at least reconnect_min_ms; after more than an hour a validator that is back waits too long";
     let max = settings.in_range("reconnect_max_ms", raw.reconnect_max_ms, min..=MAX_RECONNECT_MS, reason)?;
     Ok((Duration::from_millis(min), Duration::from_millis(max)))
 }

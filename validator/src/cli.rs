@@ -16,9 +16,9 @@ use crate::policy::{MODES, mode_parser};
 
 const ABOUT: &str = "Challenges miners to prove their compute and memory, and judges what they answer";
 
-const LAYERS: &str = "Every setting has a default. Over it goes the file given by --config (or ASSAY_VALIDATOR_CONFIG), over that the \
-     environment, over that the flags. --max-miners 9 is max_miners = 9 in the file, and \
-     ASSAY_VALIDATOR_MAX_MINERS=9 in the environment. Keys that nobody knows are refused.";
+const LAYERS: &str = "Settings have four layers, each overriding the one before: defaults, the file given by --config (or \
+     ASSAY_VALIDATOR_CONFIG), environment variables, flags. --max-miners 9 is max_miners = 9 in the file and ASSAY_VALIDATOR_MAX_MINERS=9 in \
+     the environment. Unknown keys are errors.";
 
 const EXAMPLES: &str = "Examples:
   assay-validator serve
@@ -57,9 +57,9 @@ pub enum Command {
   assay-validator serve --config /etc/assay/validator.toml --log-format json
   ASSAY_VALIDATOR_MODE=audit assay-validator serve --challenge-interval-s 60", after_long_help = LAYERS)]
     Serve(ServeArgs),
-    /// Challenge a connected miner now and print the verdict; or make a challenge file
+    /// Challenge a connected miner now and print the verdict, or make a challenge file
     ///
-    /// With --miner, a running validator challenges that miner now. What is not given is the validator's policy.
+    /// With --miner, a running validator challenges that miner now. Options left out follow the validator's policy.
     /// With --devices, a challenge for these devices is written to a file, for `assay-miner work`.
     #[command(after_help = "Examples:
   assay-validator challenge --miner only
@@ -67,12 +67,12 @@ pub enum Command {
   assay-validator challenge --devices 3x64 --miner-key KEY --out challenge.json
   assay-validator challenge --devices ID:64,ID:32 --n 1024 --iterations 2 --miner-key KEY")]
     Challenge(ChallengeArgs),
-    /// List the miners that are connected to a running validator
+    /// List the miners connected to a running validator
     #[command(after_help = "Examples:
-  assay-validator miners
+  assay-validator miners --wide
   assay-validator miners --json | jq -r '.[].miner_key'")]
     Miners(MinersArgs),
-    /// Check the evidence for a challenge file by computing the work again
+    /// Check the evidence for a challenge file by recomputing the work
     #[command(after_help = "Examples:
   assay-validator verify --challenge challenge.json --evidence evidence.json --mode replay
   assay-validator verify --challenge challenge.json --evidence evidence.json --mode replay-sample --json")]
@@ -82,13 +82,13 @@ pub enum Command {
   assay-validator check-openings openings.json
   assay-validator check-openings - --json < openings.json")]
     CheckOpenings(CheckOpeningsArgs),
-    /// Look at the configuration
+    /// Inspect the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Internal: drive one device for another process of this program, over standard input and output
     ///
-    /// A program drives no device itself: it starts this command for each, so that a device that takes its process
-    /// with it takes no other. It ends with its standard input.
+    /// Each device is driven by a worker process of its own, so that a crashing driver affects no other device. The
+    /// worker exits when its standard input closes.
     Worker(WorkerArgs),
 }
 
@@ -124,18 +124,18 @@ impl std::str::FromStr for MinerChoice {
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("form").required(true).args(["miner", "devices"])))]
 pub struct ChallengeArgs {
-    /// The connected miner to challenge: its key (see `assay-validator miners`), or `only` when there is but one
+    /// Connected miner to challenge: its key (see `assay-validator miners --wide`), or `only` if there is one
     #[arg(long, value_name = "KEY|only")]
     pub miner: Option<MinerChoice>,
-    /// The devices to make a challenge for, each with how many matrices it fills: 64 is one device with 64, 3x64
-    /// three with 64 each, ID:64 a device of a known id (see `assay-miner devices`). Repeat, or put commas between.
-    /// Devices without an id of their own get 00…01, 00…02 and so on
+    /// Devices of the challenge with their number of matrices, as a comma-separated list: 64 is one device with 64
+    /// matrices, 3x64 three devices with 64 each, ID:64 the device of this id (see `assay-miner devices --wide`).
+    /// Devices without an id get 00…01, 00…02 and so on
     #[arg(long, value_name = "SPEC", num_args = 1.., value_delimiter = ',')]
     pub devices: Vec<DeviceSpec>,
-    /// The matrix size, a power of two from 256 to 32768 [default: the policy's]
+    /// Matrix size, a power of two from 256 to 32768 [default: the policy's]
     #[arg(long)]
     pub n: Option<u32>,
-    /// How many passes, from 1 to 65536 [default: the policy's]
+    /// Number of passes, from 1 to 65536 [default: the policy's]
     #[arg(long, value_name = "COUNT")]
     pub iterations: Option<u32>,
     /// Print JSON
@@ -156,13 +156,13 @@ pub struct ChallengeArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "With --miner")]
 pub struct LiveArgs {
-    /// How the work is checked [default: the policy's]
+    /// Verification mode [default: the policy's]
     #[arg(long, value_parser = mode_parser(&MODES), conflicts_with = "devices")]
     pub mode: Option<Mode>,
-    /// Samples of each device and iteration that an audit checks [default: the policy's]
+    /// Samples per device and iteration checked by audit [default: the policy's]
     #[arg(long, value_name = "COUNT", conflicts_with = "devices")]
     pub samples: Option<u32>,
-    /// How much of the free memory is filled, in percent [default: the policy's]
+    /// Percentage of the free memory to fill [default: the policy's]
     #[arg(long, value_name = "PERCENT", conflicts_with = "devices")]
     pub fill_percent: Option<u32>,
 }
@@ -171,13 +171,13 @@ pub struct LiveArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "With --devices")]
 pub struct FileArgs {
-    /// The public key of the miner that is to do the work
+    /// Public key of the miner that will do the work
     #[arg(long, value_name = "KEY", conflicts_with = "miner", required_unless_present = "miner")]
     pub miner_key: Option<PublicKey>,
-    /// The public key of the validator that asks [default: this one's, from its key file]
+    /// Public key of the validator [default: this validator's, from its key file]
     #[arg(long, value_name = "KEY", conflicts_with = "miner")]
     pub validator_key: Option<PublicKey>,
-    /// Write the challenge to this file, not to standard output
+    /// Write the challenge to this file instead of standard output
     #[arg(long, value_name = "FILE", conflicts_with = "miner")]
     pub out: Option<PathBuf>,
 }
@@ -188,6 +188,9 @@ pub struct MinersArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Show all columns and whole keys
+    #[arg(long, conflicts_with = "json")]
+    pub wide: bool,
     /// The settings.
     #[command(flatten)]
     pub settings: Flags<ControlFlags>,
@@ -199,16 +202,16 @@ const FILE_MODES: [Mode; 2] = [Mode::Replay, Mode::ReplaySample];
 /// Arguments of `verify`.
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
-    /// The challenge, as JSON
+    /// Challenge as JSON
     #[arg(long, value_name = "FILE")]
     pub challenge: PathBuf,
-    /// The evidence, as JSON
+    /// Evidence as JSON
     #[arg(long, value_name = "FILE")]
     pub evidence: PathBuf,
-    /// How the work is checked
+    /// Verification mode
     #[arg(long, value_parser = mode_parser(&FILE_MODES))]
     pub mode: Mode,
-    /// Iterations of each device that replay-sample checks; the policy's when not given
+    /// Iterations per device checked by replay-sample [default: the policy's]
     #[arg(long, value_name = "COUNT")]
     pub sampled_iterations: Option<u32>,
     /// Print JSON
@@ -222,7 +225,7 @@ pub struct VerifyArgs {
 /// Arguments of `check-openings`.
 #[derive(Debug, Args)]
 pub struct CheckOpeningsArgs {
-    /// The openings, as JSON; - for standard input
+    /// Openings as JSON; - for standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Print JSON
@@ -233,7 +236,7 @@ pub struct CheckOpeningsArgs {
 /// Commands about the configuration.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Print each setting with its value and where that comes from, and check them all
+    /// Check all settings and print each with its value and origin
     Show(ShowArgs),
 }
 

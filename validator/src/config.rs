@@ -26,29 +26,29 @@ const MAX_DRAIN_S: u64 = 3600;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connections")]
 pub struct RawService {
-    /// Where miners connect to: host:port
+    /// Address to listen on for miners: host:port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7400")]
     pub listen: String,
-    /// Keys of the miners that may connect, 64 hex digits each, with commas between them; none: any miner may
+    /// Public keys of the miners allowed to connect, comma-separated; empty: any miner
     #[arg(long, value_name = "KEYS", action = clap::ArgAction::Append, value_delimiter = ',')]
     pub allowed_miners: Vec<String>,
-    /// How many miners may be connected at once
+    /// Maximum number of connected miners
     #[arg(long, value_name = "COUNT", default_value_t = 256)]
     pub max_miners: u32,
-    /// Listen beyond this machine although nothing encrypts or authenticates the transport: whoever is on the path
-    /// can read all messages, and drop or delay them. (Commitments stay signed.) Better: a tunnel
+    /// Allow plaintext connections from other machines. Anyone on the path can read, drop or delay messages; commitments
+    /// stay signed. Prefer a tunnel
     #[arg(long, default_value_t = Switch(false))]
     pub insecure_allow_remote_plaintext: Switch,
     /// Serve gRPC reflection, for tools such as grpcurl
     #[arg(long, default_value_t = Switch(false))]
     pub reflection: Switch,
-    /// How often connected miners are pinged, in milliseconds; three missed pings mean that one is gone
+    /// Interval between pings of a miner, in milliseconds; after three missed pings it is disconnected
     #[arg(long, value_name = "MS", default_value_t = 5000)]
     pub ping_interval_ms: u64,
-    /// A file that every verdict is added to, one JSON object a line
+    /// File to append every verdict to, one JSON object per line
     #[arg(long, value_name = "FILE")]
     pub verdict_log: Option<PathBuf>,
-    /// How long challenges under way may go on after SIGTERM or SIGINT, in seconds
+    /// Seconds that running challenges may continue after SIGTERM or SIGINT
     #[arg(long, value_name = "S", default_value_t = 60)]
     pub drain_timeout_s: u64,
 }
@@ -57,10 +57,10 @@ pub struct RawService {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Files")]
 pub struct RawFiles {
-    /// The file with the validator's secret key, made on first use
+    /// Secret key file, created on first use
     #[arg(long, value_name = "FILE", default_value_os_t = paths::state_file("validator.key"))]
     pub key_file: PathBuf,
-    /// The socket that a running validator takes commands on
+    /// Control socket of the running validator
     #[arg(long, value_name = "FILE", default_value_os_t = paths::runtime_file("validator.sock"))]
     pub control_socket: PathBuf,
 }
@@ -146,7 +146,7 @@ impl ValidatorConfig {
         let each = "each connection costs memory and file descriptors";
         let ping = "faster pings load the link, slower ones notice a lost miner late";
         let ping_ms = settings.in_range("ping_interval_ms", service.ping_interval_ms, 100..=600_000, ping)?;
-        let drain = "a supervisor would kill the validator before";
+        let drain = "a supervisor kills the validator earlier";
         let drain_s = settings.in_range("drain_timeout_s", service.drain_timeout_s, 0..=MAX_DRAIN_S, drain)?;
         let key = |text: &String| settings.parsed("allowed_miners", text);
         Ok(Self {
@@ -170,8 +170,8 @@ fn listen(settings: &Settings<RawConfig>) -> Result<Address, SettingsError> {
     let raw = &settings.raw.service;
     let address: Address = settings.parsed("listen", &raw.listen)?;
     if !address.is_loopback() && !raw.insecure_allow_remote_plaintext.0 {
-        let reason = "not only this machine, and the transport is neither encrypted nor authenticated: \
-             put a tunnel in front, or give --insecure-allow-remote-plaintext";
+        let reason = "reachable from other machines, and the transport is neither encrypted nor authenticated: \
+             use a tunnel, or give --insecure-allow-remote-plaintext";
         return Err(settings.wrong("listen", reason));
     }
     Ok(address)

@@ -45,58 +45,58 @@ fn possible_mode(mode: Mode) -> PossibleValue {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Policy")]
 pub struct RawPolicy {
-    /// How work is checked
+    /// Verification mode
     #[arg(long, value_parser = mode_or_auto_parser(), default_value = AUTO)]
     pub mode: ModeOrAuto,
-    /// How long a replay may be expected to take for auto to choose it, in seconds
+    /// Longest expected replay that auto chooses, in seconds
     #[arg(long, value_name = "S", default_value_t = 60)]
     pub replay_budget_s: u64,
-    /// The matrix size
+    /// Matrix size
     #[arg(long, default_value_t = 2048)]
     pub n: u32,
-    /// Passes of each device; one proves speed and memory best, more make it last
+    /// Passes of each device; one proves speed and memory best, more prove endurance
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     pub iterations: u32,
-    /// How much of the miner's free memory a challenge fills, in percent
+    /// Percentage of the miner's free memory that a challenge fills
     #[arg(long, value_name = "PERCENT", default_value_t = 90)]
     pub fill_percent: u32,
-    /// The most matrices of a challenge, over all devices of a miner
+    /// Maximum number of matrices in a challenge, over all devices of a miner
     #[arg(long, value_name = "COUNT")]
     pub max_matrices: Option<u32>,
-    /// Samples of each device and iteration that an audit checks
+    /// Samples per device and iteration checked by audit
     #[arg(long, value_name = "COUNT", default_value_t = 128)]
     pub samples: u32,
-    /// Segments of each device's probe that are checked
+    /// Segments of the probe checked per device
     #[arg(long, value_name = "COUNT", default_value_t = 32)]
     pub segments: u32,
-    /// Iterations of each device that replay-sample and audit check
+    /// Iterations per device checked by replay-sample and audit
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     pub sampled_iterations: u32,
-    /// How long a miner may take to commit, in seconds
+    /// Deadline for the commitment, in seconds
     #[arg(long, value_name = "S", default_value_t = 600)]
     pub commit_deadline_s: u64,
-    /// How long a probe should take a miner of the expected bandwidth, in milliseconds
+    /// Target duration of a probe at the expected bandwidth, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 250)]
     pub probe_target_ms: u64,
-    /// The memory bandwidth that a device is expected to have at least, in GB/s
+    /// Minimum expected memory bandwidth of a device, in GB/s
     #[arg(long, value_name = "GB_PER_S", default_value_t = 4.0)]
     pub probe_expect_gb_per_s: f64,
-    /// Walks of a probe
+    /// Number of walks of a probe
     #[arg(long, value_name = "COUNT", default_value_t = 262_144)]
     pub probe_walks: u32,
-    /// Steps of each walk in a round
+    /// Steps per walk and round
     #[arg(long, value_name = "COUNT", default_value_t = 64)]
     pub probe_steps: u32,
-    /// How long a miner may take to answer a probe, in milliseconds; 10 times probe_target_ms when not given
+    /// Deadline for the answer to a probe, in milliseconds [default: 10 times probe_target_ms]
     #[arg(long, value_name = "MS")]
     pub probe_deadline_ms: Option<u64>,
-    /// How long a miner may take to open what is asked for, in seconds
+    /// Deadline for the openings, in seconds
     #[arg(long, value_name = "S", default_value_t = 120)]
     pub openings_deadline_s: u64,
-    /// Challenge each miner when it connects
+    /// Challenge every miner when it connects
     #[arg(long, default_value_t = Switch(true))]
     pub challenge_on_connect: Switch,
-    /// The time between two challenges of a miner, in seconds; 0: only when asked to
+    /// Seconds between challenges of a miner; 0: on demand only
     #[arg(long, value_name = "S", default_value_t = 600)]
     pub challenge_interval_s: u64,
 }
@@ -164,13 +164,13 @@ impl Policy {
     /// [`SettingsError::Value`] for the first value out of bounds, with the bound and its reason.
     pub fn check<R: Args>(settings: &Settings<R>, raw: &RawPolicy) -> Result<Self, SettingsError> {
         let wait = |key, value, least| {
-            let reason = "shorter never works, and nobody waits for more than a day";
+            let reason = "less never suffices, and a day is the longest wait";
             settings.in_range(key, value, least..=MAX_WAIT_S, reason).map(Duration::from_secs)
         };
         let passes = "the work is defined for no more";
-        let fill = "less is no challenge, and a device needs some memory for itself";
-        let samples = "none checks nothing, and each opens up to seven rows";
-        let segments = "none checks nothing, and each opens a state and all lines of its walk";
+        let fill = "0 is no challenge, and a device needs some memory for itself";
+        let samples = "0 checks nothing, and each sample opens up to seven rows";
+        let segments = "0 checks nothing, and each segment opens a state and all lines of its walk";
         let interval = wait("challenge_interval_s", raw.challenge_interval_s, 0)?;
         Ok(Self {
             mode: raw.mode,
@@ -185,7 +185,7 @@ impl Policy {
                 "sampled_iterations",
                 raw.sampled_iterations,
                 1..=MAX_ITERATIONS,
-                "none checks nothing, and a challenge has no more",
+                "0 checks nothing, and a challenge has no more",
             )?,
             commit_deadline: wait("commit_deadline_s", raw.commit_deadline_s, 1)?,
             probe: ProbePolicy::check(settings, raw)?,
@@ -237,7 +237,7 @@ impl ProbePolicy {
         let reason = "an answer that takes less than the target does not come before it, nor is a longer wait a probe";
         let deadline_ms = raw.probe_deadline_ms.unwrap_or(10 * target_ms);
         let deadline_ms = settings.in_range("probe_deadline_ms", deadline_ms, target_ms..=600_000, reason)?;
-        let reason = "no memory is slower or faster";
+        let reason = "outside the range of real memory";
         let expect = settings.in_range("probe_expect_gb_per_s", raw.probe_expect_gb_per_s, 0.01..=100_000.0, reason)?;
         let walks = "the probe is defined for powers of two from 64, and more states do not fit beside the slots";
         let steps = "a round has at least one, and a segment opens a line for each";

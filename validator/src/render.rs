@@ -1,21 +1,20 @@
 //! A verdict, for a person.
 
-use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use comfy_table::Cell;
-
-use assay_program::render::{Screen, table, units};
+use assay_program::render::table::{self, Cell};
+use assay_program::render::{Screen, short_ids, units};
 use assay_protocol::verdict::{Bound, Class, DeviceWork, Outcome, Reason, Verdict, Work};
-use assay_work::DeviceId;
 
 const HEADER: [&str; 10] =
     ["device", "matrices", "GiB held", "MACs", "seconds", "TOPS", "probe GB/s", "samples", "segments", "claimed s"];
 
-/// Columns that the table takes with one line for each device.
+/// Width of a screen that shows one line for each device with all figures.
 const WIDE: u16 = 120;
-/// The most devices, the whole host among them, that fit as columns on a narrower screen.
-const FEW: usize = 3;
+/// Most devices, the whole host among them, that a narrower screen shows as columns.
+const MAX_COLUMNS: usize = 3;
+/// The figures, by their place in [`HEADER`], of more devices on a narrower screen.
+const NARROW: [usize; 5] = [1, 2, 4, 5, 6];
 
 /// The outcome, why, what each device showed, and what that is worth. Without a line's end after it.
 #[must_use]
@@ -56,38 +55,42 @@ fn headline(verdict: &Verdict, screen: &Screen) -> String {
 
 fn meaning(verdict: &Verdict) -> &'static str {
     match verdict.outcome {
-        Outcome::Pass => "everything that was checked held",
+        Outcome::Pass => "all checks passed",
         Outcome::Fail if verdict.reasons.iter().any(|r| r.code.class() == Class::Forged) => {
-            "the miner sent what no honest miner sends"
+            "the miner sent invalid data"
         }
-        Outcome::Fail => "the miner let a deadline pass",
-        Outcome::Inconclusive => "it could not be judged: neither a pass nor the miner's failure",
+        Outcome::Fail => "the miner missed a deadline",
+        Outcome::Inconclusive => "not judged: neither a pass nor the miner's failure",
     }
 }
 
 fn paragraph(reason: &Reason, verdict: &Verdict) -> String {
     let device = reason.device_id.map(|id| {
-        let name =
-            verdict.devices.iter().find(|d| d.device_id == id).map(|d| format!(" ({})", units::printable(&d.name)));
+        let name = verdict
+            .devices
+            .iter()
+            .find(|d| d.device_id == id)
+            .map(|d| format!(" ({})", units::replace_control(&d.name)));
         format!(", device {id}{}", name.unwrap_or_default())
     });
     let code = reason.code;
     let mut out = format!("\n\n  {} {code}{}: {}", code.class(), device.unwrap_or_default(), code.about());
     if !reason.detail.is_empty() {
-        let _ = write!(out, "\n    what:   {}", units::printable(&reason.detail));
+        let _ = write!(out, "\n    what:   {}", units::replace_control(&reason.detail));
     }
     let _ = write!(out, "\n    advice: {}", code.advice());
     out
 }
 
-/// One line for each device; on a narrow screen, one column, as long as those are few.
+/// One line for each device; on a narrow screen one column for each of a few devices, else fewer figures.
 fn figures(verdict: &Verdict, screen: &Screen) -> String {
-    let digits = telling_digits(verdict);
-    let mut rows: Vec<_> = verdict.devices.iter().map(|d| row(label(d, digits), &d.work)).collect();
+    let ids = short_ids(verdict.devices.iter().map(|device| device.device_id));
+    let mut rows: Vec<_> = verdict.devices.iter().zip(&ids).map(|(d, id)| row(label(d, id), &d.work)).collect();
     if rows.len() > 1 {
         rows.push(row("whole host".to_owned(), &verdict.whole));
     }
-    if screen.width.is_some_and(|width| width < WIDE) && rows.len() <= FEW {
+    let is_narrow = screen.width.is_some_and(|width| width < WIDE);
+    if is_narrow && rows.len() <= MAX_COLUMNS {
         let header: Vec<_> = std::iter::once(HEADER[0]).chain(rows.iter().map(|row| row[0].as_str())).collect();
         let mut table = table::new(screen, &header);
         for (index, name) in HEADER.iter().enumerate().skip(1) {
@@ -95,9 +98,11 @@ fn figures(verdict: &Verdict, screen: &Screen) -> String {
         }
         return table::text(&table);
     }
-    let mut table = table::new(screen, &HEADER);
+    let columns: Vec<_> = if is_narrow { NARROW.into() } else { (1..HEADER.len()).collect() };
+    let header: Vec<_> = std::iter::once(0).chain(columns.iter().copied()).map(|index| HEADER[index]).collect();
+    let mut table = table::new(screen, &header);
     for row in &rows {
-        table.add_row(cells(&row[0], &row[1..]));
+        table.add_row(cells(&row[0], columns.iter().map(|index| &row[*index])));
     }
     table::text(&table)
 }
@@ -106,16 +111,8 @@ fn cells<'a>(label: &str, figures: impl IntoIterator<Item = &'a String>) -> Vec<
     std::iter::once(Cell::new(label)).chain(figures.into_iter().map(table::figure)).collect()
 }
 
-/// The start of the id, and the model.
-fn label(device: &DeviceWork, digits: usize) -> String {
-    let id = device.device_id.to_string();
-    format!("{} {}", &id[..digits], units::printable(&device.name)).trim_end().to_owned()
-}
-
-/// How many digits of the ids tell the devices apart: 8, or all where those are the same.
-fn telling_digits(verdict: &Verdict) -> usize {
-    let starts: BTreeSet<_> = verdict.devices.iter().map(|d| d.device_id.as_bytes()[..4].to_vec()).collect();
-    if starts.len() == verdict.devices.len() { 8 } else { 2 * DeviceId::LEN }
+fn label(device: &DeviceWork, id: &str) -> String {
+    format!("{id} {}", units::replace_control(&device.name)).trim_end().to_owned()
 }
 
 fn row(label: String, work: &Work) -> [String; HEADER.len()] {
@@ -135,22 +132,21 @@ fn row(label: String, work: &Work) -> [String; HEADER.len()] {
 }
 
 fn bounds(verdict: &Verdict) -> String {
-    let sentence = |what: &str, bound: &Bound| {
-        let fraction = units::percent(bound.fraction);
-        match units::probability(bound.log2_probability).as_str() {
-            "0" => format!("\n  - a host {what_is} would never pass", what_is = what.replace("{}", &fraction)),
-            p => format!("\n  - a host {} would pass with probability {p}", what.replace("{}", &fraction)),
-        }
+    let line = |what: &str, bound: &Bound| {
+        let (fraction, chance) = (units::percent(bound.fraction), units::probability(bound.log2_probability));
+        format!("\n  - {fraction} of {what}: {chance}")
     };
-    let work = verdict.work_bounds.iter().map(|b| sentence("of whose work {} rests on wrong values", b));
-    let memory = verdict.probe_bounds.iter().map(|b| sentence("of whose memory {} does not hold what it should", b));
-    let drawn = verdict.iteration_bounds.iter().map(|b| sentence("that faked {} of its iterations", b));
-    let mut sentences: String = work.chain(drawn).chain(memory).collect();
-    if !verdict.probe_bounds.is_empty() {
-        sentences
-            .push_str("\n  - about a tenth of the memory can be computed again in time instead of held (docs/WORK.md)");
+    let work = verdict.work_bounds.iter().map(|b| line("the work rests on wrong values", b));
+    let memory = verdict.probe_bounds.iter().map(|b| line("the memory does not hold its slots", b));
+    let drawn = verdict.iteration_bounds.iter().map(|b| line("the iterations are faked", b));
+    let mut lines: String = work.chain(drawn).chain(memory).collect();
+    if !lines.is_empty() {
+        lines = format!("\n\nProbability of passing undetected:{lines}");
     }
-    if sentences.is_empty() { sentences } else { format!("\n\nHow sure this is:{sentences}") }
+    if !verdict.probe_bounds.is_empty() {
+        lines.push_str("\nAbout a tenth of the memory can be recomputed in time instead of held (docs/WORK.md).");
+    }
+    lines
 }
 
 fn plural(count: u64, what: &str) -> String {
@@ -161,7 +157,7 @@ fn plural(count: u64, what: &str) -> String {
 mod tests {
     use super::*;
     use assay_protocol::verdict::{Mode, ReasonCode};
-    use assay_work::{ChallengeId, PublicKey};
+    use assay_work::{ChallengeId, DeviceId, PublicKey};
 
     fn work() -> Work {
         Work {
@@ -209,7 +205,7 @@ mod tests {
     #[test]
     fn a_pass_shows_what_was_found_and_how_sure_that_is() {
         let shown = text(&verdict(vec![]), &Screen::FILE);
-        assert!(shown.starts_with("PASS  everything that was checked held\n"), "{shown}");
+        assert!(shown.starts_with("PASS  all checks passed\n"), "{shown}");
         for part in [
             "n = 2048, 1 iteration, 1 checked by audit",
             "3.21 ms round trip",
@@ -217,9 +213,9 @@ mod tests {
             "bbbbbbbb H200",
             "whole host",
             "4.38 T",
-            "a host of whose work 10 % rests on wrong values would pass with probability 2⁻¹⁹",
-            "a host that faked 5 % of its iterations would pass with probability 70.8 %",
-            "a host of whose memory 1 % does not hold what it should would pass with probability 27.6 %",
+            "10 % of the work rests on wrong values: 2⁻¹⁹",
+            "5 % of the iterations are faked: 70.8 %",
+            "1 % of the memory does not hold its slots: 27.6 %",
         ] {
             assert!(shown.contains(part), "{part} in\n{shown}");
         }
@@ -229,13 +225,13 @@ mod tests {
     fn a_reason_comes_with_its_class_device_and_advice() {
         let reason = Reason::on_device(ReasonCode::AuditElement, DeviceId([0xbb; 16]), "slot 7, row 3");
         let shown = text(&verdict(vec![reason]), &Screen::FILE);
-        assert!(shown.starts_with("FAIL  the miner sent what no honest miner sends"), "{shown}");
+        assert!(shown.starts_with("FAIL  the miner sent invalid data"), "{shown}");
         let device = "bb".repeat(16);
         assert!(shown.contains(&format!("forged audit_element, device {device} (H200")), "{shown}");
         assert!(shown.contains("what:   slot 7, row 3"), "{shown}");
         assert!(shown.contains(ReasonCode::AuditElement.advice()), "{shown}");
         let late = text(&verdict(vec![Reason::new(ReasonCode::ProbeLate, "")]), &Screen::FILE);
-        assert!(late.starts_with("FAIL  the miner let a deadline pass"), "{late}");
+        assert!(late.starts_with("FAIL  the miner missed a deadline"), "{late}");
         let busy = text(&verdict(vec![Reason::new(ReasonCode::MinerBusy, "")]), &Screen::FILE);
         assert!(busy.starts_with("INCONCLUSIVE"), "{busy}");
     }
@@ -257,6 +253,15 @@ mod tests {
         let (table, _) = table.split_once("\n\n").unwrap();
         assert!(table.contains("aaaaaaaa H200") && table.contains("4.38 T"), "{shown}");
         assert!(table.lines().all(|line| line.chars().count() <= 80), "{shown}");
+        // As many devices as a host has, with a long name.
+        let name = "NVIDIA H100 80GB HBM3 MIG 1g.10gb".to_owned();
+        let named =
+            |id| DeviceWork { device_id: DeviceId([id; 16]), name: name.clone(), ..verdict(vec![]).devices[0].clone() };
+        for count in [2, 64] {
+            let many = Verdict { devices: (0..count).map(named).collect(), ..verdict(vec![]) };
+            let shown = text(&many, &Screen { width: Some(100), colour: false });
+            assert!(shown.lines().all(|line| line.chars().count() <= 100), "{shown}");
+        }
         // One line for each device where there is room.
         let wide = text(&verdict(vec![]), &Screen { width: Some(140), colour: false });
         assert!(wide.lines().any(|line| line.contains("aaaaaaaa H200") && line.contains("4.38 T")), "{wide}");

@@ -243,7 +243,7 @@ fn the_list_of_devices_shows_their_hardware() {
     Identity::load_or_create(&key_file).unwrap();
     let ids = device_ids(&key_file, 1);
     let library = StandinNvml::new(Build::Whole, &[ids[0], STRANGER]);
-    let shown = devices(&key_file, &library, &[]);
+    let shown = devices(&key_file, &library, &["--wide"]);
     for part in [
         "Stand-in GPU",
         "1320000000001",

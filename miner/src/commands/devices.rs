@@ -26,7 +26,7 @@ pub fn execute(config: &MinerConfig, args: &DevicesArgs) -> anyhow::Result<Exit>
         let message = format!("--n {}: must be a power of two from 256 to 32768", args.n);
         return Err(Failure::new(Exit::Usage, message).into());
     }
-    // The driver may take seconds to answer: it is asked while the devices are looked for.
+    // The driver may take seconds to answer, while the devices are opened.
     let sampler = telemetry::start(config.telemetry);
     // Device ids are derived from the key: the one that `run` uses.
     let key = super::identity(&config.key_file)?.public_key();
@@ -35,9 +35,10 @@ pub fn execute(config: &MinerConfig, args: &DevicesArgs) -> anyhow::Result<Exit>
     let off = || Err(HostClaimsError::NoSource("telemetry is off".into()));
     let facts = sampler.as_ref().map_or_else(off, |sampler| sampler.host_claims_within(telemetry::FACTS_LIMIT));
     let known = facts.clone().unwrap_or_default();
-    // A library that says nothing disagrees with nobody.
+    // Without facts there is nothing to compare.
     let found = facts.as_ref().map_or_else(|_| Vec::new(), |facts| differences(&reports, facts));
     let place = |report: &DeviceReport| chosen.places.get(&report.info.id).cloned().unwrap_or_default();
+    let faults: Vec<_> = reports.iter().filter_map(fault).collect();
     let rows: Vec<_> = reports
         .into_iter()
         .map(|report| {
@@ -51,8 +52,9 @@ pub fn execute(config: &MinerConfig, args: &DevicesArgs) -> anyhow::Result<Exit>
         found.iter().filter(|d| d.device().is_none()).for_each(|d| tracing::warn!("{}", shown(d)));
         return Ok(Exit::Done);
     }
-    print(&table(&rows, args.n, &Screen::stdout()))?;
-    if let Some(table) = hardware::table(&rows, &Screen::stdout()) {
+    print(&table(&rows, args.n, args.wide, &Screen::stdout()))?;
+    faults.iter().try_for_each(|fault| print(fault))?;
+    if let Some(table) = hardware::table(&rows, args.wide, &Screen::stdout()) {
         print(&table)?;
     }
     found.iter().try_for_each(|disagreement| print(&shown(disagreement)))?;
@@ -64,6 +66,11 @@ pub fn execute(config: &MinerConfig, args: &DevicesArgs) -> anyhow::Result<Exit>
     Ok(Exit::Done)
 }
 
+/// A sentence about a device that cannot be used now.
+fn fault(report: &DeviceReport) -> Option<String> {
+    report.fault.as_ref().map(|fault| format!("device {} cannot be used now: {fault}", report.info.id))
+}
+
 /// One row for each device, with the slots of every matrix size.
 fn row(mut report: DeviceReport, facts: &HostClaims, found: &[Disagreement]) -> DeviceRow {
     let id = report.info.id;
@@ -73,7 +80,7 @@ fn row(mut report: DeviceReport, facts: &HostClaims, found: &[Disagreement]) -> 
     let slots = MATRIX_SIZES.iter().zip(report.slots).map(|(&n, slots)| SlotsThatFit { n, slots }).collect();
     let disagreements = found.iter().filter(|d| d.device() == Some(id)).map(shown).collect();
     let hardware = facts.of(id).cloned();
-    DeviceRow { slots, hardware, disagreements, ..DeviceRow::new(&report.info, &[], |_| 0) }
+    DeviceRow { slots, hardware, disagreements, ..DeviceRow::new(&report.info) }
 }
 
 /// Where CUDA and NVML disagree, where there is a device of CUDA's at all: another backend may be chosen on purpose.
@@ -87,7 +94,7 @@ fn differences(reports: &[DeviceReport], facts: &HostClaims) -> Vec<Disagreement
 }
 
 fn shown(disagreement: &Disagreement) -> String {
-    units::printable(&disagreement.to_string())
+    units::replace_control(&disagreement.to_string())
 }
 
 fn summary(facts: &Result<HostClaims, HostClaimsError>) -> String {
@@ -95,7 +102,7 @@ fn summary(facts: &Result<HostClaims, HostClaimsError>) -> String {
         Ok(HostClaims { hardware, .. }) => {
             let count = hardware.iter().filter(|hardware| hardware.counts_as_device()).count();
             let driver = hardware.iter().find_map(|hardware| hardware.driver_version.as_deref()).unwrap_or("unknown");
-            format!("NVML has {count} device(s), driver {}", units::printable(driver))
+            format!("NVML has {count} device(s), driver {}", units::replace_control(driver))
         }
         Err(error) => error.to_string(),
     }

@@ -31,7 +31,7 @@ struct Product {
 /// The result is signed when the challenge names this miner's key.
 ///
 /// # Errors
-/// A file that cannot be read or is not what it should be, devices that are not there or fail.
+/// A file that is unreadable or invalid, devices that are missing or fail.
 pub fn execute(config: &MinerConfig, args: &WorkArgs) -> anyhow::Result<Exit> {
     let challenge = read_challenge(&args.challenge)?;
     let probe = args.probe.as_deref().map(read_probe).transpose()?;

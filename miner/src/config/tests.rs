@@ -58,7 +58,7 @@ fn what_is_written_is_what_is_meant() {
 fn every_bound_is_kept_and_explained() {
     for (flag, part) in [
         ("--validator=127.0.0.1:0", "port 0"),
-        ("--validator=https://127.0.0.1:1", "`https://` is not spoken here"),
+        ("--validator=https://127.0.0.1:1", "`https://` is not supported"),
         ("--validator-key=abcd", "expected 64 hex digits"),
         ("--cpu-devices=0", "from 1 to 64: a host has at most 64 devices"),
         ("--cpu-devices=65", "from 1 to 64"),
@@ -73,7 +73,7 @@ fn every_bound_is_kept_and_explained() {
         ("--reconnect-max-ms=499", "from 500 to 3600000"),
         ("--drain-timeout-s=3601", "from 0 to 3600"),
         ("--idle-release-s=86401", "from 0 to 86400"),
-        ("--worker-silence-s=0", "from 1 to 600: less is mistaken for a hang"),
+        ("--worker-silence-s=0", "from 1 to 600: less kills workers"),
         ("--worker-silence-s=601", "from 1 to 600"),
         ("--log=a=b=c", "expected a level"),
     ] {

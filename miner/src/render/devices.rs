@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use assay_device::DeviceInfo;
 use assay_device::place::{Place, vendor_name};
-use assay_program::render::{Screen, table, units};
+use assay_program::render::{Screen, short_ids, table, units};
 use assay_protocol::claims::Hardware;
 use assay_work::DeviceId;
 use assay_work::challenge::MIN_COUNT;
@@ -46,9 +46,9 @@ pub struct SlotsThatFit {
 }
 
 impl DeviceRow {
-    /// The row of a device; `slots_that_fit` gives its slots for each of `sizes`.
+    /// What a device says of itself, without slots, place and hardware.
     #[must_use]
-    pub fn new(info: &DeviceInfo, sizes: &[u32], slots_that_fit: impl Fn(u32) -> u32) -> Self {
+    pub fn new(info: &DeviceInfo) -> Self {
         Self {
             device_id: info.id,
             name: info.name.clone(),
@@ -58,14 +58,12 @@ impl DeviceRow {
             detail: info.detail.clone(),
             total_bytes: info.total_bytes,
             free_bytes: info.free_bytes,
-            slots: sizes.iter().map(|&n| SlotsThatFit { n, slots: slots_that_fit(n) }).collect(),
+            slots: Vec::new(),
             hardware: None,
             disagreements: Vec::new(),
         }
     }
-}
 
-impl DeviceRow {
     /// The same with where the device is.
     #[must_use]
     pub fn at(self, place: &Place) -> Self {
@@ -90,26 +88,38 @@ impl DeviceRow {
     }
 }
 
-/// The devices as a table, with the slots of one matrix size.
+/// The devices as a table, with the slots of one matrix size; `wide` with whole ids and all columns.
 #[must_use]
-pub fn table(rows: &[DeviceRow], n: u32, screen: &Screen) -> String {
+pub fn table(rows: &[DeviceRow], n: u32, wide: bool, screen: &Screen) -> String {
     let slots = format!("slots at n = {n}");
-    let header = ["device", "backend", "name", "chosen", "memory GiB", "free GiB", &slots, "largest n"];
+    let mut header = vec!["device", "backend", "name", "memory GiB", "free GiB", &slots, "largest n"];
+    if wide {
+        header.push("chosen");
+    }
     let mut table = table::new(screen, &header);
-    for row in rows {
+    for (row, id) in rows.iter().zip(ids(rows, wide)) {
         let slots = row.slots.iter().find(|s| s.n == n).map_or_else(|| "–".to_owned(), |s| s.slots.to_string());
-        table.add_row([
-            row.device_id.to_string().into(),
+        let mut cells = vec![
+            id.into(),
             row.backend.as_str().into(),
             row.title().into(),
-            row.detail.as_str().into(),
             table::figure(units::gib(row.total_bytes)),
             table::figure(units::gib(row.free_bytes)),
             table::figure(slots),
             table::figure(row.largest_n().map_or_else(|| "–".to_owned(), |n| n.to_string())),
-        ]);
+        ];
+        if wide {
+            cells.push(row.detail.as_str().into());
+        }
+        table.add_row(cells);
     }
     table::text(&table)
+}
+
+/// The ids of devices as tables show them, the same in each table.
+pub(super) fn ids(rows: &[DeviceRow], wide: bool) -> Vec<String> {
+    let ids = rows.iter().map(|row| row.device_id);
+    if wide { ids.map(|id| id.to_string()).collect() } else { short_ids(ids) }
 }
 
 #[cfg(test)]
@@ -129,8 +139,11 @@ mod tests {
 
     #[test]
     fn devices_are_shown_with_their_slots() {
-        let row = DeviceRow::new(&info(), &[1024, 2048], |n| (3 << 30) / (n * n));
-        let shown = table(std::slice::from_ref(&row), 2048, &Screen::FILE);
+        let slots = [1024_u32, 2048].map(|n| SlotsThatFit { n, slots: (3 << 30) / (n * n) }).into();
+        let row = DeviceRow { slots, ..DeviceRow::new(&info()) };
+        let narrow = table(std::slice::from_ref(&row), 2048, false, &Screen::FILE);
+        assert!(narrow.contains(" abababab ") && !narrow.contains("avx2"), "{narrow}");
+        let shown = table(std::slice::from_ref(&row), 2048, true, &Screen::FILE);
         for part in ["abababab", "A processor", "avx2, 8 threads", "16.0", "3.00", "slots at n = 2048", "768"] {
             assert!(shown.contains(part), "{part} in\n{shown}");
         }
@@ -140,10 +153,27 @@ mod tests {
     }
 
     #[test]
+    fn the_table_fits_a_terminal() {
+        let name = "NVIDIA H100 80GB HBM3 MIG 1g.10gb".to_owned();
+        let row = |id| DeviceRow {
+            device_id: DeviceId([id; 16]),
+            slots: vec![SlotsThatFit { n: 32_768, slots: 1_048_576 }],
+            total_bytes: 1 << 40,
+            free_bytes: 1 << 40,
+            vendor: Some("a vendor of a long name".to_owned()),
+            name: name.clone(),
+            ..DeviceRow::new(&info())
+        };
+        let screen = Screen { width: Some(100), colour: false };
+        let shown = table(&(0..64).map(row).collect::<Vec<_>>(), 32_768, false, &screen);
+        assert!(shown.lines().all(|line| line.chars().count() <= 100), "{shown}");
+    }
+
+    #[test]
     fn the_largest_n_is_the_last_of_which_a_share_fits() {
         let largest = |slots: [u32; 3]| {
             let fits = [256, 512, 1024].into_iter().zip(slots).map(|(n, slots)| SlotsThatFit { n, slots }).collect();
-            DeviceRow { slots: fits, ..DeviceRow::new(&info(), &[], |_| 0) }.largest_n()
+            DeviceRow { slots: fits, ..DeviceRow::new(&info()) }.largest_n()
         };
         assert_eq!(largest([48, 12, 3]), Some(1024));
         assert_eq!(largest([32, 8, 2]), Some(512));
@@ -153,11 +183,11 @@ mod tests {
     #[test]
     fn a_vendor_is_shown_where_the_model_does_not_name_it() {
         let place = Place { pci_address: "0:3:0.0".parse().ok(), vendor: Some(0x1002), uuid: None };
-        let named = |name: &str| DeviceRow { name: name.into(), ..DeviceRow::new(&info(), &[], |_| 0) }.at(&place);
+        let named = |name: &str| DeviceRow { name: name.into(), ..DeviceRow::new(&info()) }.at(&place);
         assert_eq!(named("Radeon RX 7900 XTX").title(), "Radeon RX 7900 XTX (AMD)");
         assert_eq!(named("AMD Instinct MI300X").title(), "AMD Instinct MI300X");
         let json = serde_json::to_value(named("Radeon")).unwrap();
         assert_eq!((&json["vendor"], &json["pci_address"]), (&"AMD".into(), &"0000:03:00.0".into()));
-        assert_eq!(DeviceRow::new(&info(), &[], |_| 0).at(&Place::default()).title(), "A processor");
+        assert_eq!(DeviceRow::new(&info()).at(&Place::default()).title(), "A processor");
     }
 }

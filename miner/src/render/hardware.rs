@@ -1,43 +1,56 @@
 //! What the management library says of devices, as a table.
 
-use super::devices::DeviceRow;
-use assay_program::render::{Screen, table, units};
+use super::devices::{DeviceRow, ids};
+use assay_program::render::table::{self, Cell};
+use assay_program::render::{Screen, units};
 use assay_protocol::claims::{ConfidentialComputing, Hardware};
 
-const HEADER: [&str; 11] =
-    ["device", "model", "UUID", "PCI", "serial", "driver", "VBIOS", "limit W", "MIG", "ECC", "confidential"];
+/// The columns, and whether they are shown on a narrow screen.
+const COLUMNS: [(&str, bool); 11] = [
+    ("device", true),
+    ("model", false),
+    ("UUID", false),
+    ("PCI", true),
+    ("serial", false),
+    ("driver", true),
+    ("VBIOS", false),
+    ("limit W", true),
+    ("MIG", true),
+    ("ECC", true),
+    ("confidential", true),
+];
 /// What stands for what is not known.
 const UNKNOWN: &str = "–";
 
-/// The devices of which something is known, a line for each; nothing when there are none.
+/// The devices of which something is known, a line for each; nothing when there are none. `wide` with whole ids and
+/// all columns.
 #[must_use]
-pub fn table(rows: &[DeviceRow], screen: &Screen) -> Option<String> {
-    let mut table = table::new(screen, &HEADER);
-    for (row, hardware) in rows.iter().filter_map(|row| Some((row, row.hardware.as_ref()?))) {
-        let [model, uuid, pci, serial, driver, vbios, limit, mig, ecc, confidential] = cells(hardware);
-        let device = row.device_id.to_string();
-        let mut cells: Vec<_> = [device, model, uuid, pci, serial, driver, vbios].map(Into::into).into();
-        cells.push(table::figure(limit));
-        cells.extend([mig, ecc, confidential].map(Into::into));
-        table.add_row(cells);
+pub fn table(rows: &[DeviceRow], wide: bool, screen: &Screen) -> Option<String> {
+    let is_shown = |index: &usize| wide || COLUMNS[*index].1;
+    let header: Vec<_> = (0..COLUMNS.len()).filter(is_shown).map(|index| COLUMNS[index].0).collect();
+    let mut table = table::new(screen, &header);
+    for (row, id) in rows.iter().zip(ids(rows, wide)) {
+        let Some(hardware) = &row.hardware else { continue };
+        let cells: Vec<Cell> = std::iter::once(id.into()).chain(cells(hardware)).collect();
+        table.add_row(cells.into_iter().enumerate().filter(|(index, _)| is_shown(index)).map(|(_, cell)| cell));
     }
     (table.row_count() > 0).then(|| table::text(&table))
 }
 
-fn cells(hardware: &Hardware) -> [String; 10] {
-    let text = |text: &Option<String>| text.as_deref().map_or_else(|| UNKNOWN.to_owned(), units::printable);
-    let switch = |on: Option<bool>| on.map_or(UNKNOWN, |on| if on { "on" } else { "off" }).to_owned();
+fn cells(hardware: &Hardware) -> [Cell; 10] {
+    let text = |text: &Option<String>| text.as_deref().map_or_else(|| UNKNOWN.to_owned(), units::replace_control);
+    let switch = |on: Option<bool>| on.map_or(UNKNOWN, |on| if on { "on" } else { "off" });
     [
-        text(&hardware.model),
-        text(&hardware.uuid),
-        text(&hardware.pci_address),
-        text(&hardware.serial),
-        text(&hardware.driver_version),
-        text(&hardware.vbios_version),
-        hardware.power_limit_mw.map_or_else(|| UNKNOWN.to_owned(), |mw| (mw / 1000).to_string()),
-        switch(hardware.mig_enabled),
-        switch(hardware.ecc_enabled),
-        hardware.confidential_computing.map_or(UNKNOWN, ConfidentialComputing::name).to_owned(),
+        text(&hardware.model).into(),
+        text(&hardware.uuid).into(),
+        text(&hardware.pci_address).into(),
+        text(&hardware.serial).into(),
+        text(&hardware.driver_version).into(),
+        text(&hardware.vbios_version).into(),
+        table::figure(hardware.power_limit_mw.map_or_else(|| UNKNOWN.to_owned(), |mw| (mw / 1000).to_string())),
+        switch(hardware.mig_enabled).into(),
+        switch(hardware.ecc_enabled).into(),
+        hardware.confidential_computing.map_or(UNKNOWN, ConfidentialComputing::name).into(),
     ]
 }
 
@@ -56,7 +69,7 @@ mod tests {
             total_bytes: 0,
             free_bytes: 0,
         };
-        DeviceRow { hardware, ..DeviceRow::new(&info, &[], |_| 0) }
+        DeviceRow { hardware, ..DeviceRow::new(&info) }
     }
 
     #[test]
@@ -69,7 +82,7 @@ mod tests {
             confidential_computing: Some(ConfidentialComputing::DevTools),
             ..Hardware::default()
         };
-        let shown = table(&[row(Some(hardware)), row(None)], &Screen::FILE).unwrap();
+        let shown = table(&[row(Some(hardware)), row(None)], true, &Screen::FILE).unwrap();
         for part in ["abababab", "NVIDIA H200", "132", "700", "on", "dev tools", UNKNOWN] {
             assert!(shown.contains(part), "{part} in\n{shown}");
         }
@@ -78,7 +91,30 @@ mod tests {
     }
 
     #[test]
+    fn the_table_fits_a_terminal() {
+        let text = |text: &str| Some(text.to_owned());
+        let hardware = Hardware {
+            model: text("NVIDIA H100 80GB HBM3 MIG 1g.10gb"),
+            uuid: text("MIG-ab01cd23-ab01-cd23-ab01-cd23ab01cd23"),
+            pci_address: text("00000000:1B:00.0"),
+            serial: text("1320000000001"),
+            driver_version: text("580.95.05"),
+            vbios_version: text("96.00.BC.00.01"),
+            power_limit_mw: Some(700_000),
+            mig_enabled: Some(true),
+            ecc_enabled: Some(true),
+            confidential_computing: Some(ConfidentialComputing::DevTools),
+            ..Hardware::default()
+        };
+        let one = |id| DeviceRow { device_id: DeviceId([id; 16]), ..row(Some(hardware.clone())) };
+        let screen = Screen { width: Some(100), colour: false };
+        let shown = table(&(0..64).map(one).collect::<Vec<_>>(), false, &screen).unwrap();
+        assert!(shown.lines().all(|line| line.chars().count() <= 100), "{shown}");
+        assert_eq!(shown.lines().count(), 64 + 4, "each device on a line of its own:\n{shown}");
+    }
+
+    #[test]
     fn nothing_known_is_nothing_shown() {
-        assert_eq!(table(&[row(None)], &Screen::FILE), None);
+        assert_eq!(table(&[row(None)], false, &Screen::FILE), None);
     }
 }

@@ -9,18 +9,18 @@ use assay_device::DeviceInfo;
 use assay_device::backend::Preparing;
 use assay_work::DeviceId;
 
-/// How often the log tells of one device.
+/// The interval between two lines about a device.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// Shows what is done to open devices. Dropped, it clears its bars.
 #[derive(Debug)]
 pub struct Preparations {
     bars: MultiProgress,
-    of_device: HashMap<DeviceId, Shown>,
+    of_device: HashMap<DeviceId, DeviceProgress>,
 }
 
 #[derive(Debug)]
-struct Shown {
+struct DeviceProgress {
     bar: ProgressBar,
     what: String,
     logged: Option<Instant>,
@@ -36,7 +36,7 @@ impl Preparations {
     /// Shows how far a device is.
     pub fn show(&mut self, info: &DeviceInfo, preparing: &Preparing) {
         let is_hidden = self.bars.is_hidden();
-        let shown = self.of_device.entry(info.id).or_insert_with(|| Shown {
+        let shown = self.of_device.entry(info.id).or_insert_with(|| DeviceProgress {
             bar: self.bars.add(bar(&info.name)),
             what: String::new(),
             logged: None,
@@ -51,7 +51,7 @@ impl Preparations {
     }
 }
 
-impl Shown {
+impl DeviceProgress {
     fn log(&mut self, info: &DeviceInfo, preparing: &Preparing, now: Instant) {
         let Preparing { what, done, total } = preparing;
         let again = self.logged.is_none_or(|logged| now.duration_since(logged) >= LINE_EVERY);
@@ -66,7 +66,7 @@ impl Shown {
 
 impl Drop for Preparations {
     fn drop(&mut self) {
-        // Bars that cannot be cleared any more are of no consequence.
+        // Standard error may be closed.
         let _ = self.bars.clear();
     }
 }
@@ -91,7 +91,7 @@ mod tests {
             total_bytes: 0,
             free_bytes: 0,
         };
-        let mut shown = Shown { bar: bar("a device"), what: String::new(), logged: None };
+        let mut shown = DeviceProgress { bar: bar("a device"), what: String::new(), logged: None };
         let start = Instant::now();
         let mut tell = |what: &str, at: Duration| {
             shown.log(&info, &Preparing { what: what.into(), done: 1, total: 2 }, start + at);

@@ -13,7 +13,7 @@ use crate::registry;
 /// Arguments of `worker`.
 #[derive(Debug, Args)]
 pub struct WorkerArgs {
-    /// What is logged: a level (error, warn, info, debug, trace)
+    /// Log level (error, warn, info, debug, trace)
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     pub log: String,
 }
@@ -24,7 +24,7 @@ pub struct WorkerArgs {
 /// A pipe that breaks; a terminal in place of one.
 pub fn execute(args: &WorkerArgs) -> Result<Exit, Failure> {
     if io::stdin().is_terminal() {
-        let message = "`worker` is for the program itself, which speaks to it over a pipe: there is nothing to type";
+        let message = "`worker` is started by the program itself, over a pipe; it takes no input from a terminal";
         return Err(Failure::new(Exit::Usage, message));
     }
     log(&args.log);

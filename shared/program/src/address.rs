@@ -16,8 +16,8 @@ pub struct Address {
 /// Why a text is no address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// A scheme that is not spoken.
-    #[error("expected host:port or http://host:port; `{0}://` is not spoken here: put a tunnel that does in front")]
+    /// A scheme other than `http`.
+    #[error("expected host:port or http://host:port; `{0}://` is not supported: use a tunnel for encryption")]
     Scheme(String),
     /// A path, a query or a user.
     #[error("expected host:port or http://host:port, with nothing after the port and no user before the host")]

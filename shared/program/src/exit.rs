@@ -2,14 +2,14 @@
 //!
 //! | code | meaning |
 //! |---|---|
-//! | 0 | done; of a verdict: pass; of a daemon: drained |
-//! | 1 | a verdict: fail |
-//! | 2 | a verdict: inconclusive, neither a pass nor the miner's failure |
-//! | 64 | the command line is wrong |
-//! | 65 | a file that was given is not what it should be |
-//! | 70 | an error of the program's own, or of its devices |
-//! | 74 | reading, writing or connecting failed |
-//! | 78 | the configuration is wrong |
+//! | 0 | success; verdict pass; daemon drained |
+//! | 1 | verdict fail |
+//! | 2 | inconclusive verdict, or no challenge could be made |
+//! | 64 | invalid command line |
+//! | 65 | invalid input file |
+//! | 70 | internal error, or a device failed |
+//! | 74 | I/O error |
+//! | 78 | invalid configuration, or an error only the operator can fix |
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -19,34 +19,34 @@ use crate::settings::SettingsError;
 
 /// The table of codes, for the end of a program's help.
 pub const HELP: &str = "Exit codes:
-  0   done; a verdict: pass; a daemon: drained
-  1   a verdict: fail
-  2   a verdict: inconclusive
-  64  the command line is wrong
-  65  a file that was given is not what it should be
-  70  an error of the program's own, or of its devices
-  74  reading, writing or connecting failed
-  78  the configuration is wrong";
+  0   success; verdict pass; daemon drained
+  1   verdict fail
+  2   inconclusive verdict, or no challenge could be made
+  64  invalid command line
+  65  invalid input file
+  70  internal error, or a device failed
+  74  I/O error
+  78  invalid configuration, or an error only the operator can fix";
 
-/// What a program ends with.
+/// The exit code of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// Done; a verdict: pass.
+    /// Success; a verdict: pass.
     Done = 0,
     /// A verdict: fail.
     Fail = 1,
     /// A verdict: inconclusive.
     Inconclusive = 2,
-    /// The command line is wrong.
+    /// Invalid command line.
     Usage = 64,
-    /// A file that was given is not what it should be.
+    /// Invalid input file.
     Data = 65,
-    /// An error of the program's own, or of its devices.
+    /// Internal error, or a device failed.
     Internal = 70,
-    /// Reading, writing or connecting failed.
+    /// I/O error.
     Io = 74,
-    /// The configuration is wrong.
+    /// Invalid configuration, or an error only the operator can fix.
     Config = 78,
 }
 

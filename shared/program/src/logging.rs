@@ -7,12 +7,12 @@ use tracing_subscriber::EnvFilter;
 
 use super::settings::{Settings, SettingsError};
 
-/// How a log line looks.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// For people.
+    /// Text.
     Human,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
@@ -20,10 +20,10 @@ pub enum LogFormat {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Logs")]
 pub struct RawLogging {
-    /// How log lines on standard error look
+    /// Format of the log on standard error
     #[arg(long, value_enum, default_value = "human")]
     pub log_format: LogFormat,
-    /// What is logged: a level (error, warn, info, debug, trace), or filters such as `info,assay_worker=debug`
+    /// Log level (error, warn, info, debug, trace), or filters such as `info,assay_worker=debug`
     #[arg(long, value_name = "FILTER", default_value = "info")]
     pub log: String,
 }
@@ -31,7 +31,7 @@ pub struct RawLogging {
 /// Settings of the log, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogConfig {
-    /// How a line looks.
+    /// The format of lines.
     pub format: LogFormat,
     /// What is logged: a filter that parses.
     pub filter: String,

@@ -26,6 +26,7 @@ fn commands_parse() {
         "challenge --devices 3x64 --miner-key KEY --out c.json",
         "challenge --devices 64,2x32 --devices 3 --miner-key KEY --validator-key KEY --n 512",
         "miners --json",
+        "miners --wide",
         "verify --challenge c --evidence e --mode replay --cpu-devices 2",
         "verify --challenge c --evidence e --mode replay-sample --sampled-iterations 2 --json",
         "check-openings o.json --json",

@@ -11,7 +11,7 @@ use crate::cli::CheckOpeningsArgs;
 /// that it names.
 ///
 /// # Errors
-/// A file that cannot be read or is not what it should be.
+/// A file that is unreadable or invalid.
 pub fn execute(args: &CheckOpeningsArgs) -> anyhow::Result<Exit> {
     let openings: PassOpenings = file::read(&args.file, "openings", assay_work::from_json)?;
     let result = check_standalone(&openings, None);

@@ -51,5 +51,5 @@ pub fn failure(status: &Status) -> Failure {
         Code::NotFound | Code::FailedPrecondition | Code::Unavailable => Exit::Inconclusive,
         _ => Exit::Io,
     };
-    Failure::new(exit, format!("the validator says: {}", status.message()))
+    Failure::new(exit, format!("the validator refused: {}", status.message()))
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use assay_program::exit::{Exit, print};
-use assay_program::render::{Screen, table, units};
+use assay_program::render::{Screen, short_ids, table, units};
 use assay_protocol::claims::Hardware;
 use assay_protocol::message::{DeviceClaim, Inventory};
 use assay_protocol::wire::v1::{self, ListMinersRequest};
@@ -18,7 +18,7 @@ use crate::config::ValidatorConfig;
 
 /// A miner that is connected.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ConnectedMiner {
+pub struct MinerRow {
     /// Its key.
     pub miner_key: PublicKey,
     /// Its program and version: a claim.
@@ -63,21 +63,21 @@ pub fn execute(config: &ValidatorConfig, args: &MinersArgs) -> anyhow::Result<Ex
     } else if miners.is_empty() {
         print("no miner is connected")?;
     } else {
-        print(&shown(&miners, &Screen::stdout()))?;
+        print(&shown(&miners, args.wide, &Screen::stdout()))?;
     }
     Ok(Exit::Done)
 }
 
 /// Asks the validator behind a socket.
-fn list(socket: &Path) -> anyhow::Result<Vec<ConnectedMiner>> {
+fn list(socket: &Path) -> anyhow::Result<Vec<MinerRow>> {
     control::block_on(async {
         let mut client = control::connect(socket).await?;
         let listed = client.list_miners(ListMinersRequest {}).await.map_err(|status| control::failure(&status))?;
-        listed.into_inner().miners.into_iter().map(ConnectedMiner::try_from).collect()
+        listed.into_inner().miners.into_iter().map(MinerRow::try_from).collect()
     })
 }
 
-impl TryFrom<v1::ConnectedMiner> for ConnectedMiner {
+impl TryFrom<v1::ConnectedMiner> for MinerRow {
     type Error = anyhow::Error;
 
     fn try_from(miner: v1::ConnectedMiner) -> anyhow::Result<Self> {
@@ -104,22 +104,28 @@ impl From<DeviceClaim> for ClaimedDevice {
     }
 }
 
-fn shown(miners: &[ConnectedMiner], screen: &Screen) -> String {
-    let header =
-        ["miner", "address", "agent", "devices", "claimed models", "free GiB", "connected s", "round trip ms", "now"];
+/// A line for each miner; `wide` with whole keys and all columns.
+fn shown(miners: &[MinerRow], wide: bool, screen: &Screen) -> String {
+    let mut header = vec!["miner", "address", "claimed models", "free GiB", "connected s", "RTT ms", "state"];
+    if wide {
+        header.extend(["devices", "agent"]);
+    }
     let mut table = table::new(screen, &header);
-    for miner in miners {
-        table.add_row([
-            miner.miner_key.to_string().into(),
+    for (miner, short_key) in miners.iter().zip(short_ids(miners.iter().map(|miner| miner.miner_key))) {
+        let key = if wide { miner.miner_key.to_string() } else { short_key };
+        let mut cells = vec![
+            key.into(),
             miner.address.as_str().into(),
-            units::printable(&miner.agent).into(),
-            table::figure(miner.devices),
             models(&miner.claimed_devices).into(),
             table::figure(units::gib(miner.free_bytes)),
             table::figure(miner.connected_seconds),
             table::figure(miner.round_trip_ms.map_or_else(|| "–".to_owned(), units::figures)),
             if miner.challenged_now { "challenged" } else { "idle" }.into(),
-        ]);
+        ];
+        if wide {
+            cells.extend([table::figure(miner.devices), units::replace_control(&miner.agent).into()]);
+        }
+        table.add_row(cells);
     }
     table::text(&table)
 }
@@ -129,7 +135,7 @@ fn models(devices: &[ClaimedDevice]) -> String {
     let mut counts = BTreeMap::new();
     for device in devices {
         let model = device.hardware.as_ref().and_then(|hardware| hardware.model.as_deref());
-        *counts.entry(units::printable(model.unwrap_or(&device.name))).or_insert(0_usize) += 1;
+        *counts.entry(units::replace_control(model.unwrap_or(&device.name))).or_insert(0_usize) += 1;
     }
     counts.into_iter().map(|(model, count)| format!("{count} × {model}")).collect::<Vec<_>>().join(", ")
 }
@@ -145,7 +151,31 @@ mod tests {
 
     #[test]
     fn miners_are_shown_with_what_they_claim() {
-        let miner = ConnectedMiner {
+        let miner = miner();
+        let narrow = shown(std::slice::from_ref(&miner), false, &Screen::FILE);
+        assert!(narrow.contains(" abababab ") && !narrow.contains("assay-miner"), "{narrow}");
+        let shown = shown(&[miner], true, &Screen::FILE);
+        for part in [&"ab".repeat(32), "127.0.0.1:50000", "2 × NVIDIA H200", "1 × a name", "3.00", "61", "challenged"]
+        {
+            assert!(shown.contains(part), "{part} in\n{shown}");
+        }
+        assert!(!shown.contains('\x1b'));
+    }
+
+    #[test]
+    fn the_table_fits_a_terminal() {
+        let models = ["NVIDIA H100 80GB HBM3 MIG 1g.10gb", "NVIDIA H100 80GB HBM3 MIG 2g.20gb"];
+        let devices = (0..64).map(|id| device(id, Some(models[usize::from(id) % 2]))).collect();
+        let address = "[2001:db8:1234:5678:9abc:def0:1234:5678]:50000".to_owned();
+        let one = MinerRow { devices: 64, claimed_devices: devices, free_bytes: u64::MAX, address, ..miner() };
+        let other = MinerRow { miner_key: PublicKey([1; 32]), connected_seconds: 31_536_000, ..one.clone() };
+        let screen = Screen { width: Some(100), colour: false };
+        let shown = shown(&[one, other, MinerRow { miner_key: PublicKey([2; 32]), ..miner() }], false, &screen);
+        assert!(shown.lines().all(|line| line.chars().count() <= 100), "{shown}");
+    }
+
+    fn miner() -> MinerRow {
+        MinerRow {
             miner_key: PublicKey([0xab; 32]),
             agent: "assay-miner\x1b 0.1.0".to_owned(),
             address: "127.0.0.1:50000".to_owned(),
@@ -159,12 +189,6 @@ mod tests {
             challenged_now: true,
             connected_seconds: 61,
             round_trip_ms: None,
-        };
-        let shown = shown(&[miner], &Screen::FILE);
-        for part in [&"ab".repeat(32), "127.0.0.1:50000", "2 × NVIDIA H200", "1 × a name", "3.00", "61", "challenged"]
-        {
-            assert!(shown.contains(part), "{part} in\n{shown}");
         }
-        assert!(!shown.contains('\x1b'));
     }
 }

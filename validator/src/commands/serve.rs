@@ -103,7 +103,7 @@ fn replayer(config: &ValidatorConfig, key: &PublicKey) -> anyhow::Result<Option<
         Ok(replayer) => Ok(Some(replayer)),
         Err(error) if needed => {
             let mode = config.policy.mode.map_or("auto", Mode::name);
-            let message = format!("mode {mode} needs devices of the validator's own: choose mode audit, or mend them");
+            let message = format!("mode {mode} needs a device of this validator: use mode audit, or fix the device");
             Err(error.context(Failure::new(Exit::Config, message)))
         }
         Err(error) => {

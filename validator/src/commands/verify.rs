@@ -24,7 +24,7 @@ use crate::verify::replay::{Extent, Replayer};
 /// Checks evidence by computing the work again, on this machine's devices.
 ///
 /// # Errors
-/// A file that cannot be read or is not what it should be. Devices that are missing or fail give an
+/// A file that is unreadable or invalid. Devices that are missing or fail give an
 /// inconclusive verdict instead.
 pub fn execute(config: &ValidatorConfig, args: &VerifyArgs) -> anyhow::Result<Exit> {
     let unchecked: UncheckedChallenge = file::read(&args.challenge, "challenge", assay_work::from_json)?;
@@ -35,7 +35,7 @@ pub fn execute(config: &ValidatorConfig, args: &VerifyArgs) -> anyhow::Result<Ex
     let evidence: Evidence = file::read(&args.evidence, "evidence", assay_work::from_json)?;
     let drawn = args.sampled_iterations.unwrap_or(config.policy.sampled_iterations);
     if drawn == 0 {
-        return Err(Failure::new(Exit::Usage, "--sampled-iterations 0: none checks nothing").into());
+        return Err(Failure::new(Exit::Usage, "--sampled-iterations 0: must be at least 1").into());
     }
     let extent = extent(&challenge, (args.mode == Mode::ReplaySample).then_some(drawn))?;
     let result = judge(config, &challenge, &evidence, &extent);
@@ -45,7 +45,7 @@ pub fn execute(config: &ValidatorConfig, args: &VerifyArgs) -> anyhow::Result<Ex
     } else {
         print(&render::text(&verdict, &Screen::stdout()))?;
         if evidence.signature.is_none() {
-            print("The evidence is not signed: the verdict says that the work is right, not whose it is.")?;
+            print("The evidence is not signed: the verdict covers the work, not who did it.")?;
         }
     }
     Ok(super::exit_of(verdict.outcome))

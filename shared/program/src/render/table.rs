@@ -1,6 +1,7 @@
 //! The one look that tables have.
 
-use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle, presets};
+pub use comfy_table::Cell;
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle, presets};
 
 use super::Screen;
 

@@ -87,7 +87,7 @@ impl<R: Args> Args for Flags<R> {
             .value_hint(ValueHint::FilePath)
             .value_parser(clap::value_parser!(PathBuf))
             .help_heading("Configuration")
-            .help("A TOML file with settings, each by the name of its flag with _ for -");
+            .help("TOML file with settings, named as their flags with _ for -");
         with_switches(R::augment_args(command.arg(config)))
     }
 

@@ -53,7 +53,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Why there are no settings to go by.
+/// Why settings are refused.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// The configuration file cannot be read.
@@ -73,7 +73,7 @@ pub enum SettingsError {
         message: String,
     },
     /// No setting has this name.
-    #[error("{origin}: there is no setting `{key}`{}", hint(.nearest))]
+    #[error("{origin}: unknown setting `{key}`{}", hint(.nearest))]
     Unknown {
         /// The key as it would be in a file.
         key: String,
@@ -83,7 +83,7 @@ pub enum SettingsError {
         nearest: Option<String>,
     },
     /// The setting is of a part that this build lacks.
-    #[error("{origin}: `{key}` is no setting here: {why}")]
+    #[error("{origin}: `{key}` is not available in this build: {why}")]
     Absent {
         /// The key as it would be in a file.
         key: String,
@@ -104,8 +104,8 @@ pub enum SettingsError {
         /// The bound, and why it is there.
         reason: String,
     },
-    /// Settings do not go together.
-    #[error("the settings do not go together: {0}")]
+    /// Settings that exclude each other.
+    #[error("conflicting settings: {0}")]
     Together(String),
 }
 

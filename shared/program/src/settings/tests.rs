@@ -129,13 +129,13 @@ fn a_command_with_few_flags_knows_all_keys() {
 fn unknown_keys_are_refused_by_name() {
     let (_folder, config) = file("\n# a comment\nfreinds = []\n");
     let error = resolve(&[&config], &[]).unwrap_err().to_string();
-    assert!(error.ends_with("test.toml, line 3: there is no setting `freinds`; did you mean `friends`?"), "{error}");
+    assert!(error.ends_with("test.toml, line 3: unknown setting `freinds`; did you mean `friends`?"), "{error}");
     let error = resolve(&[], &[("TEST_CUONT", "1")]).unwrap_err().to_string();
-    assert_eq!(error, "environment TEST_CUONT: there is no setting `cuont`; did you mean `count`?");
+    assert_eq!(error, "environment TEST_CUONT: unknown setting `cuont`; did you mean `count`?");
     let error = resolve(&[], &[("TEST_Count", "1")]).unwrap_err().to_string();
-    assert_eq!(error, "environment TEST_Count: there is no setting `Count`; did you mean `count`?");
+    assert_eq!(error, "environment TEST_Count: unknown setting `Count`; did you mean `count`?");
     let error = resolve(&[], &[("TEST_XYZZY", "1")]).unwrap_err().to_string();
-    assert_eq!(error, "environment TEST_XYZZY: there is no setting `xyzzy`");
+    assert_eq!(error, "environment TEST_XYZZY: unknown setting `xyzzy`");
     let (_folder, config) = file("[count]\nn = 1\n");
     assert!(matches!(resolve(&[&config], &[]), Err(SettingsError::Value { key, .. }) if key == "count"));
     assert!(resolve(&[], &[("OTHER_CUONT", "1")]).is_ok());
@@ -209,4 +209,12 @@ fn bounds_name_the_setting_its_origin_and_the_reason() {
     assert_eq!(settings.wrong("name", "no").to_string(), "name = \"x\" (flag --name): no");
     let error = settings.parsed::<u32>("name", "x").unwrap_err().to_string();
     assert_eq!(error, "name = \"x\" (flag --name): invalid digit found in string");
+}
+
+#[test]
+fn the_table_fits_a_terminal() {
+    let name = "/a/long/path".repeat(20);
+    let settings = resolve(&["--name", &name], &[("TEST_FRIENDS", &"friend,".repeat(40))]).unwrap();
+    let shown = settings.shown().table(&Screen { width: Some(100), colour: false });
+    assert!(shown.lines().all(|line| line.chars().count() <= 100), "{shown}");
 }
