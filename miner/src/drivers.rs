@@ -1,6 +1,5 @@
-//! Where the CUDA driver and the management library say different things about the same machine.
-//!
-//! Both come with the driver and should agree; where they do not, something is worth an operator's look.
+//! Disagreements between CUDA and NVML about the same machine. Both come with the driver and should agree; where they
+//! do not, an operator should look into it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,55 +9,55 @@ use assay_device::backend::BackendKind;
 use assay_protocol::claims::{Hardware, HostClaims};
 use assay_work::DeviceId;
 
-/// The part of the memory by which the two may differ: the library counts what the driver keeps for itself, a few
-/// hundred MiB of dozens of GiB.
+/// The two may differ by memory / `MEMORY_PART`: NVML counts the memory that the driver reserves, a few hundred MiB of
+/// dozens of GiB.
 const MEMORY_PART: u64 = 16;
 
-/// One thing that the two do not agree on.
+/// One fact that the two report differently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Disagreement {
-    /// Only CUDA has the device.
+    /// A device that only CUDA lists.
     OnlyCuda {
         /// The device.
         device: DeviceId,
         /// Its model.
         name: String,
     },
-    /// Only the library has the device.
+    /// A device that only NVML lists.
     OnlyNvml {
-        /// The library's name for it, or its model where it has no name.
+        /// Its UUID, or a text in place of one.
         uuid: String,
         /// Its model.
         model: String,
     },
-    /// The library has it more than once.
+    /// A device that NVML lists more than once.
     Twice {
         /// The device.
         device: DeviceId,
     },
-    /// They name other models.
+    /// Different models.
     Model {
         /// The device.
         device: DeviceId,
-        /// What CUDA says.
+        /// According to CUDA.
         cuda: String,
-        /// What the library says.
+        /// According to NVML.
         nvml: String,
     },
-    /// They count other memory, by more than the driver keeps for itself.
+    /// Memory sizes that differ by more than the driver reserves.
     Memory {
         /// The device.
         device: DeviceId,
-        /// What CUDA says.
+        /// According to CUDA.
         cuda_bytes: u64,
-        /// What the library says.
+        /// According to NVML.
         nvml_bytes: u64,
     },
-    /// They speak of other versions of CUDA.
+    /// Different versions of CUDA.
     CudaVersion {
         /// What CUDA says, 1000 · major + 10 · minor.
         cuda: u32,
-        /// What the library says.
+        /// According to NVML.
         nvml: u32,
     },
 }

@@ -1,4 +1,4 @@
-//! What becomes of what the devices' sensors show: facts for the inventory, lines in the log.
+//! Hardware data and sensor readings: facts for the inventory, lines in the log.
 
 use std::time::Duration;
 
@@ -9,10 +9,11 @@ use assay_work::{ChallengeId, DeviceId};
 
 use crate::config::TelemetryChoice;
 
-/// How long a start waits for the facts: a driver that slept takes seconds to wake. What comes later is told later.
+/// How long a start waits for the facts: an idle driver takes seconds to answer. Later facts are reported when they
+/// arrive.
 pub const FACTS_LIMIT: Duration = Duration::from_secs(5);
 
-/// Starts to read sensors, where that is wanted.
+/// Starts to read sensors, unless telemetry is off.
 #[must_use]
 pub fn start(choice: TelemetryChoice) -> Option<Sampler> {
     match choice {
@@ -21,20 +22,20 @@ pub fn start(choice: TelemetryChoice) -> Option<Sampler> {
     }
 }
 
-/// Waits for the facts and says in the log what there is.
+/// Waits for the facts and logs a summary.
 pub fn announce(sampler: &Sampler) {
     match sampler.host_claims_within(FACTS_LIMIT) {
         Ok(facts) => {
             let driver = facts.hardware.iter().find_map(|hardware| hardware.driver_version.as_deref());
             tracing::info!(devices = facts.hardware.len(), driver = driver.unwrap_or("unknown"), "NVML answers");
         }
-        // Where there is no GPU there is no NVML, and nothing to tell.
+        // Usual on hosts without NVIDIA GPUs.
         Err(HostClaimsError::NoSource(why)) => tracing::info!("no telemetry: {why}"),
         Err(error @ HostClaimsError::NoAnswer(_)) => tracing::warn!("no telemetry: {error}"),
     }
 }
 
-/// Shows what the sensors showed during a challenge: a line for each device, and a warning for each trouble.
+/// Logs the sensor readings of a challenge: a line for each device, and a warning for each problem.
 pub fn log(challenge: ChallengeId, devices: &[(DeviceId, Telemetry)], trouble: Option<&str>) {
     for (device, telemetry) in devices {
         tracing::info!(%challenge, %device, "telemetry: {telemetry}");

@@ -1,4 +1,4 @@
-//! The control service: what an operator asks of a running validator, over a socket that only he can open.
+//! The control service: commands for a running validator, over a socket that only its user can open.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use crate::registry::{Command, Miner, Update};
 use crate::session::StartError;
 use crate::validator::Validator;
 
-/// Updates kept for a watcher that is slow: progress comes once a second.
+/// Updates kept for a slow watcher; progress comes once per second.
 const UPDATES: usize = 64;
 
-/// The service that operators use.
+/// The gRPC service behind the control socket.
 #[derive(Clone)]
 pub struct Control(Arc<Validator>);
 
@@ -36,14 +36,14 @@ impl Control {
         Self(validator)
     }
 
-    /// The miner meant: the one named, or the only one.
+    /// The key of the miner requested: the one named, or the only one connected.
     fn miner(&self, key: &[u8]) -> Result<PublicKey, Status> {
         let miners = self.0.registry.miners();
         if key.is_empty() {
             return match miners.as_slice() {
                 [only] => Ok(only.key),
                 [] => Err(Status::not_found("no miner is connected")),
-                _ => Err(Status::invalid_argument(format!("{} miners are connected: name one", miners.len()))),
+                _ => Err(Status::invalid_argument(format!("{} miners are connected: choose one by key", miners.len()))),
             };
         }
         let key = PublicKey::try_from(key).map_err(|_| Status::invalid_argument("miner_key: 32 bytes are expected"))?;
@@ -87,7 +87,7 @@ fn start_status(error: &StartError) -> Status {
     }
 }
 
-/// The validator's policy with what the request asks for otherwise.
+/// The validator's policy, with the fields of the request in place of its own.
 fn policy_of(policy: &Policy, request: &RunChallengeRequest) -> Result<Policy, Status> {
     let mut policy = policy.clone();
     match request.mode() {
@@ -98,7 +98,7 @@ fn policy_of(policy: &Policy, request: &RunChallengeRequest) -> Result<Policy, S
     }
     if let Some(n) = request.n {
         if !MATRIX_SIZES.contains(&n) {
-            return Err(Status::invalid_argument(format!("n: {n} is none of {MATRIX_SIZES:?}")));
+            return Err(Status::invalid_argument(format!("n: {n} is not one of {MATRIX_SIZES:?}")));
         }
         policy.n = n;
     }

@@ -1,4 +1,4 @@
-//! The devices of a challenge that is made by hand: `64`, `3x64`, or `<device id>:64`, as often as wanted.
+//! The devices of a challenge file, as typed: `64`, `3x64` or `<device id>:64`, any number of them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use assay_device::backend::MAX_HOST_DEVICES;
 use assay_work::challenge::{MAX_TOTAL, MIN_COUNT};
 use assay_work::{DeviceId, Share};
 
-/// The most devices of a challenge made by hand: as many as a host has.
+/// The most devices of a challenge file: as many as a host has.
 const MAX_DEVICES: u32 = MAX_HOST_DEVICES as u32;
 
 /// Devices, and how many matrices each fills.
@@ -29,17 +29,17 @@ pub enum DeviceSpec {
     },
 }
 
-/// Why a text names no devices, or devices make no challenge.
+/// Why a text is not a device specification, or why its devices make no challenge.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// None of the three forms.
+    /// Not one of the three forms.
     #[error("expected COUNT, DEVICESxCOUNT or ID:COUNT, such as 64, 3x64 or {example}:64")]
     Form {
-        /// An id, for its looks.
+        /// An id, to show its form.
         example: DeviceId,
     },
-    /// The id is none.
-    #[error("the device id is not one: {0}")]
+    /// Malformed id.
+    #[error("malformed device id: {0}")]
     Id(String),
     /// Too few matrices.
     #[error("{0} matrices are too few: a device fills at least {MIN_COUNT}, two leaves and a product")]
@@ -47,8 +47,8 @@ pub enum SpecError {
     /// Too few or too many devices.
     #[error("{0} devices: a challenge has from 1 to {MAX_DEVICES}")]
     Devices(u64),
-    /// An id twice.
-    #[error("device {0} is named twice: give it one count")]
+    /// A repeated id.
+    #[error("device {0} is listed twice: give it one count")]
     Twice(DeviceId),
     /// Too many matrices.
     #[error("{0} matrices are too many: a challenge has at most {MAX_TOTAL}")]

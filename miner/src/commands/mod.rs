@@ -1,4 +1,4 @@
-//! What each command does.
+//! The commands.
 
 pub mod bench;
 pub mod config;
@@ -18,10 +18,10 @@ use clap::Args;
 use crate::cli::{Cli, Command, ConfigCommand};
 use crate::config::{ENV_PREFIX, MinerConfig, RawConfig};
 
-/// Does what the command line says.
+/// Runs the command of a command line.
 ///
 /// # Errors
-/// Whatever kept the command from doing it; [`assay_program::exit::report`] prints it.
+/// Why the command failed; [`assay_program::exit::report`] prints it.
 pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
         Command::Run(args) => run::execute(&configure(&args.settings)?),
@@ -37,7 +37,7 @@ fn resolve<F: Args>(flags: &Flags<F>) -> anyhow::Result<Settings<RawConfig>> {
     Ok(Settings::resolve(flags, &Environment::of_process(ENV_PREFIX)?.with_absence(absent_key))?)
 }
 
-/// The identity in the key file, which is made if it is missing.
+/// The identity in the key file, which is created if it is missing.
 fn identity(key_file: &Path) -> Result<Identity, Failure> {
     Identity::load_or_create(key_file).map_err(|error| {
         let exit = match error {
@@ -49,7 +49,7 @@ fn identity(key_file: &Path) -> Result<Identity, Failure> {
     })
 }
 
-/// The configuration; logging is on from here.
+/// Checks the configuration and starts logging.
 fn configure<F: Args>(flags: &Flags<F>) -> anyhow::Result<MinerConfig> {
     let config = MinerConfig::check(&resolve(flags)?)?;
     config.log.start();

@@ -14,9 +14,9 @@ use assay_program::settings::{AUTO, Settings, SettingsError};
 use assay_program::size::Size;
 use assay_work::DeviceId;
 
-/// The most threads of one device: more could not keep the promise of bounded memory for every n.
-pub(super) const MAX_THREADS: usize = 256;
-/// The share of the memory available at the start that devices take when nothing is said: 3/4.
+/// The most threads of one device: the memory limit is computed for these, for every n.
+pub const MAX_THREADS: usize = 256;
+/// Numerator and denominator of the share of the available memory that devices take by default.
 const DEFAULT_SHARE: (u64, u64) = (3, 4);
 
 /// Settings of CPU devices, as written.
@@ -79,11 +79,11 @@ fn values<R: Args, T: FromStr<Err: Display>>(
     Ok(values)
 }
 
-/// Which CPU devices to make. The default is none.
+/// Checked settings of CPU devices. The default has no device.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CpuConfig {
-    /// How many devices.
+    /// Number of devices.
     pub devices: usize,
     /// Bytes of memory of each device; one value for all, one for each, or none: three quarters of what the
     /// host has available, in equal parts.
@@ -121,7 +121,7 @@ pub enum CpuConfigError {
     #[error("no memory for a CPU device: give it some bytes, or leave the setting out")]
     Memory,
     /// The processor lacks the kernel's instructions.
-    #[error("this processor does not run the kernel {0}: use auto")]
+    #[error("this CPU does not support the kernel {0}: use auto")]
     Kernel(KernelKind),
 }
 

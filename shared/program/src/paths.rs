@@ -1,4 +1,4 @@
-//! Where the programs keep what outlives them, unless told otherwise.
+//! Default directories for state, sockets and caches.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use crate::settings::AUTO;
 /// The folder's name below the folders of a user.
 const FOLDER: &str = "assay";
 
-/// A file that is kept: below `STATE_DIRECTORY` (a systemd unit's), `XDG_STATE_HOME/assay`,
+/// A file that persists: below `STATE_DIRECTORY` (a systemd unit's), `XDG_STATE_HOME/assay`,
 /// `HOME/.local/state/assay`, or `/var/lib/assay`. On Windows below `LOCALAPPDATA\assay`, or where that is by default:
 /// what is made there only its user, administrators and the system can read.
 #[must_use]
@@ -16,7 +16,7 @@ pub fn state_file(name: &str) -> PathBuf {
     state_folder(|variable| env::var_os(variable).map(PathBuf::from)).join(name)
 }
 
-/// A socket, gone with the program: below `RUNTIME_DIRECTORY`, `XDG_RUNTIME_DIR/assay`, or else where
+/// A socket: below `RUNTIME_DIRECTORY`, `XDG_RUNTIME_DIR/assay`, or else where
 /// [`state_file`] is.
 #[must_use]
 pub fn runtime_file(name: &str) -> PathBuf {
@@ -24,7 +24,7 @@ pub fn runtime_file(name: &str) -> PathBuf {
     runtime_folder(variable).unwrap_or_else(|| state_folder(variable)).join(name)
 }
 
-/// A folder for what can be made again: below `XDG_CACHE_HOME/assay` or `HOME/.cache/assay`; none where neither is
+/// A folder for caches: below `XDG_CACHE_HOME/assay` or `HOME/.cache/assay`; none where neither is
 /// known.
 #[must_use]
 pub fn cache_folder(name: &str) -> Option<PathBuf> {

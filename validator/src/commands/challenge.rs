@@ -22,7 +22,7 @@ use crate::device_spec;
 use crate::policy::{MAX_FILL_PERCENT, MAX_SAMPLES};
 use crate::render;
 
-/// One challenge to ask a running validator for. What is `None` is its policy's.
+/// A challenge to request from a running validator. Fields that are `None` follow its policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LiveRequest {
     /// The miner; `None`: the only one.
@@ -39,7 +39,7 @@ pub struct LiveRequest {
     pub fill_percent: Option<u32>,
 }
 
-/// Does what was asked for.
+/// Requests a challenge of a connected miner, or writes a challenge file.
 ///
 /// # Errors
 /// Arguments out of bounds, a file that cannot be written, no validator on the socket.
@@ -53,7 +53,7 @@ pub fn execute(config: &ValidatorConfig, args: &ChallengeArgs) -> anyhow::Result
     }
 }
 
-/// Has a running validator challenge a miner, shows the progress, and gives the verdict.
+/// Requests a challenge, shows its progress and returns the verdict.
 fn ask(socket: &Path, request: &LiveRequest) -> anyhow::Result<Verdict> {
     let bar = progress::bar("work", 0);
     let verdict = control::block_on(async {
@@ -80,7 +80,7 @@ fn ask(socket: &Path, request: &LiveRequest) -> anyhow::Result<Verdict> {
                 None => {}
             }
         }
-        Err(Failure::new(Exit::Inconclusive, "the validator ended without a verdict: its log says why").into())
+        Err(Failure::new(Exit::Inconclusive, "the validator closed the request without a verdict: see its log").into())
     });
     bar.finish_and_clear();
     verdict
@@ -134,7 +134,7 @@ fn make(config: &ValidatorConfig, args: &ChallengeArgs) -> anyhow::Result<Exit> 
 
 /// A new challenge over the devices that were given.
 fn challenge(config: &ValidatorConfig, args: &ChallengeArgs) -> anyhow::Result<Challenge> {
-    let usage = |error: &dyn std::error::Error| Failure::new(Exit::Usage, format!("no such challenge: {error}"));
+    let usage = |error: &dyn std::error::Error| Failure::new(Exit::Usage, format!("invalid challenge: {error}"));
     let miner_key = args.file.miner_key.ok_or_else(|| Failure::new(Exit::Usage, "--miner-key is missing"))?;
     let shares = device_spec::shares(&args.devices).map_err(|error| usage(&error))?;
     let random = |error| Failure::new(Exit::Internal, format!("the operating system gave no random bytes: {error}"));

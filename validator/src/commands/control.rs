@@ -1,4 +1,4 @@
-//! Talking to a running validator over its control socket.
+//! The client of a validator's control socket.
 
 use std::path::{Path, PathBuf};
 
@@ -13,10 +13,10 @@ use tonic::{Code, Status};
 /// A client of the validator behind a socket.
 pub type Client = ControlServiceClient<Channel>;
 
-/// Runs a conversation with a validator to its end.
+/// Runs requests to a validator to their end.
 ///
 /// # Errors
-/// The runtime's, or the conversation's.
+/// Those of the runtime or of the requests.
 pub fn block_on<T>(conversation: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(conversation)
 }
@@ -24,7 +24,7 @@ pub fn block_on<T>(conversation: impl Future<Output = anyhow::Result<T>>) -> any
 /// Connects to the validator behind a socket.
 ///
 /// # Errors
-/// [`Failure`] when nobody answers there.
+/// [`Failure`] when no validator answers on it.
 pub async fn connect(socket: &Path) -> Result<Client, Failure> {
     let path: PathBuf = socket.into();
     let dial = move |_: Uri| {
@@ -43,7 +43,7 @@ pub async fn connect(socket: &Path) -> Result<Client, Failure> {
     Ok(control_client(channel))
 }
 
-/// What a refusal of the validator means for the command.
+/// The failure of a command whose request the validator refused.
 #[must_use]
 pub fn failure(status: &Status) -> Failure {
     let exit = match status.code() {

@@ -1,4 +1,4 @@
-//! What each command does.
+//! The commands.
 
 pub mod challenge;
 pub mod check_openings;
@@ -21,10 +21,10 @@ use clap::Args;
 use crate::cli::{Cli, Command, ConfigCommand};
 use crate::config::{ENV_PREFIX, RawConfig, ValidatorConfig};
 
-/// Does what the command line says.
+/// Runs the command of a command line.
 ///
 /// # Errors
-/// Whatever kept the command from doing it; [`assay_program::exit::report`] prints it.
+/// Why the command failed; [`assay_program::exit::report`] prints it.
 pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
         Command::Serve(args) => serve::execute(&configure(&args.settings)?),
@@ -41,7 +41,7 @@ fn resolve<F: Args>(flags: &Flags<F>) -> anyhow::Result<Settings<RawConfig>> {
     Ok(Settings::resolve(flags, &Environment::of_process(ENV_PREFIX)?.with_absence(absent_key))?)
 }
 
-/// What a command that shows a verdict ends with.
+/// The exit code of a command that shows a verdict.
 const fn exit_of(outcome: Outcome) -> Exit {
     match outcome {
         Outcome::Pass => Exit::Done,
@@ -50,7 +50,7 @@ const fn exit_of(outcome: Outcome) -> Exit {
     }
 }
 
-/// The identity in the key file, which is made if it is missing.
+/// The identity in the key file, which is created if it is missing.
 fn identity(key_file: &Path) -> Result<Identity, Failure> {
     Identity::load_or_create(key_file).map_err(|error| {
         let exit = match error {
@@ -62,7 +62,7 @@ fn identity(key_file: &Path) -> Result<Identity, Failure> {
     })
 }
 
-/// The configuration; logging is on from here.
+/// Checks the configuration and starts logging.
 fn configure<F: Args>(flags: &Flags<F>) -> anyhow::Result<ValidatorConfig> {
     let config = ValidatorConfig::check(&resolve(flags)?)?;
     config.log.start();

@@ -1,4 +1,4 @@
-//! The layers, laid over one another.
+//! The layers, merged.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -24,10 +24,10 @@ pub use layers::{Absence, Environment, Setting, Settings};
 pub use show::Shown;
 pub use switch::Switch;
 
-/// Where a value comes from.
+/// The layer that a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody gave one.
+    /// Not given: the default.
     Default,
     /// The configuration file.
     File {
