@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(of(&[None, None]), None);
         assert_eq!(of(&[Some(1000)]), Some(0));
         assert_eq!(of(&[Some(1000), None, Some(1003), Some(1004)]), Some(4));
-        // Reset in between: what came before is not lost, and what comes after not missed.
+        // A reset in between loses neither the errors before it nor those after it.
         assert_eq!(of(&[Some(10), Some(12), Some(0), Some(1)]), Some(3));
         assert_eq!(of(&[Some(0), Some(u64::MAX), Some(0), Some(u64::MAX)]), Some(u64::MAX));
     }
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(many.summary().xids.len(), MAX_XIDS);
     }
 
-    /// The least of readings with a lie among them is that of the others.
+    /// A reading that cannot be true changes neither the least, the mean nor the largest.
     #[test]
     fn a_lie_does_not_enter() {
         let reading = |value| Reading { temperature_c: Some(value), ..Reading::default() };

@@ -94,7 +94,7 @@ impl Telemetry {
         let mut troubles = Vec::new();
         let reasons: Vec<_> = self.throttle_reasons.iter().filter(|r| r.is_trouble()).map(|r| r.name()).collect();
         if !reasons.is_empty() {
-            troubles.push(format!("it was slowed down ({}): look at its cooling and its power", reasons.join(", ")));
+            troubles.push(format!("it was slowed down ({}): check its cooling and power supply", reasons.join(", ")));
         }
         if let Some(errors) = self.ecc_uncorrected.filter(|errors| *errors > 0) {
             troubles.push(format!("memory errors that could not be corrected: {errors}; have the device checked"));

@@ -1,11 +1,11 @@
-//! Every bound: one case at it, which is read, and one past it, which is refused with the field's name.
+//! Every bound: a value at it is read, and a value beyond it is refused with the field's name.
 
 use super::super::limits::*;
 use super::super::v1::openings_chunk::Part;
 use super::super::{Problem, WireError, v1};
 use super::{Read, samples};
 
-/// Refused, with the field's name and no other.
+/// Refused with this field's name.
 #[track_caller]
 fn refused<M: Read>(message: M, field: &str) -> Problem {
     let error: WireError = message.read().expect_err(field);
@@ -27,7 +27,7 @@ fn at_most<M: Read>(message: M, field: &str, max: usize, set: impl Fn(&mut M, us
     assert!(expected.contains(&problem), "{field}: {problem:?}");
 }
 
-/// Only `len` bytes are read.
+/// Only exactly `len` bytes are read.
 #[track_caller]
 fn exactly<M: Read>(message: M, field: &str, len: usize, set: impl Fn(&mut M, Vec<u8>)) {
     assert_eq!(message.clone().read(), Ok(()), "{field} untouched");
@@ -38,7 +38,7 @@ fn exactly<M: Read>(message: M, field: &str, len: usize, set: impl Fn(&mut M, Ve
     }
 }
 
-/// A text of `max` bytes is read; a longer one, and one that would act on a terminal, is not.
+/// A text of `max` bytes is read; a longer one, or one with control characters, is refused.
 #[track_caller]
 fn text<M: Read>(message: M, field: &str, max: usize, set: impl Fn(&mut M, String)) {
     at_most(message.clone(), field, max, |m, len| set(m, "x".repeat(len)));
@@ -49,7 +49,7 @@ fn text<M: Read>(message: M, field: &str, max: usize, set: impl Fn(&mut M, Strin
     }
 }
 
-/// `min` and `max` are read, their neighbours outside are not.
+/// `min` and `max` are read, `min - 1` and `max + 1` refused.
 #[track_caller]
 fn range<M: Read>(message: M, field: &str, min: u64, max: u64, set: impl Fn(&mut M, u64)) {
     let with = |number| {

@@ -1,4 +1,4 @@
-//! Codes, names and parts that are missing or that only another version knows.
+//! Codes, names and parts that are missing or of another version.
 
 use super::super::v1::openings_chunk::Part;
 use super::super::{Problem, WireError, v1};
@@ -53,7 +53,7 @@ fn codes_that_are_unspecified_or_unknown() {
         is_refused(v1::Goodbye { code, ..samples::goodbye() }, "Goodbye.code", unknown());
         is_refused(v1::Verdict { outcome: code, ..samples::verdict() }, "Verdict.outcome", unknown());
     }
-    // An unspecified mode is one that the challenge did not come to.
+    // An unspecified mode is that of a challenge that ended before the check.
     is_refused(v1::Verdict { mode: 99, ..samples::verdict() }, "Verdict.mode", Problem::UnknownCode(99));
     let verdict = Verdict::try_from(v1::Verdict { mode: 0, ..samples::verdict() }).unwrap();
     assert_eq!(verdict.mode, None);
@@ -87,7 +87,7 @@ fn every_reason_comes_back_as_itself() {
     }
 }
 
-/// A newer validator must not break an older miner: the verdict is read, and its outcome stays.
+/// An older miner reads the verdict of a newer validator, with its outcome.
 #[test]
 fn a_reason_that_only_a_newer_validator_knows_keeps_class_and_text() {
     for (class, fails) in
@@ -122,8 +122,7 @@ fn an_error_tells_the_field_and_the_problem() {
     assert_eq!(error.to_string(), "OpeningsChunk.slot_digests: has 33 bytes, which is no multiple of 32");
 }
 
-/// Claims on which nothing rests: a miner that is newer is not turned away for them, one that is older not for their
-/// lack.
+/// No verdict rests on claims: a newer miner is not refused for unknown ones, nor an older one for missing ones.
 #[test]
 fn claims_of_another_version() {
     let mut roots = samples::device_roots();

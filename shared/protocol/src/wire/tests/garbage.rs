@@ -1,4 +1,4 @@
-//! What nobody should have sent is refused, never a panic; and what is accepted means one thing only.
+//! Malformed messages are refused without a panic, and an accepted message has one meaning.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ use super::strategies::{miner_message, validator_message};
 use super::{miner_round_trip, validator_round_trip};
 use crate::message::{MinerMessage, ValidatorMessage};
 
-/// Bytes to overwrite in a message, by place and value.
+/// Bytes to overwrite in a message, by position and value.
 fn damage() -> impl Strategy<Value = Vec<(proptest::sample::Index, u8)>> {
     vec((any::<proptest::sample::Index>(), any::<u8>()), 1..4)
 }
@@ -23,7 +23,7 @@ fn damaged(mut bytes: Vec<u8>, damage: &[(proptest::sample::Index, u8)]) -> Vec<
     bytes
 }
 
-/// An accepted message stays itself when it is sent on.
+/// An accepted message is the same after another round trip.
 fn read_as_miner(bytes: &[u8]) -> Result<(), TestCaseError> {
     let Ok(request) = v1::SessionRequest::decode(bytes) else { return Ok(()) };
     let Ok(message) = MinerMessage::try_from(request) else { return Ok(()) };
@@ -31,7 +31,7 @@ fn read_as_miner(bytes: &[u8]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// An accepted message stays itself when it is sent on.
+/// An accepted message is the same after another round trip.
 fn read_as_validator(bytes: &[u8]) -> Result<(), TestCaseError> {
     let Ok(response) = v1::SessionResponse::decode(bytes) else { return Ok(()) };
     let Ok(message) = ValidatorMessage::try_from(response) else { return Ok(()) };

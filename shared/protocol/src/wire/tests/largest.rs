@@ -1,4 +1,4 @@
-//! The largest messages that the bounds allow fit in one message, in both directions.
+//! The largest messages that the bounds allow, in both directions.
 
 use prost::Message;
 
@@ -10,7 +10,7 @@ use super::super::v1::session_response::Message as Response;
 use super::samples;
 use crate::message::{MinerMessage, ValidatorMessage};
 
-/// Reads the request, and gives its encoded length.
+/// Reads the request and returns its encoded length.
 #[track_caller]
 fn request(message: Request) -> usize {
     let request = v1::SessionRequest { message: Some(message) };
@@ -20,7 +20,7 @@ fn request(message: Request) -> usize {
     bytes
 }
 
-/// Reads the response, and gives its encoded length.
+/// Reads the response and returns its encoded length.
 #[track_caller]
 fn response(message: Response) -> usize {
     let response = v1::SessionResponse { message: Some(message) };
@@ -108,7 +108,7 @@ fn an_inventory_and_a_verdict() {
     }));
 }
 
-/// What an empty entry of a list takes in memory for each byte on the wire, as limits.rs says of the handshake.
+/// The memory of an empty entry for each of its bytes on the wire, as `MAX_HANDSHAKE_BYTES` assumes.
 #[test]
 fn an_empty_device_in_memory() {
     let empty = v1::Device::default();

@@ -1,4 +1,4 @@
-//! Tests of the wire: round trips, every bound from both sides, and what nobody should have sent.
+//! Tests of the wire: round trips, every bound from both sides, and malformed messages.
 
 mod bounds;
 mod codes;
@@ -25,7 +25,7 @@ fn validator_round_trip(message: ValidatorMessage) -> Result<ValidatorMessage, W
     v1::SessionResponse::decode(bytes.as_slice()).expect("what prost wrote").try_into()
 }
 
-/// A wire message that is read inside its envelope, as a session does.
+/// A generated message that is read in its envelope, as in a session.
 trait Read: Clone {
     fn read(self) -> Result<(), WireError>;
 }

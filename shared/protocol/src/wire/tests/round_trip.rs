@@ -1,4 +1,4 @@
-//! What is written is read as it was; what the wire does not allow is brought into its bounds on the way out.
+//! A message is read as it was written, and a value that exceeds a bound is brought into it when it is written.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ fn texts_are_cut_between_characters() {
     assert_eq!(field::printable("one\ntwo\u{1b}[2J", 99), "one two [2J");
 }
 
-/// A driver's odd name must not lock a host out.
+/// A driver's unusual name must not exclude a host.
 #[test]
 fn a_device_name_with_a_line_break_arrives_as_one_line() {
     let mut inventory = Inventory::try_from(samples::inventory(1)).unwrap();
@@ -71,7 +71,7 @@ fn counts_that_overtake_their_whole_arrive_as_the_whole() {
     assert_eq!(miner_round_trip(overtaken), Ok(whole));
 }
 
-/// The chance to miss something can be 0, whose logarithm is not finite.
+/// A probability can be 0, and its logarithm infinite.
 #[test]
 fn a_verdict_with_an_impossible_miss_and_no_measured_time_arrives() {
     let mut verdict = Verdict::try_from(samples::verdict()).unwrap();

@@ -1,4 +1,4 @@
-//! One valid wire message of each kind, for tests that bend a single field.
+//! One valid message of each kind, for tests that change a single field.
 
 use crate::wire::v1;
 

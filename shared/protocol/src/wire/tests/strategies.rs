@@ -1,4 +1,4 @@
-//! Every message in the domain's types, as anyone who keeps to the bounds could send it.
+//! Every message of the domain within the bounds.
 
 use std::time::Duration;
 
