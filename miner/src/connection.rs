@@ -21,7 +21,7 @@ use crate::engine::Engine;
 use crate::session::Closed;
 
 /// Messages ready to go out: enough to keep the connection busy; each is at most 4 MiB, most are far less.
-pub const OUTBOUND_MESSAGES: usize = 8;
+pub const MAX_OUTBOUND_MESSAGES: usize = 8;
 /// How long a connection may take to come about.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// How often an idle connection is tried by HTTP/2, and how long its answer may take.
@@ -30,7 +30,7 @@ const KEEPALIVE_LIMIT: Duration = Duration::from_secs(20);
 /// A session that stood this long was a good one: the next attempt starts without delay.
 const GOOD_SESSION: Duration = Duration::from_secs(60);
 
-/// Where to dial, as whom, and how patiently.
+/// The validator to dial, the identity to prove, and the delays.
 #[derive(Debug, Clone)]
 pub struct Dial {
     /// The validator.
@@ -48,7 +48,7 @@ pub struct Dial {
 /// Why the miner cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
-    /// Only an operator can mend it.
+    /// Only an operator can resolve it.
     #[error("{0}")]
     Operator(Closed),
     /// The address makes no URL.
@@ -106,9 +106,9 @@ async fn session(
     shutdown: Shutdown,
     observer: &mut dyn Observer,
 ) -> Result<Result<Closed, String>, ConnectionError> {
-    let look = engine.clone();
-    let looked = tokio::task::spawn_blocking(move || look.inventory(0)).await;
-    let inventory = looked.map_err(|error| DeviceError::Sick(error.to_string()))??;
+    let reader = engine.clone();
+    let read = tokio::task::spawn_blocking(move || reader.inventory(0)).await;
+    let inventory = read.map_err(|error| DeviceError::Sick(error.to_string()))??;
     let nonce = Nonce(random_bytes().map_err(ConnectionError::Random)?);
     let mut stopping = shutdown.clone();
     let channel = tokio::select! {
@@ -118,7 +118,7 @@ async fn session(
             Err(error) => return Ok(Err(format!("no connection: {}", chain(&error)))),
         },
     };
-    let (outbound, queue) = mpsc::channel(OUTBOUND_MESSAGES);
+    let (outbound, queue) = mpsc::channel(MAX_OUTBOUND_MESSAGES);
     let (identity, idle_release) = (dial.identity.clone(), dial.idle_release);
     let start = Start { identity, pinned: dial.pinned, inventory, nonce, idle_release };
     // The validator answers the call only once the hello is there, so both run at once.

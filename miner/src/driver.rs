@@ -45,7 +45,7 @@ pub struct Start {
     pub idle_release: Duration,
 }
 
-/// What an operator wants to see of a session.
+/// Shows the operator what happens in a session.
 pub trait Observer: Send {
     /// The session stands.
     fn established(&mut self, validator_key: PublicKey);
@@ -91,7 +91,7 @@ pub async fn drive(
         idle,
     };
     let ended = driver.run(actions, &mut inbound, &mut reports, &mut shutdown).await;
-    // Whatever still runs is for nobody.
+    // The results of pending work are not needed any more.
     driver.handle.cancel();
     driver.enqueue(|engine| engine.release());
     let Driver { outbound, queue, .. } = driver;
@@ -120,7 +120,7 @@ struct Driver<'a> {
     idle: Idle,
 }
 
-/// When memory that nobody uses is given back.
+/// When idle memory is released.
 struct Idle {
     /// For how long it is kept.
     keeps: Duration,
@@ -247,7 +247,7 @@ impl Driver<'_> {
         });
     }
 
-    /// A challenge is over: its memory goes back, at once or when no other one has come.
+    /// Releases the memory of a challenge that is over: at once, or when no other one comes in time.
     fn release(&mut self) {
         if self.idle.keeps.is_zero() {
             self.enqueue(Engine::release);
@@ -260,7 +260,7 @@ impl Driver<'_> {
     fn release_if_idle(&mut self) {
         if self.idle.release_at.is_some_and(|at| Instant::now() >= at) {
             self.idle.release_at = None;
-            tracing::debug!("idle: the devices' memory goes back");
+            tracing::debug!("idle: releasing the devices' memory");
             self.enqueue(Engine::release);
         }
     }
@@ -286,11 +286,11 @@ impl Driver<'_> {
         });
     }
 
-    /// Does something with the engine, after what was asked of it before, and reports what came of it.
+    /// Enqueues a job on the engine and reports its event.
     fn report(&mut self, job: impl FnOnce(&Engine) -> Event + Send + 'static) {
         let events = self.events.clone();
         self.enqueue(move |engine| {
-            // When the session is over nobody wants to know.
+            // The receiver is gone once the session is over.
             let _ = events.blocking_send(job(engine));
         });
     }

@@ -25,7 +25,7 @@ use assay_work::{Challenge, ChallengeId, DeviceId, Digest, Root};
 use crate::telemetry;
 
 /// Parts of openings that a device may be ahead of the connection: enough to keep both busy.
-const PARTS_AHEAD: usize = 4;
+const MAX_PARTS_AHEAD: usize = 4;
 /// Digests in one chunk: 1 MiB.
 const DIGESTS_PER_CHUNK: usize = 32_768;
 
@@ -58,7 +58,7 @@ struct HeldDevice {
 }
 
 impl Engine {
-    /// An engine over these devices, whose sensors nobody reads.
+    /// An engine over these devices, without telemetry.
     #[must_use]
     pub fn new(host: Host, identity: Identity) -> Self {
         Self { host, identity, held: Mutex::new(None), watch: Box::new(NoSensors), watched: Mutex::new(None) }
@@ -179,7 +179,7 @@ impl Engine {
     }
 
     /// Opens items, each device on its own thread, and gives the chunks in the order of the items. Stops
-    /// when `give` says that nobody takes them any more.
+    /// when `give` returns false: the receiver is gone.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] when the challenge, a device or an iteration is not held; else the first
@@ -194,7 +194,7 @@ impl Engine {
         let held = self.held(id)?;
         let mut streams = Vec::with_capacity(items.len());
         for item in items {
-            let (parts, stream) = mpsc::sync_channel(PARTS_AHEAD);
+            let (parts, stream) = mpsc::sync_channel(MAX_PARTS_AHEAD);
             let (held, handle, device_id) = (held.clone(), handle.clone(), item.device_id);
             let done = self.host.submit(device_id, move |device| held.open_item(device, &item, &handle, &parts))?;
             streams.push((stream, done));

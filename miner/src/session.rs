@@ -37,7 +37,7 @@ pub enum Event {
     Opened(ChallengeId, Result<(), DeviceError>),
     /// How many slots are filled so far.
     Progress(ChallengeId, u64),
-    /// The devices, looked at again.
+    /// The inventory, read again.
     Inventory(Inventory),
     /// The daemon wants to end.
     Drain,
@@ -56,7 +56,7 @@ pub enum Action {
     StartProbe(ChallengeId, Probe),
     /// Send these openings, then give [`Event::Opened`].
     StartOpening(ChallengeId, Vec<OpenItem>),
-    /// Stop what runs, give the memory back, and look at the devices again ([`Event::Inventory`]).
+    /// Cancel pending work, release the memory, and read the inventory again ([`Event::Inventory`]).
     Release,
     /// The session stands: the validator has this key.
     Established(PublicKey),
@@ -71,7 +71,7 @@ pub enum Action {
 /// Why a session ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Closed {
-    /// We drained.
+    /// The miner drained.
     #[error("drained")]
     Drained,
     /// The validator has another key than the one configured.
@@ -87,7 +87,7 @@ pub enum Closed {
     /// The validator could not prove its key.
     #[error("the validator's signature does not hold: something between here and it is not what it claims")]
     BadWelcome,
-    /// The validator refused us.
+    /// The validator refused this miner.
     #[error("the validator refused this miner ({code:?}): {detail}")]
     Refused {
         /// Why.
@@ -112,7 +112,7 @@ pub enum Closed {
 }
 
 impl Closed {
-    /// Whether dialling again at once is pointless: only an operator can mend it.
+    /// Whether dialling again is pointless until an operator changes something.
     #[must_use]
     pub const fn needs_operator(&self) -> bool {
         matches!(

@@ -36,7 +36,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Sends a message whose moment matters to nobody.
+    /// Sends a message whose time is not needed.
     #[must_use]
     pub fn send(message: ValidatorMessage) -> Self {
         Self::Send(message, SentAt::default())

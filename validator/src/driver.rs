@@ -34,17 +34,17 @@ const WATCHER_LIMIT: Duration = Duration::from_secs(1);
 
 /// What came in, and when it was read.
 pub struct Incoming {
-    /// The message, or why it is none, or why the stream broke.
+    /// The message, or why it is malformed, or why the stream broke.
     pub message: Result<MinerMessage, Broken>,
     /// The moment it was read.
     pub at: Instant,
 }
 
-/// Why nothing more comes that makes sense.
+/// Why no further message can be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Broken {
-    /// The miner sent something that is no message.
-    Garbage(String),
+    /// The miner sent a malformed message.
+    Malformed(String),
     /// The stream ended or broke.
     Disconnected(String),
 }
@@ -104,7 +104,7 @@ struct Driver {
     session: Session,
     validator: Arc<Validator>,
     number: u64,
-    /// Absent where the transport is not ours.
+    /// Absent when the stream did not come through our listener.
     peer: Option<Peer>,
     outgoing: mpsc::Sender<Outgoing>,
     commands: mpsc::Sender<Command>,
@@ -125,7 +125,7 @@ impl Driver {
                 let Self { session, validator, entropy, .. } = self;
                 session.message(message, at, &mut context(validator, entropy))
             }
-            Some(Incoming { message: Err(Broken::Garbage(problem)), .. }) => self.session.garbage(&problem),
+            Some(Incoming { message: Err(Broken::Malformed(problem)), .. }) => self.session.malformed(&problem),
             Some(Incoming { message: Err(Broken::Disconnected(detail)), .. }) => self.disconnected(&detail),
             None => self.disconnected("the miner ended the stream"),
         }
@@ -145,7 +145,7 @@ impl Driver {
                 if result.is_ok() {
                     self.watchers.push(updates);
                 }
-                answer_start(started, result)
+                reply_to_start(started, result)
             }
         }
     }
@@ -193,7 +193,7 @@ impl Driver {
         }
     }
 
-    /// Does what the session wants; gives why when the session is over.
+    /// Carries out actions; returns the reason once the session is over.
     async fn act(&mut self, actions: Vec<Action>) -> Option<String> {
         let mut queue = VecDeque::from(actions);
         let mut closed = None;
@@ -217,8 +217,8 @@ impl Driver {
                 }
                 Action::Check(job) => queue.extend(self.check(*job).await),
                 Action::Replay(id, binding, extent) => queue.extend(self.start_replay(id, *binding, extent)),
-                Action::Phase(phase) => self.tell(&Update::Phase(phase)),
-                Action::Progress(done, all) => self.tell(&Update::Progress(done, all)),
+                Action::Phase(phase) => self.notify(&Update::Phase(phase)),
+                Action::Progress(done, all) => self.notify(&Update::Progress(done, all)),
                 Action::Verdict(verdict) => self.verdict(verdict).await,
                 Action::Close(why) => closed = Some(why),
             }
@@ -298,8 +298,8 @@ impl Driver {
         Vec::new()
     }
 
-    /// Tells whoever watches; one that is too slow misses it.
-    fn tell(&mut self, update: &Update) {
+    /// Sends an update to every watcher; one whose queue is full misses it.
+    fn notify(&mut self, update: &Update) {
         self.watchers
             .retain(|watcher| !matches!(watcher.try_send(update.clone()), Err(mpsc::error::TrySendError::Closed(_))));
     }
@@ -322,7 +322,7 @@ impl Driver {
     }
 }
 
-fn answer_start(
+fn reply_to_start(
     started: oneshot::Sender<Result<(), StartError>>,
     result: Result<Vec<Action>, StartError>,
 ) -> Vec<Action> {
@@ -330,7 +330,7 @@ fn answer_start(
         Ok(actions) => (Ok(()), actions),
         Err(error) => (Err(error), Vec::new()),
     };
-    // Whoever asked may have gone; the challenge runs all the same.
+    // The caller may have gone; the challenge runs all the same.
     let _ = started.send(answer);
     actions
 }

@@ -44,13 +44,13 @@ pub enum IssueError {
     /// The request for openings would be too large.
     #[error("{0} samples and segments would be opened, at most {MAX_OPEN_DRAWS} fit in one request: ask for fewer")]
     TooManyDraws(u64),
-    /// Our own sizing broke a rule.
+    /// The validator's sizing broke a rule.
     #[error("the challenge sized for the host is invalid: {0}")]
     Plan(#[from] PlanError),
-    /// Our own probe broke a rule.
+    /// The validator's probe broke a rule.
     #[error("the probe sized for the host is invalid: {0}")]
     Probe(#[from] ProbeError),
-    /// Nothing could be drawn.
+    /// No random bytes.
     #[error(transparent)]
     Entropy(#[from] EntropyError),
 }

@@ -66,7 +66,7 @@ struct Answered {
 
 /// One challenge of one miner.
 #[derive(Debug)]
-pub struct Run {
+pub struct ChallengeRun {
     policy: Arc<Policy>,
     mode: Mode,
     challenge: Arc<Challenge>,
@@ -81,7 +81,7 @@ pub struct Run {
 
 type Step = Result<Vec<Action>, Reason>;
 
-impl Run {
+impl ChallengeRun {
     /// Sends the offer.
     #[must_use]
     pub fn start(
@@ -167,12 +167,12 @@ impl Run {
         self.conclude(Err(reason))
     }
 
-    /// Leaves time out that the validator itself took: while it checked, nothing was read.
+    /// Excludes the time of a check from the miner's deadline: nothing was read meanwhile.
     pub fn excuse(&mut self, ours: Duration) {
         self.stage_began += ours;
     }
 
-    /// Lets time pass.
+    /// Ends the challenge when its stage is overdue.
     pub fn tick(&mut self, now: Instant) -> Vec<Action> {
         match self.overdue(now) {
             Some(reason) => self.conclude(Err(reason)),
@@ -194,7 +194,7 @@ impl Run {
         }
     }
 
-    /// When to call [`Run::tick`] next: never later than the moment at which it ends the challenge. `None` when the
+    /// When to call [`ChallengeRun::tick`] next: never later than the moment at which it ends the challenge. `None` when the
     /// miner has nothing left to send.
     #[must_use]
     pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {

@@ -32,17 +32,17 @@ use crate::validator::Validator;
 const KEEPALIVE: Duration = Duration::from_secs(10);
 const KEEPALIVE_LIMIT: Duration = Duration::from_secs(20);
 /// Streams of one connection: a session, a health watch, a reflection query.
-const STREAMS: u32 = 4;
+const MAX_STREAMS: u32 = 4;
 /// Bytes of headers: gRPC's own take a few hundred.
-const HEADER_BYTES: u32 = 8 << 10;
+const MAX_HEADER_BYTES: u32 = 8 << 10;
 /// The window of one stream and of a connection: two of the largest messages, so that one peer cannot make
 /// the server hold more.
 const STREAM_WINDOW: u32 = 2 * MAX_MESSAGE_BYTES as u32;
 /// Connections beyond the miners that may stand: health checks, and miners that are refused.
 pub const SPARE_CONNECTIONS: usize = 64;
 /// How long a connection may stand on which no miner has proved its key: long enough for a slow handshake and for
-/// health checks, short enough that strangers cannot hold all places.
-const STRANGER_LIMIT: Duration = Duration::from_secs(30);
+/// health checks, short enough that unauthenticated peers cannot hold every connection.
+const AUTHENTICATION_LIMIT: Duration = Duration::from_secs(30);
 /// How long to wait after the system would not give another connection (too many open files, say).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -92,8 +92,8 @@ pub async fn serve_miners(
     Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE_LIMIT))
-        .max_concurrent_streams(STREAMS)
-        .http2_max_header_list_size(HEADER_BYTES)
+        .max_concurrent_streams(MAX_STREAMS)
+        .http2_max_header_list_size(MAX_HEADER_BYTES)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(STREAM_WINDOW)
         .add_service(health_service)
@@ -128,7 +128,7 @@ pub async fn serve_control(validator: Arc<Validator>, listener: UnixListener, pa
     Ok(served?)
 }
 
-/// Binds a socket with mode 0600; one that a daemon left behind, and nobody serves, is replaced.
+/// Binds a socket with mode 0600. A stale socket that no process serves is replaced.
 fn bind_socket(path: &Path) -> io::Result<UnixListener> {
     if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
         // A folder of its own is closed to others, so that the socket never stands open between bind and chmod.
@@ -167,18 +167,18 @@ fn bounded(listener: TcpListener, most: usize) -> impl Stream<Item = io::Result<
     }
 }
 
-/// A connection that counts until it is dropped, and breaks when nobody proves a key on it.
+/// A connection: holds its permit until it is dropped, and fails unless a key is proved on it in time.
 struct Connection {
     stream: TcpStream,
     peer: Peer,
-    strangers_end: Pin<Box<Sleep>>,
+    deadline: Pin<Box<Sleep>>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Connection {
     fn new(stream: TcpStream, address: SocketAddr, permit: OwnedSemaphorePermit) -> Self {
         let peer = Peer { address, proved: Arc::default() };
-        Self { stream, peer, strangers_end: Box::pin(tokio::time::sleep(STRANGER_LIMIT)), _permit: permit }
+        Self { stream, peer, deadline: Box::pin(tokio::time::sleep(AUTHENTICATION_LIMIT)), _permit: permit }
     }
 }
 
@@ -192,8 +192,8 @@ impl Connected for Connection {
 
 impl AsyncRead for Connection {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if !self.peer.proved.load(Ordering::Relaxed) && self.strangers_end.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "nobody proved a key in time")));
+        if !self.peer.proved.load(Ordering::Relaxed) && self.deadline.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "no key was proved in time")));
         }
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }

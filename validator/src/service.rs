@@ -18,9 +18,9 @@ use crate::peer::Peer;
 use crate::validator::Validator;
 
 /// Messages read ahead of the session: few, since each may be 4 MiB.
-const INCOMING_MESSAGES: usize = 4;
+const MAX_INCOMING_MESSAGES: usize = 4;
 /// Messages ready to go out: the session sends a handful in a row, and none is large.
-const OUTGOING_MESSAGES: usize = 16;
+const MAX_OUTGOING_MESSAGES: usize = 16;
 
 /// The service that miners dial.
 #[derive(Clone)]
@@ -42,14 +42,14 @@ impl SessionService for Sessions {
 
     async fn session(&self, request: Request<Streaming<SessionRequest>>) -> Result<Response<Responses>, Status> {
         let peer = request.extensions().get::<Peer>().cloned();
-        let (outgoing, queue) = mpsc::channel(OUTGOING_MESSAGES);
+        let (outgoing, queue) = mpsc::channel(MAX_OUTGOING_MESSAGES);
         if self.0.shutdown.is_draining() {
             return Ok(refuse(RefusedCode::Draining, "this validator is shutting down"));
         }
         let Ok(permit) = self.0.sessions.clone().try_acquire_owned() else {
             return Ok(refuse(RefusedCode::Full, "this validator has as many miners as it takes"));
         };
-        let (incoming, messages) = mpsc::channel(INCOMING_MESSAGES);
+        let (incoming, messages) = mpsc::channel(MAX_INCOMING_MESSAGES);
         tokio::spawn(read(request.into_inner(), incoming));
         tokio::spawn(drive(self.0.clone(), peer, messages, outgoing, permit));
         Ok(Response::new(Box::pin(stamped(queue))))
@@ -60,7 +60,7 @@ impl SessionService for Sessions {
 async fn read(mut stream: Streaming<SessionRequest>, incoming: mpsc::Sender<Incoming>) {
     loop {
         let message = match stream.message().await {
-            Ok(Some(message)) => MinerMessage::try_from(message).map_err(|error| Broken::Garbage(error.to_string())),
+            Ok(Some(message)) => MinerMessage::try_from(message).map_err(|error| Broken::Malformed(error.to_string())),
             Ok(None) => return,
             Err(status) => Err(broken(&status)),
         };
@@ -71,11 +71,11 @@ async fn read(mut stream: Streaming<SessionRequest>, incoming: mpsc::Sender<Inco
     }
 }
 
-/// What the miner sent is garbage when it could not be decoded or was too large; all else is the connection.
+/// A message that cannot be decoded or is too large is malformed; every other status is a broken connection.
 fn broken(status: &Status) -> Broken {
     let undecodable = status.code() == Code::Internal && std::error::Error::source(status).is_none();
     if undecodable || status.code() == Code::OutOfRange {
-        Broken::Garbage(status.message().to_owned())
+        Broken::Malformed(status.message().to_owned())
     } else {
         Broken::Disconnected(format!("the stream broke ({:?}): {}", status.code(), status.message()))
     }

@@ -17,20 +17,20 @@ use crate::action::{Action, SentAt};
 use crate::entropy::Entropy;
 use crate::issue::{IssueError, check_draws, issue};
 use crate::policy::Policy;
-use crate::run::Run;
+use crate::run::ChallengeRun;
 use crate::verify::replay::Replayer;
 
 /// How long the handshake may take: three small messages on a slow link.
 pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(15);
-/// So many ping intervals without a word mean that the miner is gone. Any message is a word: on a slow link
-/// openings stand before the pong.
+/// Ping intervals without any message after which the miner counts as gone. Any message counts: on a slow link
+/// openings queue before the pong.
 pub const MISSED_PINGS: u32 = 3;
 /// Messages between two pings, openings aside: far more than an honest miner sends.
-pub const MESSAGES_PER_PING: u32 = 1000;
+pub const MAX_MESSAGES_PER_PING: u32 = 1000;
 /// Round trips remembered; the least of them is shown, as the one least disturbed by load.
-const ROUND_TRIPS: usize = 8;
+const MAX_ROUND_TRIPS: usize = 8;
 /// Challenges remembered after their end, for messages that crossed it on the way.
-const RECENT: usize = 8;
+const MAX_ENDED: usize = 8;
 
 /// What a session needs of the validator that it is part of.
 pub struct Context<'a> {
@@ -82,7 +82,7 @@ enum State {
 pub struct Session {
     admission: Arc<Admission>,
     state: State,
-    run: Option<Run>,
+    run: Option<ChallengeRun>,
     recent: VecDeque<(ChallengeId, bool)>,
     pings: Pings,
     messages: u32,
@@ -128,8 +128,8 @@ impl Session {
         if self.run.is_none() || !matches!(message, MinerMessage::OpeningsChunk(_)) {
             self.messages += 1;
         }
-        if self.messages > MESSAGES_PER_PING {
-            return self.misbehaved("too many messages");
+        if self.messages > MAX_MESSAGES_PER_PING {
+            return self.protocol_violation("too many messages");
         }
         match (&self.state, message) {
             (State::Closed, _) => Vec::new(),
@@ -141,10 +141,10 @@ impl Session {
         }
     }
 
-    /// What arrived was no message at all.
-    pub fn garbage(&mut self, problem: &str) -> Vec<Action> {
+    /// A message arrived that could not be read.
+    pub fn malformed(&mut self, problem: &str) -> Vec<Action> {
         match self.state {
-            State::Connected { .. } => self.misbehaved(problem),
+            State::Connected { .. } => self.protocol_violation(problem),
             _ => self.refuse(RefusedCode::Malformed, problem),
         }
     }
@@ -197,7 +197,7 @@ impl Session {
             MinerMessage::Pong(sequence) => self.pong(sequence, received),
             MinerMessage::Inventory(inventory) => self.inventory(inventory),
             MinerMessage::Goodbye(code, detail) => self.goodbye(code, &detail),
-            MinerMessage::Hello(_) | MinerMessage::Proof(_) => self.misbehaved("a second handshake came"),
+            MinerMessage::Hello(_) | MinerMessage::Proof(_) => self.protocol_violation("a second handshake came"),
             about => self.about_challenge(about, received, context),
         }
     }
@@ -212,7 +212,7 @@ impl Session {
             return Vec::new();
         }
         let Some(run) = &mut self.run else {
-            return self.misbehaved("a message came about a challenge that does not run");
+            return self.protocol_violation("a message came about a challenge that does not run");
         };
         let names_another = id != Some(run.id());
         let judged_there = matches!(message, MinerMessage::Commitment(_) | MinerMessage::ProbeAnswer(_));
@@ -244,7 +244,7 @@ impl Session {
         };
         check_draws(policy, mode, &issued.challenge)?;
         let (mut run, actions) =
-            Run::start(policy.clone(), mode, issued, inventory.clone(), context.unix_seconds, context.now);
+            ChallengeRun::start(policy.clone(), mode, issued, inventory.clone(), context.unix_seconds, context.now);
         run.round_trip = self.pings.least();
         self.run = Some(run);
         Ok(self.retire(actions))
@@ -264,8 +264,7 @@ impl Session {
         self.retire(actions)
     }
 
-    /// Leaves time out that the validator itself took: while it checked, nothing was read, so that neither silence
-    /// nor a deadline that passed meanwhile is the miner's.
+    /// Excludes the time of a check from the miner's deadlines and its silence: nothing was read meanwhile.
     pub fn excuse(&mut self, ours: Duration) {
         self.heard += ours;
         if let Some(run) = &mut self.run {
@@ -293,7 +292,7 @@ impl Session {
         self.heard + self.admission.ping_interval * MISSED_PINGS
     }
 
-    /// Lets time pass: deadlines, pings.
+    /// Enforces deadlines and sends the ping that is due.
     pub fn tick(&mut self, now: Instant) -> Vec<Action> {
         if !matches!(self.state, State::Connected { .. }) {
             let late = !matches!(self.state, State::Closed) && now >= self.began + HANDSHAKE_LIMIT;
@@ -348,7 +347,7 @@ impl Session {
 
     fn pong(&mut self, sequence: u64, received: Instant) -> Vec<Action> {
         let Some(round_trip) = self.pings.answered(sequence, received) else {
-            return self.misbehaved("a pong came that answers no ping");
+            return self.protocol_violation("a pong came that answers no ping");
         };
         if let Some(run) = &mut self.run {
             run.round_trip = self.pings.least();
@@ -359,7 +358,7 @@ impl Session {
     fn inventory(&mut self, new: Inventory) -> Vec<Action> {
         let State::Connected { inventory, .. } = &mut self.state else { return Vec::new() };
         if new.sequence != inventory.sequence.wrapping_add(1) {
-            return self.misbehaved("an inventory came out of sequence");
+            return self.protocol_violation("an inventory came out of sequence");
         }
         *inventory = new.clone();
         vec![Action::InventoryChanged(new)]
@@ -371,8 +370,8 @@ impl Session {
         actions
     }
 
-    /// A message that no honest miner sends: the challenge fails, the session ends.
-    fn misbehaved(&mut self, what: &str) -> Vec<Action> {
+    /// Handles a message that no honest miner sends: the challenge fails, the session ends.
+    fn protocol_violation(&mut self, what: &str) -> Vec<Action> {
         let mut actions = self.stop_run(Reason::new(ReasonCode::Protocol, what));
         actions.push(Action::send(ValidatorMessage::Goodbye(StopCode::Invalid, what.into())));
         actions.extend(self.close(what.into()));
@@ -390,11 +389,11 @@ impl Session {
         vec![Action::Close(why)]
     }
 
-    /// Forgets a run that is over, but not that it was there.
+    /// Drops a run that is over and remembers its id.
     fn retire(&mut self, actions: Vec<Action>) -> Vec<Action> {
         if let Some(run) = self.run.take_if(|run| run.is_over()) {
             self.recent.push_front((run.id(), run.is_committed()));
-            self.recent.truncate(RECENT);
+            self.recent.truncate(MAX_ENDED);
         }
         actions
     }
@@ -444,7 +443,7 @@ impl Pings {
         self.waiting.drain(..=place);
         let round_trip = received.saturating_duration_since(sent);
         self.round_trips.push_back(round_trip);
-        if self.round_trips.len() > ROUND_TRIPS {
+        if self.round_trips.len() > MAX_ROUND_TRIPS {
             self.round_trips.pop_front();
         }
         Some(round_trip)

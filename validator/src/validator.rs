@@ -18,9 +18,9 @@ use crate::verify::replay::Replayer;
 
 /// What all sessions share.
 pub struct Validator {
-    /// Who we are and whom we take.
+    /// Our key, and which miners are admitted.
     pub admission: Arc<Admission>,
-    /// What we ask, unless someone asks for something else.
+    /// The default policy of a challenge.
     pub policy: Arc<Policy>,
     /// Who is connected.
     pub registry: Registry,
@@ -48,7 +48,7 @@ impl Validator {
 
     /// Keeps and logs a verdict.
     pub fn record(&self, verdict: &Verdict) {
-        // First: who reads in the log that there is a verdict finds it in the file.
+        // The file first: a verdict that the log mentions is always there.
         if let Err(error) = self.verdicts.write(verdict) {
             tracing::error!(%error, "the verdict log could not be written");
         }

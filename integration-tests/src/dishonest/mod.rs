@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use assay_device::Device;
 use assay_device::host::Host;
-use assay_miner::connection::{OUTBOUND_MESSAGES, open};
+use assay_miner::connection::{MAX_OUTBOUND_MESSAGES, open};
 use assay_miner::driver::{Observer, Start, drive};
 use assay_miner::engine::Engine;
 use assay_miner::session::Closed;
@@ -133,8 +133,8 @@ impl Session {
         let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|error| error.to_string())?;
         let channel = endpoint.connect().await.map_err(|error| error.to_string())?;
         let filter = Arc::new(Filter::new(self.lies));
-        let (outbound, mut said) = mpsc::channel(OUTBOUND_MESSAGES);
-        let (rewritten, queue) = mpsc::channel(OUTBOUND_MESSAGES);
+        let (outbound, mut said) = mpsc::channel(MAX_OUTBOUND_MESSAGES);
+        let (rewritten, queue) = mpsc::channel(MAX_OUTBOUND_MESSAGES);
         let outgoing = filter.clone();
         tokio::spawn(async move {
             while let Some(message) = said.recv().await {

@@ -111,7 +111,7 @@ pub struct PassOpenings {
     pub slot_digests: Vec<Digest>,
     /// One for each sample, in the order drawn.
     pub samples: Vec<SampleOpenings>,
-    /// The roots that every device committed to, for who checks this without the evidence at hand.
+    /// The roots that every device committed to, for a check without the evidence.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "json::present")]
     pub committed_roots: Option<BTreeMap<DeviceId, Vec<Root>>>,
 }

@@ -1,4 +1,4 @@
-//! Checking openings that stand alone, in the interchange form, where there is nothing else at hand.
+//! Checks standalone openings in the interchange form, without a challenge or a commitment.
 
 use super::audit::{Audit, check_pass_openings, roots_at};
 use super::bytes::Root;
@@ -28,8 +28,8 @@ impl StandaloneError {
     }
 }
 
-/// Checks openings against themselves, for who has nothing else: against `committed_roots` where they are there,
-/// otherwise against the roots named; against the samples `drawn` where they are given, otherwise those named.
+/// Checks openings without a challenge or a commitment: against `committed_roots` if present, otherwise against the
+/// roots named in them; against the samples `drawn` if given, otherwise those named.
 ///
 /// # Errors
 /// [`StandaloneError`]: the first fault in WORK.md's order.

@@ -1,4 +1,4 @@
-//! Collecting what a miner opens, chunk by chunk within what was asked, and checking each item once it is whole.
+//! Collects openings chunk by chunk, within what was asked, and checks each item once it is whole.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ impl Collector {
     /// Takes the next chunk; gives the item's check when it is its end.
     ///
     /// # Errors
-    /// The reason when a chunk is none that an honest miner sends next: nothing beyond what was asked is kept.
+    /// The reason when the chunk is not one that an honest miner sends next: nothing beyond what was asked is kept.
     pub fn take(&mut self, chunk: OpeningsChunk) -> Result<Option<CheckJob>, Reason> {
         let Some(item) = self.items.get(self.current) else {
             return Err(Reason::new(ReasonCode::AuditRows, "openings came after the last item"));
