@@ -5,7 +5,7 @@ mod register_loop;
 use std::time::Instant;
 
 use assay_device::bench::{
-    Bench, BenchStage, Measurement, PeakRates, bench_pass, bench_round, product_operations, round_bytes,
+    Bench, BenchStage, Measurement, PeakRates, bench_pass, bench_round, product_operations, round_bytes, time,
 };
 use assay_device::{Device, DeviceError, Handle};
 
@@ -65,22 +65,19 @@ impl Bench for CpuBench {
         let (pass, handle) = (bench_pass(n, count), Handle::default());
         // Products come as they are in a pass: count - 2 at a time.
         let turns = if stage == BenchStage::Product { repeats.div_ceil(count - 2) } else { repeats };
-        let start = Instant::now();
-        for turn in 0..turns {
+        let elapsed = time(turns, |turn| {
             let stages = match stage {
                 BenchStage::Product => Stages::Products,
                 BenchStage::Pass => Stages::All,
                 BenchStage::Leaves => Stages::Leaves,
                 BenchStage::Digests => Stages::Digests,
                 BenchStage::Probe => {
-                    self.device.probe_round(&bench_round(turn, WALKS), &handle)?;
-                    continue;
+                    return self.device.probe_round(&bench_round(turn, WALKS), &handle).map(drop);
                 }
                 _ => return Err(DeviceError::Unsupported("the processor's memory is the host's".to_owned())),
             };
-            self.device.fill_stages(&pass, &handle, stages)?;
-        }
-        let elapsed = start.elapsed();
+            self.device.fill_stages(&pass, &handle, stages).map(drop)
+        })?;
         let bytes = match stage {
             BenchStage::Leaves => 2 * pass.slot_bytes(),
             BenchStage::Probe => round_bytes(WALKS),

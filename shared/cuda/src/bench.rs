@@ -13,7 +13,9 @@ use crate::family::{FAMILIES, Family};
 use crate::kernels::{Band, Kernels};
 use crate::plan::{HASH_BYTES, Layout};
 use crate::wait;
-use assay_device::bench::{Bench, BenchStage, KEY, Measurement, PeakRates, bench_pass, time_passes, time_rounds};
+use assay_device::bench::{
+    Bench, BenchStage, KEY, Measurement, PeakRates, bench_pass, bench_round, product_slot, time, walks_over,
+};
 use assay_device::{Device, DeviceError, Handle};
 use assay_work::keys::parents;
 use cublaslt::{CublasLt, Matrices, WORKSPACE_BYTES};
@@ -64,17 +66,20 @@ impl Bench for CudaBench {
     fn sample(&mut self, stage: BenchStage, kernel: &str, repeats: u32) -> Result<Measurement, DeviceError> {
         let layout = self.device.residency.layout()?;
         self.device.bind()?;
-        let pass = bench_pass(layout.n, layout.count);
+        let (pass, handle) = (bench_pass(layout.n, layout.count), Handle::default());
         if stage.depends_on_kernel() {
             self.choose(kernel)?;
         }
         let mut copy_bytes = COPY_BYTES as u64;
         let elapsed = match stage {
-            BenchStage::Product => self.products(&layout, repeats)?,
-            BenchStage::Pass => time_passes(&mut self.device, &pass, repeats)?,
-            BenchStage::Leaves => self.leaves(&layout, repeats)?,
-            BenchStage::Digests => self.digests(&layout, repeats)?,
-            BenchStage::Probe => time_rounds(&mut self.device, &pass, repeats)?,
+            BenchStage::Product => self.device.products(&layout, repeats)?,
+            BenchStage::Pass => time(repeats, |_| self.device.fill(&pass, &handle).map(drop))?,
+            BenchStage::Leaves => self.device.leaves(&layout, repeats)?,
+            BenchStage::Digests => self.device.digests(&layout, repeats)?,
+            BenchStage::Probe => {
+                let round = |turn| bench_round(turn, walks_over(pass.bytes()));
+                time(repeats, |turn| self.device.probe_round(&round(turn), &handle).map(drop))?
+            }
             BenchStage::HostToDevice | BenchStage::DeviceToHost => self.host_copies(stage, repeats)?,
             BenchStage::DeviceCopy => {
                 copy_bytes = pass.bytes().min(DEVICE_COPY_BYTES);
@@ -123,128 +128,115 @@ impl CudaBench {
         }
     }
 
-    /// The time between two marks around what `enqueue` enqueues on the compute stream.
-    fn timed(&self, what: BenchStage, enqueue: impl FnOnce() -> Result<(), Fault>) -> Result<Duration, DeviceError> {
-        let (start, end) = (Event::new(&self.device.context)?, Event::new(&self.device.context)?);
-        start.record(&self.device.compute)?;
-        enqueue()?;
-        end.record(&self.device.compute)?;
-        let doing = || format!("measuring {what:?}");
-        wait::until(&self.device.context, LONGEST_SAMPLE, None, doing, || end.is_done(doing))?;
+    fn host_copies(&mut self, stage: BenchStage, repeats: u32) -> Result<Duration, DeviceError> {
+        let Self { device, other, pinned, .. } = self;
+        let other = room(other, device, COPY_BYTES as u64)?;
+        let pinned = match pinned {
+            Some(pinned) => pinned,
+            None => pinned.insert(PinnedMemory::new(&device.context, COPY_BYTES)?),
+        };
+        device.timed(stage, repeats, |_| match stage {
+            BenchStage::HostToDevice => other.copy_in(&device.compute, pinned),
+            _ => other.copy_out(&device.compute, 0, COPY_BYTES, pinned),
+        })
+    }
+
+    fn device_copies(&mut self, bytes: u64, repeats: u32) -> Result<Duration, DeviceError> {
+        let Self { device, other, .. } = self;
+        let other = room(other, device, bytes)?;
+        let (slots, _) = device.memory.slots_and_scratch()?;
+        device.timed(BenchStage::DeviceCopy, repeats, |_| slots.copy_to(&device.compute, other, bytes))
+    }
+
+    fn peer_products(&mut self, layout: &Layout, repeats: u32) -> Result<Duration, DeviceError> {
+        let Self { device, other, peer, .. } = self;
+        let result_bytes = 4 * layout.slot_bytes();
+        let other = room(other, device, result_bytes + WORKSPACE_BYTES)?;
+        let (slots, _) = device.memory.slots_and_scratch()?;
+        let operand = |u: u32| slots.address() + u64::from(u) * layout.slot_bytes();
+        let (result, workspace) = (other.address(), other.address() + result_bytes);
+        let multiply = |peer: &CublasLt, way: usize, turn: u32| {
+            let (earlier, previous) = parents(&KEY, product_slot(&bench_pass(layout.n, layout.count), turn));
+            let matrices = Matrices { left: operand(earlier), right: operand(previous), result, workspace };
+            // SAFETY: all matrices are as large as n asks for; `timed` waits for the stream.
+            unsafe { peer.multiply(&device.compute, way, &matrices) }
+        };
+        let peer = match peer {
+            Some(peer) if peer.n == layout.n => peer,
+            _ => peer.insert(CublasLt::new(layout.n, |peer, way| {
+                device.timed(BenchStage::Peer, 1, |turn| multiply(peer, way, turn))
+            })?),
+        };
+        device.timed(BenchStage::Peer, repeats, |turn| multiply(peer, peer.best, turn))
+    }
+}
+
+impl CudaDevice {
+    /// The time between two marks around what `enqueue` enqueues on the compute stream in each turn.
+    fn timed(
+        &self,
+        stage: BenchStage,
+        repeats: u32,
+        enqueue: impl FnMut(u32) -> Result<(), Fault>,
+    ) -> Result<Duration, DeviceError> {
+        let (start, end) = (Event::new(&self.context)?, Event::new(&self.context)?);
+        start.record(&self.compute)?;
+        (0..repeats).try_for_each(enqueue)?;
+        end.record(&self.compute)?;
+        let doing = || format!("measuring {stage:?}");
+        wait::until(&self.context, LONGEST_SAMPLE, None, doing, || end.is_done(doing))?;
         Ok(end.since(&start)?)
     }
 
     /// Products of the resident pass, slot after slot. They write what is there already.
     fn products(&self, layout: &Layout, repeats: u32) -> Result<Duration, DeviceError> {
-        let (slots, _) = self.device.memory.slots_and_scratch()?;
-        let mut operands =
-            self.device.kernels.operands(&self.device.context, slots.address(), layout.n, layout.count)?;
-        let tiles = self.device.kernels.family.tiles(layout.n);
-        self.timed(BenchStage::Product, || {
-            for turn in 0..repeats {
-                let u = 2 + turn % (layout.count - 2);
-                let (earlier, previous) = parents(&KEY, u);
-                let band = Band { u, earlier, previous, first_tile: 0, tiles };
-                // SAFETY: all slots are resident; `timed` waits for the stream, or the context is lost.
-                unsafe { self.device.kernels.product(&self.device.compute, &mut operands, band) }?;
-            }
-            Ok(())
+        let (slots, _) = self.memory.slots_and_scratch()?;
+        let mut operands = self.kernels.operands(&self.context, slots.address(), layout.n, layout.count)?;
+        let (pass, tiles) = (bench_pass(layout.n, layout.count), self.kernels.family.tiles(layout.n));
+        self.timed(BenchStage::Product, repeats, |turn| {
+            let u = product_slot(&pass, turn);
+            let (earlier, previous) = parents(&KEY, u);
+            let band = Band { u, earlier, previous, first_tile: 0, tiles };
+            // SAFETY: all slots are resident; `timed` waits for the stream, or the context is lost.
+            unsafe { self.kernels.product(&self.compute, &mut operands, band) }
         })
     }
 
     fn leaves(&self, layout: &Layout, repeats: u32) -> Result<Duration, DeviceError> {
-        let (slots, _) = self.device.memory.slots_and_scratch()?;
-        self.timed(BenchStage::Leaves, || {
-            for leaf in (0..repeats).flat_map(|_| 0..2) {
-                let to = slots.address() + u64::from(leaf) * layout.slot_bytes();
-                // SAFETY: both leaves are resident; `timed` waits.
-                unsafe {
-                    self.device.kernels.keystream(&self.device.compute, KEY.as_bytes(), leaf, to, layout.slot_bytes())
-                }?;
-            }
-            Ok(())
+        let ((slots, _), bytes) = (self.memory.slots_and_scratch()?, layout.slot_bytes());
+        self.timed(BenchStage::Leaves, 2 * repeats, |turn| {
+            let (leaf, to) = (turn % 2, slots.address() + u64::from(turn % 2) * bytes);
+            // SAFETY: both leaves are resident; `timed` waits.
+            unsafe { self.kernels.keystream(&self.compute, KEY.as_bytes(), leaf, to, bytes) }
         })
     }
 
     fn digests(&self, layout: &Layout, repeats: u32) -> Result<Duration, DeviceError> {
-        let (slots, scratch) = self.device.memory.slots_and_scratch()?;
+        let ((slots, scratch), bytes) = (self.memory.slots_and_scratch()?, layout.slot_bytes());
         let (partials, arrivals) = (layout.partials.address(scratch), layout.arrivals.address(scratch));
         let digests = layout.digests.address(scratch);
-        self.timed(BenchStage::Digests, || {
-            for u in (0..repeats).flat_map(|_| 0..u64::from(layout.count)) {
-                let (data, bytes) = (slots.address() + u * layout.slot_bytes(), layout.slot_bytes());
-                let digest = digests + u * HASH_BYTES;
+        self.timed(BenchStage::Digests, repeats, |_| {
+            (0..u64::from(layout.count)).try_for_each(|u| {
+                let (data, digest) = (slots.address() + u * bytes, digests + u * HASH_BYTES);
                 // SAFETY: slots and scratch are those of the layout; one stream, so that one set of partials serves.
-                unsafe { self.device.kernels.digest(&self.device.compute, data, bytes, partials, arrivals, digest) }?;
-            }
-            Ok(())
-        })
-    }
-
-    fn host_copies(&mut self, stage: BenchStage, repeats: u32) -> Result<Duration, DeviceError> {
-        self.make_other(COPY_BYTES as u64)?;
-        if self.pinned.is_none() {
-            self.pinned = Some(PinnedMemory::new(&self.device.context, COPY_BYTES)?);
-        }
-        let (Some(other), Some(pinned)) = (&self.other, &self.pinned) else {
-            return Err(DeviceError::Unsupported("no memory to copy".into()));
-        };
-        self.timed(stage, || {
-            (0..repeats).try_for_each(|_| match stage {
-                BenchStage::HostToDevice => other.copy_in(&self.device.compute, pinned),
-                _ => other.copy_out(&self.device.compute, 0, COPY_BYTES, pinned),
+                unsafe { self.kernels.digest(&self.compute, data, bytes, partials, arrivals, digest) }
             })
         })
     }
+}
 
-    fn device_copies(&mut self, bytes: u64, repeats: u32) -> Result<Duration, DeviceError> {
-        self.make_other(bytes)?;
-        let (slots, _) = self.device.memory.slots_and_scratch()?;
-        let Some(other) = &self.other else {
-            return Err(DeviceError::Unsupported("no memory to copy".into()));
-        };
-        self.timed(BenchStage::DeviceCopy, || {
-            (0..repeats).try_for_each(|_| slots.copy_to(&self.device.compute, other, bytes))
-        })
+/// Room for at least so many bytes besides the slots.
+fn room<'a>(
+    other: &'a mut Option<DeviceMemory>,
+    device: &CudaDevice,
+    bytes: u64,
+) -> Result<&'a DeviceMemory, DeviceError> {
+    if other.as_ref().is_none_or(|other| other.bytes() < bytes) {
+        // What is too small goes first.
+        *other = None;
     }
-
-    fn peer_products(&mut self, layout: &Layout, repeats: u32) -> Result<Duration, DeviceError> {
-        let result_bytes = 4 * layout.slot_bytes();
-        self.make_other(result_bytes + WORKSPACE_BYTES)?;
-        let (slots, _) = self.device.memory.slots_and_scratch()?;
-        let Some(other) = &self.other else {
-            return Err(DeviceError::Unsupported("no memory for results".into()));
-        };
-        let n = layout.n;
-        let operand = |u: u32| slots.address() + u64::from(u) * layout.slot_bytes();
-        let (result, workspace) = (other.address(), other.address() + result_bytes);
-        let matrices = |turn: u32| {
-            let (earlier, previous) = parents(&KEY, 2 + turn % (layout.count - 2));
-            Matrices { left: operand(earlier), right: operand(previous), result, workspace }
-        };
-        if self.peer.as_ref().is_none_or(|peer| peer.n() != n) {
-            let time = |peer: &CublasLt, way: usize| {
-                // SAFETY: all matrices are as large as n asks for; `timed` waits for the stream.
-                self.timed(BenchStage::Peer, || unsafe { peer.multiply(&self.device.compute, way, &matrices(0)) })
-            };
-            self.peer = Some(CublasLt::new(n, time)?);
-        }
-        let Some(peer) = &self.peer else {
-            return Err(DeviceError::Unsupported("no peer".into()));
-        };
-        self.timed(BenchStage::Peer, || {
-            // SAFETY: as above.
-            (0..repeats)
-                .try_for_each(|turn| unsafe { peer.multiply(&self.device.compute, peer.best(), &matrices(turn)) })
-        })
-    }
-
-    /// Room for at least so many bytes besides the slots.
-    fn make_other(&mut self, bytes: u64) -> Result<(), DeviceError> {
-        if self.other.as_ref().is_none_or(|other| other.bytes() < bytes) {
-            self.other = None;
-            self.other = Some(self.device.memory.take_other(bytes)?);
-        }
-        Ok(())
-    }
+    Ok(match other {
+        Some(other) => other,
+        None => other.insert(device.memory.take_other(bytes)?),
+    })
 }

@@ -190,24 +190,20 @@ pub const fn bench_round(turn: u32, walks: u32) -> ProbeRound {
     ProbeRound { key: RoundKey([turn as u8; 32]), walks, steps: PROBE_STEPS }
 }
 
-/// Whole passes by the host's clock: what the host adds counts.
+/// How long `repeats` turns take by the host's clock: what the host adds counts.
 ///
 /// # Errors
-/// As [`Device::fill`].
-pub fn time_passes(device: &mut dyn Device, pass: &Pass, repeats: u32) -> Result<Duration, DeviceError> {
+/// The first turn's.
+pub fn time(repeats: u32, turn: impl FnMut(u32) -> Result<(), DeviceError>) -> Result<Duration, DeviceError> {
     let start = Instant::now();
-    (0..repeats).try_for_each(|_| device.fill(pass, &Handle::default()).map(drop))?;
+    (0..repeats).try_for_each(turn)?;
     Ok(start.elapsed())
 }
 
-/// Rounds of the probe over the slots of `pass` as a challenge has them, by the host's clock.
-///
-/// # Errors
-/// As [`Device::probe_round`].
-pub fn time_rounds(device: &mut dyn Device, pass: &Pass, repeats: u32) -> Result<Duration, DeviceError> {
-    let (walks, start) = (walks_over(pass.bytes()), Instant::now());
-    (0..repeats).try_for_each(|turn| device.probe_round(&bench_round(turn, walks), &Handle::default()).map(drop))?;
-    Ok(start.elapsed())
+/// The slot that product number `turn` makes: one after another, then again.
+#[must_use]
+pub const fn product_slot(pass: &Pass, turn: u32) -> u32 {
+    2 + turn % (pass.count - 2)
 }
 
 #[cfg(test)]

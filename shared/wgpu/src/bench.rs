@@ -13,7 +13,9 @@ use crate::memory::{DeviceBuffer, Memory, Piece};
 use crate::pass::{Filling, keystream, words_of};
 use crate::plan::{self, Layout};
 use crate::shaders::{self, Dot, PEAK_MACS_PER_ITERATION, PEAK_THREADS, STREAM_THREADS, Tile};
-use assay_device::bench::{Bench, BenchStage, KEY, Measurement, PeakRates, bench_pass, time_passes, time_rounds};
+use assay_device::bench::{
+    Bench, BenchStage, KEY, Measurement, PeakRates, bench_pass, bench_round, product_slot, time, walks_over,
+};
 use assay_device::pace::{WorkKind, Workload};
 use assay_device::{Device, DeviceError, Handle};
 
@@ -85,7 +87,7 @@ impl Bench for WgpuBench {
 
     fn sample(&mut self, stage: BenchStage, kernel: &str, repeats: u32) -> Result<Measurement, DeviceError> {
         let layout = self.device.residency.layout()?;
-        let pass = bench_pass(layout.n, layout.count);
+        let (pass, handle) = (bench_pass(layout.n, layout.count), Handle::default());
         if stage.depends_on_kernel() {
             self.choose(kernel)?;
         }
@@ -96,10 +98,13 @@ impl Bench for WgpuBench {
                 let text = "passes are measured with the tiles that are chosen";
                 return Err(DeviceError::Unsupported(text.into()));
             }
-            BenchStage::Pass => time_passes(&mut self.device, &pass, repeats)?,
+            BenchStage::Pass => time(repeats, |_| self.device.fill(&pass, &handle).map(drop))?,
             BenchStage::Leaves => self.leaves(&layout, repeats)?,
             BenchStage::Digests => self.digests(&layout, repeats)?,
-            BenchStage::Probe => time_rounds(&mut self.device, &pass, repeats)?,
+            BenchStage::Probe => {
+                let round = |turn| bench_round(turn, walks_over(pass.bytes()));
+                time(repeats, |turn| self.device.probe_round(&round(turn), &handle).map(drop))?
+            }
             BenchStage::HostToDevice => self.copies_in(&layout, copy_bytes, repeats)?,
             BenchStage::DeviceToHost => self.copies_out(&layout, copy_bytes, repeats)?,
             BenchStage::DeviceCopy => {
@@ -116,80 +121,70 @@ impl WgpuBench {
     /// Products of the resident pass, slot after slot. They write what is there already.
     fn products(&mut self, layout: &Layout, repeats: u32) -> Result<Duration, DeviceError> {
         let pass = bench_pass(layout.n, layout.count);
-        self.timed(|flow, kernels, memory, chosen| {
+        self.timed(repeats, |flow, kernels, memory, chosen, turn| {
             let filling = Filling { pass, layout: *layout, kernels, memory, poison: false };
-            for turn in 0..repeats {
-                let u = 2 + turn % (layout.count - 2);
-                match chosen {
-                    Some((_, product)) => filling.product_with(flow, product, u)?,
-                    None => filling.product(flow, u)?,
-                }
+            match chosen {
+                Some((_, product)) => filling.product_with(flow, product, product_slot(&pass, turn)),
+                None => filling.product(flow, product_slot(&pass, turn)),
             }
-            Ok(())
         })
     }
 
     fn leaves(&mut self, layout: &Layout, repeats: u32) -> Result<Duration, DeviceError> {
         let key = words_of(KEY.as_bytes());
-        self.timed(|flow, kernels, memory, _| {
-            for leaf in (0..repeats).flat_map(|_| 0..2) {
-                let pieces = (0..layout.pieces_per_slot).map(|piece| memory.piece(layout, leaf, piece));
-                keystream(flow, kernels, pieces, &key, leaf.into())?;
-            }
-            Ok(())
+        self.timed(2 * repeats, |flow, kernels, memory, _, turn| {
+            let leaf = turn % 2;
+            let pieces = (0..layout.pieces_per_slot).map(|piece| memory.piece(layout, leaf, piece));
+            keystream(flow, kernels, pieces, &key, leaf.into())
         })
     }
 
     fn digests(&mut self, layout: &Layout, repeats: u32) -> Result<Duration, DeviceError> {
-        self.timed(|flow, kernels, memory, _| {
+        self.timed(repeats, |flow, kernels, memory, _, _| {
             let hashing = Hashing { kernels, memory, layout: *layout };
-            for u in (0..repeats).flat_map(|_| 0..layout.count) {
+            (0..layout.count).try_for_each(|u| {
                 let pieces = (0..layout.pieces_per_slot).map(|piece| memory.piece(layout, u, piece));
-                hashing.string(flow, pieces, layout.slot_bytes(), layout.digests.first + u64::from(u))?;
-            }
-            Ok(())
+                hashing.string(flow, pieces, layout.slot_bytes(), layout.digests.first + u64::from(u))
+            })
         })
     }
 
     fn copies_in(&self, layout: &Layout, bytes: u64, repeats: u32) -> Result<Duration, DeviceError> {
-        let (piece, data) = (self.device.memory.piece(layout, 0, 0), vec![1; bytes as usize]);
-        let start = Instant::now();
-        for _ in 0..repeats {
-            self.device.gpu.calling(|| {
-                self.device.gpu.queue.write_buffer(&piece.buffer.raw, piece.first, &data);
-                self.device.gpu.queue.submit([]);
+        let WgpuDevice { gpu, memory, config, .. } = &self.device;
+        let (piece, data) = (memory.piece(layout, 0, 0), vec![1; bytes as usize]);
+        time(repeats, |_| {
+            gpu.calling(|| {
+                gpu.queue.write_buffer(&piece.buffer.raw, piece.first, &data);
+                gpu.queue.submit([]);
             })?;
             // What is written waits in memory of the host: not more than one copy of it.
-            self.device.gpu.idle(self.device.config.stall_limit, "copying from the host")?;
-        }
-        Ok(start.elapsed())
+            gpu.idle(config.stall_limit, "copying from the host")
+        })
     }
 
     fn copies_out(&self, layout: &Layout, bytes: u64, repeats: u32) -> Result<Duration, DeviceError> {
-        let (piece, mut data) = (self.device.memory.piece(layout, 0, 0), vec![0; bytes as usize]);
-        let start = Instant::now();
-        for _ in 0..repeats {
-            self.device.staging.read(&self.device.gpu, self.device.config.stall_limit, piece, 0, &mut data)?;
-        }
-        Ok(start.elapsed())
+        let WgpuDevice { gpu, memory, config, staging, .. } = &self.device;
+        let (piece, mut data) = (memory.piece(layout, 0, 0), vec![0; bytes as usize]);
+        time(repeats, |_| staging.read(gpu, config.stall_limit, piece, 0, &mut data))
     }
 
     fn device_copies(&mut self, layout: &Layout, bytes: u64, repeats: u32) -> Result<Duration, DeviceError> {
-        if self.other.as_ref().is_none_or(|other| other.bytes < bytes) {
-            self.other = Some(self.take_other(bytes)?);
-        }
-        let (from, Some(to)) = (&self.device.memory.slot_buffers(layout)[0], &self.other) else {
-            return Err(DeviceError::Unsupported("no memory to copy to".into()));
+        let to = match self.other.take() {
+            Some(other) if other.bytes >= bytes => other,
+            _ => self.take_other(bytes)?,
         };
+        let to = self.other.insert(to);
+        let WgpuDevice { gpu, memory, config, .. } = &self.device;
+        let from = &memory.slot_buffers(layout)[0];
         let start = Instant::now();
-        for _ in 0..repeats {
-            self.device.gpu.calling(|| {
-                let mut encoder = self.device.gpu.device.create_command_encoder(&CommandEncoderDescriptor::default());
+        time(repeats, |_| {
+            gpu.calling(|| {
+                let mut encoder = gpu.device.create_command_encoder(&CommandEncoderDescriptor::default());
                 encoder.copy_buffer_to_buffer(&from.raw, 0, &to.raw, 0, bytes);
-                self.device.gpu.queue.submit([encoder.finish()]);
-            })?;
-        }
-        self.device.gpu.idle(self.device.config.stall_limit, "copying on the device")?;
+                gpu.queue.submit([encoder.finish()]);
+            })
+        })?;
+        gpu.idle(config.stall_limit, "copying on the device")?;
         Ok(start.elapsed())
     }
 
@@ -217,20 +212,26 @@ impl WgpuBench {
         let all = [Dot::Packed, Dot::Plain].into_iter().flat_map(|dot| Tile::ALL.map(|tile| (dot, tile)));
         let unknown = || DeviceError::Unsupported(format!("no product is called {kernel}"));
         let (dot, tile) = all.into_iter().find(|(dot, tile)| name(*dot, *tile) == kernel).ok_or_else(unknown)?;
-        let compiled = self.device.kernels.compile(&self.device.gpu, &shaders::product(tile, dot), &[true; 3]);
-        let pipeline = compiled.map_err(|error| DeviceError::Unsupported(error.to_string()))?;
+        let pipeline = self.compile(&shaders::product(tile, dot), &[true; 3])?;
         self.product = Some((kernel.to_owned(), Product { pipeline, tile }));
         Ok(())
     }
 
-    /// How long what `record` records takes.
+    fn compile(&mut self, shader: &shaders::Shader, storages: &[bool]) -> Result<Pipeline, DeviceError> {
+        let compiled = self.device.kernels.compile(&self.device.gpu, shader, storages);
+        compiled.map_err(|error| DeviceError::Unsupported(error.to_string()))
+    }
+
+    /// How long what `record` records in each turn takes.
     fn timed<'a>(
         &'a mut self,
-        record: impl FnOnce(
+        repeats: u32,
+        mut record: impl FnMut(
             &mut Flow<'a>,
             &'a Kernels,
             &'a Memory,
             &'a Option<(String, Product)>,
+            u32,
         ) -> Result<(), DeviceError>,
     ) -> Result<Duration, DeviceError> {
         let WgpuDevice { gpu, bindings, parameters, rates, memory, kernels, config, .. } = &mut self.device;
@@ -238,7 +239,7 @@ impl WgpuBench {
         let mut flow =
             Flow::new(FlowParts { gpu, bindings, parameters, rates, handle, stall_limit, completion_counter: None });
         let start = Instant::now();
-        record(&mut flow, kernels, memory, &self.product)?;
+        (0..repeats).try_for_each(|turn| record(&mut flow, kernels, memory, &self.product, turn))?;
         flow.finish()?;
         Ok(start.elapsed())
     }
@@ -246,8 +247,7 @@ impl WgpuBench {
     /// Operations a second, from registers alone.
     #[expect(clippy::cast_precision_loss, reason = "a rate to a few digits")]
     fn peak(&mut self) -> Result<f64, DeviceError> {
-        let compiled = self.device.kernels.compile(&self.device.gpu, &shaders::peak(self.device.kernels.dot), &[true]);
-        let pipeline = compiled.map_err(|error| DeviceError::Unsupported(error.to_string()))?;
+        let pipeline = self.compile(&shaders::peak(self.device.kernels.dot), &[true])?;
         let threads = u64::from(PEAK_GROUPS) * u64::from(PEAK_THREADS);
         let results = self.take_other(threads * 4)?;
         let run = |bench: &mut Self, iterations: u32| {
@@ -262,8 +262,7 @@ impl WgpuBench {
     /// Bytes a second, read in order.
     #[expect(clippy::cast_precision_loss, reason = "a rate to a few digits")]
     fn stream(&mut self) -> Result<f64, DeviceError> {
-        let compiled = self.device.kernels.compile(&self.device.gpu, &shaders::stream(), &[true, true]);
-        let pipeline = compiled.map_err(|error| DeviceError::Unsupported(error.to_string()))?;
+        let pipeline = self.compile(&shaders::stream(), &[true, true])?;
         let threads = PEAK_GROUPS * STREAM_THREADS;
         let most = plan::usable_bytes(self.device.free_bytes()) / 2;
         let bytes = 1 << self.device.bounds.buffer_bytes.min(DEVICE_COPY_BYTES).min(most).max(1 << 16).ilog2();
@@ -290,7 +289,8 @@ impl WgpuBench {
         let work = Workload { kind: WorkKind::Product, units: 0 };
         // It says nothing of the products of a pass.
         let rates = self.device.rates;
-        let took = self.timed(|flow, _, _, _| flow.dispatch(&Dispatch { pipeline, words, bindings, workgroups, work }));
+        let dispatch = Dispatch { pipeline, words, bindings, workgroups, work };
+        let took = self.timed(1, |flow, _, _, _, _| flow.dispatch(&dispatch));
         self.device.rates = rates;
         took
     }

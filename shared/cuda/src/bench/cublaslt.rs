@@ -59,8 +59,10 @@ pub(super) struct CublasLt {
     operand: lt::cublasLtMatrixLayout_t,
     result: lt::cublasLtMatrixLayout_t,
     ways: Vec<lt::cublasLtMatmulHeuristicResult_t>,
-    best: usize,
-    n: u32,
+    /// The fastest way.
+    pub(super) best: usize,
+    /// The matrix size.
+    pub(super) n: u32,
 }
 
 // SAFETY: the handles may be used from any thread, one at a time.
@@ -160,16 +162,6 @@ impl CublasLt {
         // SAFETY: the library has written so many.
         unsafe { ways.set_len(count) };
         Ok(ways)
-    }
-
-    /// The matrix size.
-    pub(super) const fn n(&self) -> u32 {
-        self.n
-    }
-
-    /// The fastest way.
-    pub(super) const fn best(&self) -> usize {
-        self.best
     }
 
     /// Enqueues one product.
