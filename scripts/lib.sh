@@ -21,9 +21,15 @@ as_root() {
   fi
 }
 
+# one_at_a_time COMMAND...: apt-get does not wait for another one, and steps run side by side.
+one_at_a_time() (
+  flock 8
+  "$@"
+) 8>"$tools/apt.lock"
+
 # The lists are fetched once a run: on a fresh machine there are none.
 apt_update() {
-  [ -n "${apt_updated:-}" ] || as_root apt-get update -qq || die "apt-get update failed"
+  [ -n "${apt_updated:-}" ] || one_at_a_time as_root apt-get update -qq || die "apt-get update failed"
   apt_updated=yes
 }
 
@@ -50,8 +56,8 @@ apt_install() {
   command -v apt-get >/dev/null || die "$what is missing, and there is no apt-get to install it: install $* by hand"
   printf 'installing %s\n' "$*"
   apt_update
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >"$tools/apt.log" 2>&1 ||
-    die "cannot install $*:
+  one_at_a_time as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" \
+    >"$tools/apt.log" 2>&1 || die "cannot install $*:
 $(tail -n 20 "$tools/apt.log")"
 }
 
