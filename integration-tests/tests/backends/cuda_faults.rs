@@ -6,9 +6,9 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::common::suite::{check_fill, expected, pass};
 use crate::standin::{Scenario, config, first, try_open};
 use assay_cuda::{CudaConfig, CudaError, KernelChoice, detect};
+use assay_device::testing::conformance::{check_fill, expected, pass};
 use assay_device::{Device, DeviceError, Handle, ProbeRound};
 use assay_work::RoundKey;
 
@@ -266,35 +266,6 @@ fn what_fits_can_be_filled_and_is_kept_until_released() {
     });
 }
 
-#[test]
-fn a_cancelled_call_leaves_a_usable_device() {
-    Scenario::new("a_cancelled_call_leaves_a_usable_device", "one").run(|| {
-        let mut device = first();
-        let handle = Handle::default();
-        handle.cancel();
-        assert_eq!(device.fill(&pass(256, 3, 1), &handle), Err(DeviceError::Cancelled));
-        let handle = Handle::default();
-        let result = thread::scope(|scope| {
-            scope.spawn(|| {
-                while handle.done_steps() < 3 {
-                    thread::sleep(Duration::from_millis(1));
-                }
-                handle.cancel();
-            });
-            device.fill(&pass(256, 500, 1), &handle)
-        });
-        assert_eq!(result, Err(DeviceError::Cancelled));
-        assert!(handle.done_steps() < 500);
-        assert!(matches!(device.probe_round(&ROUND, &Handle::default()), Err(DeviceError::Unsupported(_))));
-        check_fill(&mut device, &pass(256, 4, 2));
-        let handle = Handle::default();
-        handle.cancel();
-        assert_eq!(device.probe_round(&ROUND, &handle), Err(DeviceError::Cancelled));
-        assert!(matches!(device.probe_states(), Err(DeviceError::Unsupported(_))));
-        device.probe_round(&ROUND, &Handle::default()).unwrap();
-    });
-}
-
 /// One product of many launches: cancelling does not wait for all of it.
 #[test]
 fn a_large_product_is_cut_and_can_be_cancelled_inside() {
@@ -324,29 +295,4 @@ fn a_large_product_is_cut_and_can_be_cancelled_inside() {
         // 128 tiles, of which an emulated device makes far fewer in the time of a launch.
         assert!(large < 128 + 4, "cancelled before the end: {launches}");
     }
-}
-
-#[test]
-fn what_is_not_resident_and_what_breaks_the_rules_is_refused() {
-    Scenario::new("what_is_not_resident_and_what_breaks_the_rules_is_refused", "one").run(|| {
-        let mut device = first();
-        let refused = |result: Result<(), DeviceError>| assert!(matches!(result, Err(DeviceError::Unsupported(_))));
-        refused(device.read(0, 0, &mut [0; 64]));
-        refused(device.probe_round(&ROUND, &Handle::default()).map(drop));
-        refused(device.probe_states().map(drop));
-        refused(device.chaining_values(0, 1024).map(drop));
-        for (n, count) in [(128, 3), (300, 3), (65_536, 3), (256, 2), (256, (1 << 20) + 1)] {
-            refused(device.fill(&pass(n, count, 1), &Handle::default()).map(drop));
-        }
-        check_fill(&mut device, &pass(256, 3, 1));
-        for (slot, first_byte) in [(3, 0), (2, 65_536 - 63), (2, u64::MAX), (0, u64::MAX - 63)] {
-            refused(device.read(slot, first_byte, &mut [0; 64]));
-        }
-        for (slot, bytes) in [(0, 65_536), (0, 1536), (0, 512), (3, 1024)] {
-            refused(device.chaining_values(slot, bytes).map(drop));
-        }
-        for (walks, steps) in [(32, 1), (96, 1), (1 << 23, 1), (64, 0), (64, 1025)] {
-            refused(device.probe_round(&ProbeRound { walks, steps, ..ROUND }, &Handle::default()).map(drop));
-        }
-    });
 }

@@ -6,12 +6,12 @@ use std::fs;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use crate::common::suite::{check_fill, check_openings, check_round, check_values_and_reads, expected, pass};
-use crate::common::vectors::{LARGE, check_vector, vectors};
 use crate::standin::{Scenario, all, config, first, id, try_open};
 use assay_cuda::{CudaConfig, KernelChoice, detect, find};
 use assay_device::backend::Backend;
 use assay_device::backend::Preparing;
+use assay_device::testing::conformance::{check_fill, check_round, expected, pass};
+use assay_device::testing::vectors::{LARGE, check_vector, vectors};
 use assay_device::{Device, Handle};
 
 /// Each family, and a compute capability for which it is the fastest.
@@ -21,6 +21,13 @@ const FAMILIES: [(KernelChoice, &str); 4] = [
     (KernelChoice::MmaSm80, "8.6"),
     (KernelChoice::WgmmaSm90a, "9.0"),
 ];
+/// Where the stand-in is the driver.
+fn within(test: &str, body: impl FnOnce()) {
+    Scenario::new(test, "conformance").run(body);
+}
+
+assay_device::device_conformance!(first(), within);
+
 #[test]
 fn every_family_gives_every_vector() {
     for (kernel, capability) in FAMILIES {
@@ -55,17 +62,6 @@ fn random_passes_and_rounds_give_the_references_bits() {
             });
         }
     }
-}
-
-#[test]
-fn openings_are_those_of_the_reference() {
-    Scenario::new("openings_are_those_of_the_reference", "one").run(|| check_openings(&mut first()));
-}
-
-#[test]
-fn chaining_values_of_every_size_are_the_references() {
-    let scenario = Scenario::new("chaining_values_of_every_size_are_the_references", "one");
-    scenario.run(|| check_values_and_reads(&mut first(), &[256, 1024]));
 }
 
 #[test]

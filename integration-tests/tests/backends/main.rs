@@ -1,9 +1,6 @@
 //! Each GPU backend by itself, without a GPU: CUDA over the stand-in driver, wgpu over lavapipe and the layer that makes
 //! trouble, and what both are made of. No daemon. The CPU backend's and the worker's own tests are in their crates.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod cuda_bench;
 mod cuda_faults;
 mod cuda_work;

@@ -6,8 +6,8 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::common::suite::{check_fill, check_round, expected, pass};
 use crate::vulkan::{Scenario, file, from_now};
+use assay_device::testing::conformance::{check_fill, check_round, expected, pass};
 use assay_device::{Device, DeviceError, Handle, ProbeRound};
 use assay_wgpu::{WgpuConfig, WgpuDevice, WgpuError, detect, find, open};
 use assay_work::{DeviceId, Digest, RoundKey};

@@ -5,19 +5,19 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
-use crate::common::suite::{check_fill, check_openings, check_random, check_round, check_values_and_reads, pass};
-use crate::common::vectors::{LARGE, check_vector, vectors};
 use assay_device::backend::Preparing;
-use assay_device::{Device, DeviceError, Handle, ProbeRound};
+use assay_device::testing::conformance::{
+    chaining_values_and_reads_are_the_references, check_fill, check_random, check_round,
+    openings_are_those_of_the_reference, pass,
+};
+use assay_device::testing::vectors::{LARGE, check_vector, vectors};
+use assay_device::{Device, DeviceError, Handle};
 use assay_wgpu::{AdapterDescription, DotChoice, WgpuConfig, WgpuDevice, detect, find, open};
-use assay_work::RoundKey;
 
 /// Enough for every vector, and little of a machine.
 const MEMORY_BYTES: u64 = 256 << 20;
 /// What ids are derived from.
 const SEED: &[u8] = b"tests";
-/// A round for slots of any size.
-const ROUND: ProbeRound = ProbeRound { key: RoundKey([4; 32]), walks: 64, steps: 3 };
 
 fn config() -> WgpuConfig {
     WgpuConfig { memory_bytes: Some(MEMORY_BYTES), seed: SEED.into(), ..WgpuConfig::default() }
@@ -37,6 +37,8 @@ fn adapter() -> AdapterDescription {
 fn device(config: WgpuConfig) -> WgpuDevice {
     open(adapter().id, config, &mut |_| ()).unwrap()
 }
+
+assay_device::device_conformance!(device(config()));
 
 #[test]
 fn every_vector() {
@@ -84,17 +86,13 @@ fn walks_over_more_buffers_than_can_be_bound() {
 }
 
 #[test]
-fn openings_are_those_of_the_reference() {
-    for config in [config(), cut(1 << 18)] {
-        check_openings(&mut device(config));
-    }
+fn openings_over_several_buffers_are_those_of_the_reference() {
+    openings_are_those_of_the_reference(&mut device(cut(1 << 18)));
 }
 
 #[test]
-fn chaining_values_of_every_size_are_the_references() {
-    for config in [config(), cut(1 << 16)] {
-        check_values_and_reads(&mut device(config), &[256, 1024]);
-    }
+fn chaining_values_over_several_buffers_are_the_references() {
+    chaining_values_and_reads_are_the_references(&mut device(cut(1 << 16)));
 }
 
 #[test]
@@ -122,53 +120,6 @@ fn memory_that_is_not_there_is_busy_and_what_is_there_goes_on() {
     assert_eq!(device.slots_that_fit(256), fit);
     assert!(matches!(device.read(0, 0, &mut [0]), Err(DeviceError::Unsupported(_))));
     check_fill(&mut device, &pass(256, 3, 2));
-}
-
-/// A probe whose states need more memory than there is takes the slots with it, and says so.
-#[test]
-fn what_is_not_resident_is_refused() {
-    let mut device = device(config());
-    let refused = |error: Result<_, DeviceError>| assert!(matches!(error, Err(DeviceError::Unsupported(_))));
-    refused(device.probe_round(&ROUND, &Handle::default()).map(drop));
-    refused(device.probe_states().map(drop));
-    refused(device.read(0, 0, &mut [0]));
-    refused(device.chaining_values(0, 1024).map(drop));
-    check_fill(&mut device, &pass(256, 3, 1));
-    refused(device.read(3, 0, &mut [0]));
-    refused(device.read(2, 65_536, &mut [0]));
-    refused(device.read(2, u64::MAX, &mut [0]));
-    refused(device.chaining_values(3, 1024).map(drop));
-    refused(device.chaining_values(2, 1536).map(drop));
-    refused(device.probe_states().map(drop));
-    refused(device.fill(&pass(256, 2, 1), &Handle::default()).map(drop));
-    refused(device.probe_round(&ROUND, &Handle::default()).map(drop));
-}
-
-#[test]
-fn a_cancelled_call_leaves_a_usable_device() {
-    let mut device = device(config());
-    let handle = Handle::default();
-    handle.cancel();
-    assert_eq!(device.fill(&pass(256, 3, 1), &handle).unwrap_err(), DeviceError::Cancelled);
-    let handle = Handle::default();
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            // Somewhere inside: after its first steps, long before its last.
-            while handle.done_steps() < 4 {
-                thread::sleep(Duration::from_millis(1));
-            }
-            handle.cancel();
-        });
-        assert_eq!(device.fill(&pass(512, 700, 1), &handle).unwrap_err(), DeviceError::Cancelled);
-    });
-    assert!(handle.done_steps() < 700);
-    assert!(matches!(device.read(0, 0, &mut [0]), Err(DeviceError::Unsupported(_))), "nothing is resident");
-    let pass = pass(256, 4, 2);
-    check_fill(&mut device, &pass);
-    let handle = Handle::default();
-    handle.cancel();
-    assert_eq!(device.probe_round(&ROUND, &handle).unwrap_err(), DeviceError::Cancelled);
-    check_round(&mut device, &pass, 64, 5);
 }
 
 /// A product of seconds is given up where it is; the leaves before it are done.

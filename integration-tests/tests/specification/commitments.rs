@@ -1,6 +1,6 @@
 //! Evidence and answers that are not what they should be, each with the one error it must give.
 
-use crate::common::{challenge, probe};
+use assay_device::testing::{challenge, probe};
 use assay_work::commitment::{commitment_checksum, device_checksum};
 use assay_work::probe::probe_checksum;
 use assay_work::{Answer, Challenge, Digest, Evidence, Probe, Root};

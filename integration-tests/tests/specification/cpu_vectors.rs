@@ -1,9 +1,9 @@
 //! Every kernel of the CPU backend that this processor runs, against every vector: what the reference is held to,
 //! they are held to.
 
-use crate::common::vectors::{check_vector, vectors};
 use assay_cpu::{CpuConfig, KernelKind, devices};
 use assay_device::Device;
+use assay_device::testing::vectors::{check_vector, vectors};
 
 fn device(kernel: KernelKind, threads: usize) -> impl Device {
     let config =

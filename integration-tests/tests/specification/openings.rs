@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use crate::common::{Worked, checked, vector, vector_object, vector_text};
+use crate::files::{checked, vector, vector_object, vector_text};
 use assay_device::open::{AuditedPass, SamplePlan, open_samples};
+use assay_device::testing::Worked;
 use assay_device::{Device, DeviceError, Handle};
 use assay_work::digest::{pass_root, slot_digest};
 use assay_work::keys::{parents, pass_key};

@@ -2,10 +2,9 @@
 
 use std::sync::LazyLock;
 
-use crate::common::{Worked, probe};
 use assay_device::open::{ProbedDevice, SegmentPlan, open_segments};
-use assay_device::reference::ReferenceDevice;
-use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound};
+use assay_device::testing::{FakeDevice, Worked, probe};
+use assay_device::{Device, DeviceError, Handle};
 use assay_work::digest::slot_digest;
 use assay_work::probe::probe_key;
 use assay_work::{
@@ -225,49 +224,15 @@ fn only_the_segments_drawn_are_an_answer() {
     assert_eq!(probed.judge(|given| given.slot_digests.truncate(4)), digests);
 }
 
-/// A device whose reads are not of the memory that its kernels see.
-struct Misread(ReferenceDevice);
-
-impl Device for Misread {
-    fn info(&self) -> DeviceInfo {
-        self.0.info()
-    }
-
-    fn slots_that_fit(&self, n: u32) -> u32 {
-        self.0.slots_that_fit(n)
-    }
-
-    fn fill(&mut self, pass: &Pass, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
-        self.0.fill(pass, handle)
-    }
-
-    fn probe_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
-        self.0.probe_round(round, handle)
-    }
-
-    fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {
-        self.0.probe_states()
-    }
-
-    fn read(&mut self, slot: u32, first_byte: u64, out: &mut [u8]) -> Result<(), DeviceError> {
-        self.0.read(slot, first_byte, out)?;
-        out[0] ^= 1;
-        Ok(())
-    }
-
-    fn chaining_values(&mut self, slot: u32, subtree_bytes: u64) -> Result<Vec<[u8; 32]>, DeviceError> {
-        self.0.chaining_values(slot, subtree_bytes)
-    }
-
-    fn release(&mut self) {
-        self.0.release();
-    }
-}
-
+/// Its reads are not of the memory that its kernels see.
 #[test]
 fn a_device_that_reads_other_bytes_is_found_sick() {
     let probed = &sizes()[0];
-    let mut device = Misread(probed.worked.device());
+    let mut device = FakeDevice::new(probed.worked.device()).on_read(|inner, slot, first_byte, out| {
+        inner.read(slot, first_byte, out)?;
+        out[0] ^= 1;
+        Ok(())
+    });
     let error = open_segments(&mut device, &probed.asked(), &probed.segments, &Handle::default()).unwrap_err();
     let expected = "walk 63 of round 0 ends elsewhere than its lines lead";
     assert_eq!(error, DeviceError::Sick(expected.into()));

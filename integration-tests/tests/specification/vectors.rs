@@ -1,7 +1,8 @@
 //! The vectors of WORK.md: challenges, splits, evidence with every value on the way, signatures, probes.
 
-use crate::common::{checked, previous_root, vector};
+use crate::files::{checked, vector};
 use assay_device::reference::ReferenceDevice;
+use assay_device::testing::previous_root;
 use assay_device::{Device, Handle, Pass, ProbeRound};
 use assay_work::commitment::commitment_message;
 use assay_work::digest::pass_root;

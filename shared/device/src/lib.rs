@@ -19,6 +19,8 @@ pub mod place;
 pub mod reference;
 pub mod resident;
 pub mod run;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use device::{
     Device, DeviceInfo, Handle, MAX_DEVICE_DETAIL_BYTES, MAX_DEVICE_NAME_BYTES, Pass, ProbeRound, ProbeRounds,

@@ -63,8 +63,8 @@ mod tests {
     use super::*;
     use assay_cpu::CpuConfig;
     use assay_device::reference::ReferenceDevice;
-    use assay_device::{DeviceInfo, ProbeRound};
-    use assay_work::{DeviceId, Digest};
+    use assay_device::testing::FakeDevice;
+    use assay_work::DeviceId;
 
     fn reference() -> ReferenceDevice {
         ReferenceDevice::new(DeviceId([1; 16]), "the reference", PASS.bytes())
@@ -91,102 +91,52 @@ mod tests {
     }
 
     /// The reference with one bit wrong, in the answer to one function.
-    struct OneBit(ReferenceDevice, &'static str);
-
-    impl OneBit {
-        fn flip(&self, what: &str, byte: &mut u8) {
-            *byte ^= u8::from(self.1 == what);
-        }
-    }
-
-    impl Device for OneBit {
-        fn info(&self) -> DeviceInfo {
-            self.0.info()
-        }
-        fn slots_that_fit(&self, n: u32) -> u32 {
-            self.0.slots_that_fit(n)
-        }
-        fn fill(&mut self, pass: &Pass, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
-            let mut digests = self.0.fill(pass, handle)?;
-            self.flip("the slots", &mut digests[5].0[31]);
-            Ok(digests)
-        }
-        fn probe_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
-            let mut digest = self.0.probe_round(round, handle)?;
-            self.flip("the probe", &mut digest.0[0]);
-            Ok(digest)
-        }
-        fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {
-            let mut states = self.0.probe_states()?;
-            self.flip("the states of the probe", &mut states[77]);
-            Ok(states)
-        }
-        fn read(&mut self, slot: u32, first_byte: u64, out: &mut [u8]) -> Result<(), DeviceError> {
-            self.0.read(slot, first_byte, out)?;
-            self.flip("the bytes read", &mut out[9]);
-            Ok(())
-        }
-        fn chaining_values(&mut self, slot: u32, subtree_bytes: u64) -> Result<Vec<[u8; 32]>, DeviceError> {
-            let mut values = self.0.chaining_values(slot, subtree_bytes)?;
-            self.flip("the chaining values", &mut values[63][31]);
-            Ok(values)
-        }
-        fn release(&mut self) {
-            self.0.release();
-        }
+    fn one_bit_wrong(wrong: &'static str) -> impl Device {
+        let flip = move |what: &str, byte: &mut u8| *byte ^= u8::from(what == wrong);
+        FakeDevice::new(reference())
+            .on_fill(move |inner, pass, handle| {
+                let mut digests = inner.fill(pass, handle)?;
+                flip("the slots", &mut digests[5].0[31]);
+                Ok(digests)
+            })
+            .on_probe_round(move |inner, round, handle| {
+                let mut digest = inner.probe_round(round, handle)?;
+                flip("the probe", &mut digest.0[0]);
+                Ok(digest)
+            })
+            .on_probe_states(move |inner| {
+                let mut states = inner.probe_states()?;
+                flip("the states of the probe", &mut states[77]);
+                Ok(states)
+            })
+            .on_read(move |inner, slot, first_byte, out| {
+                inner.read(slot, first_byte, out)?;
+                flip("the bytes read", &mut out[9]);
+                Ok(())
+            })
+            .on_chaining_values(move |inner, slot, subtree_bytes| {
+                let mut values = inner.chaining_values(slot, subtree_bytes)?;
+                flip("the chaining values", &mut values[63][31]);
+                Ok(values)
+            })
     }
 
     #[test]
     fn one_wrong_bit_anywhere_is_sick() {
-        self_test(&mut OneBit(reference(), "nothing"), &Handle::default()).unwrap();
+        self_test(&mut one_bit_wrong("nothing"), &Handle::default()).unwrap();
         for (what, _) in EXPECTED {
-            let Err(DeviceError::Sick(said)) = self_test(&mut OneBit(reference(), what), &Handle::default()) else {
+            let Err(DeviceError::Sick(said)) = self_test(&mut one_bit_wrong(what), &Handle::default()) else {
                 panic!("a wrong bit in {what} passes");
             };
             assert!(said.contains(what), "{said}");
         }
     }
 
-    /// The reference, whose driver fails at one function.
-    struct Failing(ReferenceDevice);
-
-    impl Device for Failing {
-        fn info(&self) -> DeviceInfo {
-            self.0.info()
-        }
-
-        fn slots_that_fit(&self, n: u32) -> u32 {
-            self.0.slots_that_fit(n)
-        }
-
-        fn fill(&mut self, _: &Pass, _: &Handle) -> Result<Vec<Digest>, DeviceError> {
-            Err(DeviceError::Sick("the launch timed out".into()))
-        }
-
-        fn probe_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
-            self.0.probe_round(round, handle)
-        }
-
-        fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {
-            self.0.probe_states()
-        }
-
-        fn read(&mut self, slot: u32, first_byte: u64, out: &mut [u8]) -> Result<(), DeviceError> {
-            self.0.read(slot, first_byte, out)
-        }
-
-        fn chaining_values(&mut self, slot: u32, subtree_bytes: u64) -> Result<Vec<[u8; 32]>, DeviceError> {
-            self.0.chaining_values(slot, subtree_bytes)
-        }
-
-        fn release(&mut self) {
-            self.0.release();
-        }
-    }
-
     #[test]
     fn a_driver_that_fails_is_no_wrong_bit() {
-        let said = self_test(&mut Failing(reference()), &Handle::default()).unwrap_err();
+        let mut failing =
+            FakeDevice::new(reference()).on_fill(|_, _, _| Err(DeviceError::Sick("the launch timed out".into())));
+        let said = self_test(&mut failing, &Handle::default()).unwrap_err();
         assert!(matches!(&said, DeviceError::Lost(why) if why.contains("timed out")), "{said}");
     }
 }

@@ -9,22 +9,20 @@ use std::time::{Duration, Instant};
 use assay_device::backend::{Backend, BackendKind, Found, Opened, Prepare, Preparing};
 use assay_device::place::Place;
 use assay_device::reference::ReferenceDevice;
-use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound};
-use assay_work::{DeviceId, Digest, PassKey};
+use assay_device::testing::FakeDevice;
+use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass};
+use assay_work::{DeviceId, PassKey};
 
 use crate::process::{Launched, Launcher, Process};
-use crate::serve::serve;
+use crate::serve::{Registry, serve};
 
 /// How long a test waits for what has to come.
 pub const LONG: Duration = Duration::from_secs(60);
 /// The pass at which faults show.
 pub const PASS: Pass = Pass { key: PassKey([1; 32]), n: 256, offset: 5, count: 8 };
 
-/// The reference, with a fault of its own.
-struct Faulty(ReferenceDevice, BackendKind, Fault);
-
+/// What a device of a test does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-/// What such a device does wrong.
 pub enum Fault {
     /// None.
     None,
@@ -54,16 +52,11 @@ pub fn reference() -> ReferenceDevice {
     ReferenceDevice::new(DeviceId([9; 16]), "under test", 16 << 16)
 }
 
-impl Device for Faulty {
-    fn info(&self) -> DeviceInfo {
-        DeviceInfo { backend: self.1, ..self.0.info() }
-    }
-    fn slots_that_fit(&self, n: u32) -> u32 {
-        self.0.slots_that_fit(n)
-    }
-    fn fill(&mut self, pass: &Pass, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
+/// The reference as a device of a backend, with a fault of its own.
+fn faulty(reference: ReferenceDevice, backend: BackendKind, fault: Fault) -> FakeDevice<ReferenceDevice> {
+    let fill = move |inner: &mut ReferenceDevice, pass: &Pass, handle: &Handle| {
         // Faults show after the self-test, but for wrong bits.
-        let fault = if pass.key == PASS.key || self.2 == WrongBits { self.2 } else { Fault::None };
+        let fault = if pass.key == PASS.key || fault == WrongBits { fault } else { Fault::None };
         match fault {
             Busy => return Err(DeviceError::Busy { needed_bytes: 3, free_bytes: 2 }),
             Sick => return Err(DeviceError::Sick("it fell off the bus".into())),
@@ -74,30 +67,19 @@ impl Device for Faulty {
             },
             SickRead | WrongBits | Fault::Closed | Fault::None => {}
         }
-        let mut digests = self.0.fill(pass, handle)?;
+        let mut digests = inner.fill(pass, handle)?;
         if fault == WrongBits {
             digests[0].0[0] ^= 1;
         }
         Ok(digests)
-    }
-    fn probe_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
-        self.0.probe_round(round, handle)
-    }
-    fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {
-        self.0.probe_states()
-    }
-    fn read(&mut self, slot: u32, first_byte: u64, out: &mut [u8]) -> Result<(), DeviceError> {
-        if self.2 == SickRead && slot == 4 {
+    };
+    let read = move |inner: &mut ReferenceDevice, slot, first_byte, out: &mut [u8]| {
+        if fault == SickRead && slot == 4 {
             return Err(DeviceError::Sick("it fell off the bus".into()));
         }
-        self.0.read(slot, first_byte, out)
-    }
-    fn chaining_values(&mut self, slot: u32, subtree_bytes: u64) -> Result<Vec<[u8; 32]>, DeviceError> {
-        self.0.chaining_values(slot, subtree_bytes)
-    }
-    fn release(&mut self) {
-        self.0.release();
-    }
+        inner.read(slot, first_byte, out)
+    };
+    FakeDevice::new(reference).on_info(move |info| DeviceInfo { backend, ..info }).on_fill(fill).on_read(read)
 }
 
 /// A backend of such devices.
@@ -147,15 +129,23 @@ impl Backend for Fakes {
             return Err(DeviceError::Sick("it does not open".into()));
         }
         let id = DeviceId([id.parse().expect("a number"); 16]);
-        Ok(Box::new(Faulty(ReferenceDevice::new(id, "under test", 16 << 16), self.kind, fault)))
+        Ok(Box::new(faulty(ReferenceDevice::new(id, "under test", 16 << 16), self.kind, fault)))
     }
 }
 
-/// Starts workers on threads; their backends are [`fakes`].
-#[derive(Debug, Default)]
+/// Starts workers on threads.
+#[derive(Debug)]
 pub struct Threads {
     /// How many were started.
     pub started: AtomicU32,
+    /// Their backends; by default [`fakes`].
+    pub registry: Registry,
+}
+
+impl Default for Threads {
+    fn default() -> Self {
+        Self { started: AtomicU32::new(0), registry: fakes }
+    }
 }
 
 impl Launcher for Threads {
@@ -164,9 +154,9 @@ impl Launcher for Threads {
         let (requests, input) = io::pipe()?;
         let (output, replies) = io::pipe()?;
         let ended = Arc::new(AtomicBool::new(false));
-        let done = ended.clone();
+        let (done, registry) = (ended.clone(), self.registry);
         thread::spawn(move || {
-            let _ = serve(fakes, requests, replies, || ());
+            let _ = serve(registry, requests, replies, || ());
             done.store(true, Ordering::Relaxed);
         });
         Ok(Launched { input: Box::new(input), output: Box::new(output), process: Box::new(Pretended(ended)) })

@@ -12,6 +12,7 @@ use super::message::{FromWorker, VERSION};
 use super::testing::Fault::{self, Busy, Panic, Sick, SickRead, Slow};
 use super::testing::{Fakes, LONG, PASS, Pretended, Threads, fakes, found, reference};
 use super::*;
+use assay_cpu::CpuConfig;
 use assay_device::backend::{Backend, BackendKind, Preparing};
 use assay_device::host::Changes;
 use assay_device::place::Place;
@@ -46,6 +47,26 @@ fn wait_until(holds: impl Fn() -> bool) {
 fn fill(device: &mut dyn Device) -> Result<Vec<Digest>, DeviceError> {
     device.fill(&PASS, &Handle::default())
 }
+
+/// The registry of workers that drive the processor.
+fn processor(_: BackendKind, settings: &str) -> Result<Box<dyn Backend>, String> {
+    let config: CpuConfig = serde_json::from_str(settings).map_err(|error| error.to_string())?;
+    Ok(Box::new(config))
+}
+
+fn processor_in_a_worker() -> WorkerDevice {
+    let config = CpuConfig { devices: 1, memory_bytes: vec![1 << 28], threads: vec![2], ..CpuConfig::default() };
+    let found = config.detect().unwrap().remove(0);
+    let launcher = Arc::new(Threads { registry: processor, ..Threads::default() });
+    let settings = Backend::settings(&config);
+    let device =
+        WorkerDevice::start(WorkerSpec { found, settings, launcher, silence: LONG, changes: Changes::default() })
+            .unwrap();
+    wait_until(|| device.start_outcome().is_some());
+    device
+}
+
+assay_device::device_conformance!(processor_in_a_worker());
 
 #[test]
 fn a_device_in_a_worker_is_the_device() {

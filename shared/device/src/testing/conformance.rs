@@ -1,0 +1,296 @@
+//! What every backend's device must do: the reference's bits, whatever is asked, and one error for what it refuses.
+//!
+//! A backend has all of it as tests, in a module `conformance`, by one line: [`device_conformance!`](crate::device_conformance).
+
+use std::thread;
+use std::time::Duration;
+
+use assay_work::keys::pass_key;
+use assay_work::probe::probe_key;
+use assay_work::{DeviceId, Digest, PassKey, ProbeKey, RoundKey, Sample, Segment, reference};
+
+use super::vectors::{LARGE, check_vector, vectors};
+use super::{Worked, probe};
+use crate::open::{AuditedPass, ProbedDevice, open_samples, open_segments};
+use crate::reference::ReferenceDevice;
+use crate::{Device, DeviceError, Handle, Pass, ProbeRound, ProbeRounds};
+
+/// A round for slots of any size.
+const ROUND: ProbeRound = ProbeRound { key: RoundKey([4; 32]), walks: 64, steps: 3 };
+
+/// Tests that the device which `$open` gives does what every device must: one test for each function of
+/// [`conformance`](crate::testing::conformance) that takes a device alone. `$open` gives a new device each time.
+/// `$within` runs each test's body where the device is to be had; it is given the test's name.
+#[macro_export]
+macro_rules! device_conformance {
+    (@tests $open:expr, $within:path; $($name:ident)*) => {$(
+        #[test]
+        fn $name() {
+            $within(concat!("conformance::", stringify!($name)), || $crate::testing::conformance::$name(&mut $open));
+        }
+    )*};
+    ($open:expr) => { $crate::device_conformance!($open, $crate::testing::conformance::here); };
+    ($open:expr, $within:path) => {
+        mod conformance {
+            use super::*;
+            $crate::device_conformance! { @tests $open, $within;
+                small_vectors_are_reproduced
+                random_passes_and_rounds_are_the_references
+                rounds_of_a_probe_follow_one_another
+                openings_are_those_of_the_reference
+                chaining_values_and_reads_are_the_references
+                a_cancelled_call_leaves_a_usable_device
+                what_is_not_resident_is_refused
+                arguments_that_break_the_rules_are_refused
+            }
+        }
+    };
+}
+
+/// Runs a test's body as it is.
+pub fn here(_test: &str, body: impl FnOnce()) {
+    body();
+}
+
+/// A pass whose key and offset come from `seed`.
+#[must_use]
+pub fn pass(n: u32, count: u32, seed: u8) -> Pass {
+    Pass { key: PassKey([seed; 32]), n, offset: u32::from(seed), count }
+}
+
+/// What a pass must give, and the device that shows it.
+///
+/// # Panics
+/// When the reference cannot hold it.
+#[must_use]
+pub fn expected(pass: &Pass) -> (Vec<Digest>, ReferenceDevice) {
+    let mut device = ReferenceDevice::new(DeviceId([9; 16]), "reference", pass.bytes());
+    (device.fill(pass, &Handle::default()).unwrap(), device)
+}
+
+/// Fills on a device that must give the right digests.
+///
+/// # Panics
+/// When the device gives anything else.
+pub fn check_fill(device: &mut dyn Device, pass: &Pass) {
+    let handle = Handle::default();
+    assert_eq!(device.fill(pass, &handle).unwrap(), expected(pass).0, "{pass:?}, {}", device.info().detail);
+    assert_eq!(handle.done_steps(), u64::from(pass.count));
+}
+
+/// A round on a device in which `pass` is resident, against the walks of the specification.
+///
+/// # Panics
+/// When the device gives anything else.
+pub fn check_round(device: &mut dyn Device, pass: &Pass, walks: u32, steps: u32) {
+    let slots = reference::pass(&pass.key, pass.n, pass.offset, pass.count);
+    let round = ProbeRound { key: RoundKey([steps as u8; 32]), walks, steps };
+    let states: Vec<u8> =
+        (0..walks).flat_map(|walk| reference::walk(&slots, pass.n, &round.key, walk, steps)).collect();
+    let handle = Handle::default();
+    let digest = device.probe_round(&round, &handle).unwrap();
+    assert!(device.probe_states().unwrap() == states, "{walks} walks, {steps} steps, {pass:?}");
+    assert_eq!((digest, handle.done_steps()), (Digest(blake3::hash(&states).into()), 1));
+}
+
+/// Passes and rounds of seeded shapes, one after another over memory that changes its use.
+///
+/// # Panics
+/// When the device gives anything else.
+pub fn check_random(device: &mut dyn Device, seed: u8, sizes: &[u32]) {
+    let mut draw = u32::from(seed);
+    for case in 0..5_u8 {
+        draw = draw.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let n = sizes[(draw >> 28) as usize % sizes.len()];
+        let pass = pass(n, 3 + (draw >> 8) % 7, seed * 16 + case);
+        check_fill(device, &pass);
+        check_round(device, &pass, 64 << ((draw >> 16) % 4), 1 + (draw >> 20) % 40);
+    }
+}
+
+/// The vectors that take no device long.
+///
+/// # Panics
+/// When the device gives anything else.
+pub fn small_vectors_are_reproduced(device: &mut dyn Device) {
+    let small = vectors().into_iter().filter(|(name, _)| !LARGE.contains(&name.as_str()));
+    assert_eq!(small.map(|(name, vector)| check_vector(&name, &vector, device)).count(), 7);
+}
+
+/// Seeded shapes, one after another.
+///
+/// # Panics
+/// When the device gives anything else.
+pub fn random_passes_and_rounds_are_the_references(device: &mut dyn Device) {
+    check_random(device, 9, &[256, 256, 256, 512]);
+}
+
+/// All rounds at once are the rounds one by one, each after the digest before.
+///
+/// # Panics
+/// When the device gives anything else.
+pub fn rounds_of_a_probe_follow_one_another(device: &mut dyn Device) {
+    let pass = pass(256, 5, 3);
+    let (_, mut reference) = expected(&pass);
+    check_fill(device, &pass);
+    let probe = ProbeRounds { key: ProbeKey([6; 32]), walks: 128, steps: 5, rounds: 4 };
+    let handle = Handle::default();
+    let digests = device.probe_rounds(&probe, &handle).unwrap();
+    assert_eq!(digests, reference.probe_rounds(&probe, &Handle::default()).unwrap());
+    assert_eq!(device.probe_states().unwrap(), reference.probe_states().unwrap());
+    assert_eq!(handle.done_steps(), 4);
+}
+
+/// Openings of samples and of a probe's segments.
+///
+/// # Panics
+/// When the device gives anything else.
+pub fn openings_are_those_of_the_reference(device: &mut dyn Device) {
+    for (n, count) in [(256, 6), (1024, 4)] {
+        let worked = Worked::new(n, 1, count);
+        let share = worked.share;
+        let key = pass_key(worked.challenge.work_key(), share.device_id, 0, &worked.previous_root());
+        let pass = Pass { key, n, offset: share.offset, count };
+        assert_eq!(device.fill(&pass, &Handle::default()).unwrap(), worked.digests);
+        let mut samples = vec![Sample::Leaf { slot: 0, row: 3 }, Sample::Leaf { slot: 1, row: n - 1 }];
+        samples.extend((2..count).map(|slot| Sample::Product { slot, row: n - 1, column: 2 * slot, inner: slot }));
+        let audited = AuditedPass {
+            challenge: &worked.challenge,
+            device_id: share.device_id,
+            iteration: 0,
+            previous_root: worked.previous_root(),
+            root: worked.last_root(),
+            slot_digests: &worked.digests,
+        };
+        let opened = open_samples(device, &audited, &samples, &Handle::default()).unwrap();
+        assert_eq!(opened, reference::open_pass(&worked.challenge, &share, &worked.roots, 0, &samples));
+        check_segments_of(&worked, device);
+    }
+}
+
+fn check_segments_of(worked: &Worked, device: &mut dyn Device) {
+    let (probe, id, n) = (probe(128, 9, 2), worked.share.device_id, worked.challenge.n());
+    let key = probe_key(&probe, worked.challenge.work_key(), id, &worked.last_root());
+    let (_, digests) = reference::probe(&worked.slots, n, &key, &probe);
+    let segments: Vec<_> = [(1, 17), (0, 127), (0, 0)].map(|(round, walk)| Segment { round, walk }).into();
+    let probed = ProbedDevice {
+        challenge: &worked.challenge,
+        probe: &probe,
+        device_id: id,
+        probe_key: &key,
+        digests: &digests,
+        slot_digests: &worked.digests,
+    };
+    let opened = open_segments(device, &probed, &segments, &Handle::default()).unwrap();
+    assert_eq!(opened, reference::open_probe(&worked.slots, n, &key, &probe, id, &segments));
+}
+
+/// Subtrees that the device makes, larger ones, which the host merges, and reads that start and end anywhere.
+///
+/// # Panics
+/// When the device gives anything else.
+pub fn chaining_values_and_reads_are_the_references(device: &mut dyn Device) {
+    for n in [256, 1024] {
+        let pass = pass(n, 3, 5);
+        let (_, mut reference) = expected(&pass);
+        check_fill(device, &pass);
+        let mut subtree_bytes = 1024;
+        while subtree_bytes < pass.slot_bytes() {
+            let values = device.chaining_values(2, subtree_bytes).unwrap();
+            assert_eq!(values, reference.chaining_values(2, subtree_bytes).unwrap(), "{subtree_bytes}");
+            subtree_bytes *= 2;
+        }
+        for (first, bytes) in [
+            (5, pass.slot_bytes() - 5),
+            (0, 1),
+            (pass.slot_bytes() - 3, 3),
+            (1021, 65_539.min(pass.slot_bytes() - 1021)),
+        ] {
+            let mut read = vec![0; bytes as usize];
+            device.read(2, first, &mut read).unwrap();
+            let mut whole = vec![0; read.len()];
+            reference.read(2, first, &mut whole).unwrap();
+            assert!(read == whole, "{bytes} bytes from {first}");
+        }
+    }
+}
+
+fn check_refused<T: std::fmt::Debug>(result: Result<T, DeviceError>) {
+    assert!(matches!(result, Err(DeviceError::Unsupported(_))), "{result:?}");
+}
+
+/// Before its first step, in the middle of a pass, and before a round: nothing is resident after it, and all goes on.
+///
+/// # Panics
+/// When the device gives anything else.
+pub fn a_cancelled_call_leaves_a_usable_device(device: &mut dyn Device) {
+    let cancelled = Handle::default();
+    cancelled.cancel();
+    assert_eq!(device.fill(&pass(256, 3, 1), &cancelled), Err(DeviceError::Cancelled));
+    let count = device.slots_that_fit(512).min(500);
+    assert!(count >= 50, "{count} slots are too few to be cancelled in their midst");
+    let handle = Handle::default();
+    let result = thread::scope(|scope| {
+        scope.spawn(|| {
+            // Somewhere inside: after its first steps, long before its last.
+            while handle.done_steps() < 3 {
+                thread::sleep(Duration::from_millis(1));
+            }
+            handle.cancel();
+        });
+        device.fill(&pass(512, count, 1), &handle)
+    });
+    assert_eq!(result, Err(DeviceError::Cancelled));
+    assert!(handle.done_steps() < u64::from(count));
+    check_refused(device.read(0, 0, &mut [0]));
+    check_refused(device.probe_round(&ROUND, &Handle::default()));
+    let pass = pass(256, 4, 2);
+    check_fill(device, &pass);
+    assert_eq!(device.probe_round(&ROUND, &cancelled), Err(DeviceError::Cancelled));
+    check_refused(device.probe_states());
+    check_round(device, &pass, 64, 5);
+}
+
+/// Before a pass, outside of it, after one that failed, and after it was given up.
+///
+/// # Panics
+/// When the device gives anything else.
+pub fn what_is_not_resident_is_refused(device: &mut dyn Device) {
+    let nothing_is_resident = |device: &mut dyn Device| {
+        check_refused(device.read(0, 0, &mut [0; 64]));
+        check_refused(device.probe_round(&ROUND, &Handle::default()));
+        check_refused(device.probe_states());
+        check_refused(device.chaining_values(0, 1024));
+    };
+    nothing_is_resident(device);
+    check_fill(device, &pass(256, 3, 1));
+    check_refused(device.read(2, 65_536, &mut [0]));
+    check_refused(device.read(2, u64::MAX, &mut [0]));
+    for (slot, first_byte) in [(3, 0), (2, 65_536 - 63), (2, u64::MAX), (0, u64::MAX - 63)] {
+        check_refused(device.read(slot, first_byte, &mut [0; 64]));
+    }
+    check_refused(device.chaining_values(3, 1024));
+    check_refused(device.probe_states());
+    check_refused(device.fill(&pass(256, 2, 1), &Handle::default()));
+    nothing_is_resident(device);
+    check_fill(device, &pass(256, 3, 1));
+    device.release();
+    nothing_is_resident(device);
+}
+
+/// Sizes, counts, subtrees and rounds that WORK.md does not have.
+///
+/// # Panics
+/// When the device gives anything else.
+pub fn arguments_that_break_the_rules_are_refused(device: &mut dyn Device) {
+    for (n, count) in [(128, 3), (300, 3), (65_536, 3), (256, 2), (256, (1 << 20) + 1)] {
+        check_refused(device.fill(&pass(n, count, 1), &Handle::default()));
+    }
+    check_fill(device, &pass(256, 3, 1));
+    for (slot, bytes) in [(0, 65_536), (0, 1536), (2, 1536), (0, 512)] {
+        check_refused(device.chaining_values(slot, bytes));
+    }
+    for (walks, steps) in [(32, 1), (96, 1), (1 << 23, 1), (64, 0), (64, 1025)] {
+        check_refused(device.probe_round(&ProbeRound { walks, steps, ..ROUND }, &Handle::default()));
+    }
+}

@@ -1,0 +1,132 @@
+//! A device that is another one, but for the answers that a test replaces.
+
+use assay_work::Digest;
+
+use crate::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound};
+
+type Fill<D> = Box<dyn FnMut(&mut D, &Pass, &Handle) -> Result<Vec<Digest>, DeviceError> + Send>;
+type Round<D> = Box<dyn FnMut(&mut D, &ProbeRound, &Handle) -> Result<Digest, DeviceError> + Send>;
+type States<D> = Box<dyn FnMut(&mut D) -> Result<Vec<u8>, DeviceError> + Send>;
+type Read<D> = Box<dyn FnMut(&mut D, u32, u64, &mut [u8]) -> Result<(), DeviceError> + Send>;
+type Values<D> = Box<dyn FnMut(&mut D, u32, u64) -> Result<Vec<[u8; 32]>, DeviceError> + Send>;
+
+/// Passes every call on to `D`, but for those that have been replaced; a replacement is given `D` to call itself.
+pub struct FakeDevice<D> {
+    inner: D,
+    info: Box<dyn Fn(DeviceInfo) -> DeviceInfo + Send>,
+    fill: Fill<D>,
+    round: Round<D>,
+    states: States<D>,
+    read: Read<D>,
+    values: Values<D>,
+}
+
+impl<D: Device + 'static> FakeDevice<D> {
+    /// A device that does as `inner` does.
+    pub fn new(inner: D) -> Self {
+        Self {
+            inner,
+            info: Box::new(|info| info),
+            fill: Box::new(D::fill),
+            round: Box::new(D::probe_round),
+            states: Box::new(D::probe_states),
+            read: Box::new(D::read),
+            values: Box::new(D::chaining_values),
+        }
+    }
+
+    /// Changes what [`Device::info`] gives.
+    #[must_use]
+    pub fn on_info(mut self, info: impl Fn(DeviceInfo) -> DeviceInfo + Send + 'static) -> Self {
+        self.info = Box::new(info);
+        self
+    }
+
+    /// Replaces [`Device::fill`].
+    #[must_use]
+    pub fn on_fill(
+        mut self,
+        fill: impl FnMut(&mut D, &Pass, &Handle) -> Result<Vec<Digest>, DeviceError> + Send + 'static,
+    ) -> Self {
+        self.fill = Box::new(fill);
+        self
+    }
+
+    /// Replaces [`Device::probe_round`], and with it what [`Device::probe_rounds`] is made of.
+    #[must_use]
+    pub fn on_probe_round(
+        mut self,
+        round: impl FnMut(&mut D, &ProbeRound, &Handle) -> Result<Digest, DeviceError> + Send + 'static,
+    ) -> Self {
+        self.round = Box::new(round);
+        self
+    }
+
+    /// Replaces [`Device::probe_states`].
+    #[must_use]
+    pub fn on_probe_states(
+        mut self,
+        states: impl FnMut(&mut D) -> Result<Vec<u8>, DeviceError> + Send + 'static,
+    ) -> Self {
+        self.states = Box::new(states);
+        self
+    }
+
+    /// Replaces [`Device::read`], and with it what [`Device::read_all`] is made of.
+    #[must_use]
+    pub fn on_read(
+        mut self,
+        read: impl FnMut(&mut D, u32, u64, &mut [u8]) -> Result<(), DeviceError> + Send + 'static,
+    ) -> Self {
+        self.read = Box::new(read);
+        self
+    }
+
+    /// Replaces [`Device::chaining_values`].
+    #[must_use]
+    pub fn on_chaining_values(
+        mut self,
+        values: impl FnMut(&mut D, u32, u64) -> Result<Vec<[u8; 32]>, DeviceError> + Send + 'static,
+    ) -> Self {
+        self.values = Box::new(values);
+        self
+    }
+}
+
+impl<D: Device> Device for FakeDevice<D> {
+    fn info(&self) -> DeviceInfo {
+        (self.info)(self.inner.info())
+    }
+
+    fn fault(&self) -> Option<DeviceError> {
+        self.inner.fault()
+    }
+
+    fn slots_that_fit(&self, n: u32) -> u32 {
+        self.inner.slots_that_fit(n)
+    }
+
+    fn fill(&mut self, pass: &Pass, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
+        (self.fill)(&mut self.inner, pass, handle)
+    }
+
+    fn probe_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
+        (self.round)(&mut self.inner, round, handle)
+    }
+
+    fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {
+        (self.states)(&mut self.inner)
+    }
+
+    fn read(&mut self, slot: u32, first_byte: u64, out: &mut [u8]) -> Result<(), DeviceError> {
+        (self.read)(&mut self.inner, slot, first_byte, out)
+    }
+
+    fn chaining_values(&mut self, slot: u32, subtree_bytes: u64) -> Result<Vec<[u8; 32]>, DeviceError> {
+        (self.values)(&mut self.inner, slot, subtree_bytes)
+    }
+
+    fn release(&mut self) {
+        self.inner.release();
+    }
+}

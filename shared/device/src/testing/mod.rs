@@ -1,0 +1,10 @@
+//! For tests: what every device must do ([`conformance`]), the [`vectors`], small challenges worked out by the reference,
+//! and a device whose answers a test replaces.
+
+pub mod conformance;
+mod fake;
+pub mod vectors;
+mod worked;
+
+pub use fake::FakeDevice;
+pub use worked::{Worked, challenge, previous_root, probe};

@@ -1,0 +1,110 @@
+//! Small challenges, and what a device holds after one, worked out by the reference.
+
+use assay_work::keys::pass_key;
+use assay_work::{
+    Challenge, ChallengeId, DeviceId, Digest, Nonce, Probe, ProbeSeed, PublicKey, Root, Share, UncheckedChallenge,
+    UncheckedProbe, reference,
+};
+
+use crate::reference::ReferenceDevice;
+use crate::{Device, Handle, Pass};
+
+/// A challenge for two devices, of which the second has `count` slots.
+///
+/// # Panics
+/// When WORK.md does not allow it.
+#[must_use]
+pub fn challenge(n: u32, iterations: u32, count: u32) -> Challenge {
+    let shares = vec![
+        Share { device_id: DeviceId([0x10; 16]), offset: 0, count: 3 },
+        Share { device_id: DeviceId([0x20; 16]), offset: 3, count },
+    ];
+    let unchecked = UncheckedChallenge {
+        version: 1,
+        challenge_id: ChallengeId([n.to_be_bytes()[2]; 16]),
+        nonce: Nonce([7; 32]),
+        validator_key: PublicKey([8; 32]),
+        miner_key: PublicKey([9; 32]),
+        precision: 1,
+        n,
+        iterations,
+        shares,
+    };
+    Challenge::try_from(unchecked).expect("a challenge that WORK.md allows")
+}
+
+/// A probe with these parameters.
+///
+/// # Panics
+/// When WORK.md does not allow them.
+#[must_use]
+pub fn probe(walks: u32, steps: u32, rounds: u32) -> Probe {
+    Probe::try_from(UncheckedProbe { seed: ProbeSeed([5; 32]), walks, steps, rounds })
+        .expect("a probe that WORK.md allows")
+}
+
+/// The second device of [`challenge()`] and everything it holds after its last iteration.
+#[derive(Debug)]
+pub struct Worked {
+    /// The challenge.
+    pub challenge: Challenge,
+    /// The device's share of it.
+    pub share: Share,
+    /// The root of each iteration.
+    pub roots: Vec<Root>,
+    /// The slots of the last iteration.
+    pub slots: Vec<Vec<u8>>,
+    /// The digests of those.
+    pub digests: Vec<Digest>,
+}
+
+impl Worked {
+    /// Works it out.
+    #[must_use]
+    pub fn new(n: u32, iterations: u32, count: u32) -> Self {
+        let challenge = challenge(n, iterations, count);
+        let share = challenge.shares()[1];
+        let (roots, slots) = reference::share(&challenge, &share);
+        let digests = reference::digests(&slots);
+        Self { challenge, share, roots, slots, digests }
+    }
+
+    /// The number of the last iteration.
+    #[must_use]
+    pub fn last_iteration(&self) -> u32 {
+        self.challenge.iterations() - 1
+    }
+
+    /// The root before an iteration's, of all that a device committed to.
+    #[must_use]
+    pub fn previous_root(&self) -> Root {
+        previous_root(&self.roots, self.last_iteration())
+    }
+
+    /// The root of the last iteration.
+    #[must_use]
+    pub fn last_root(&self) -> Root {
+        self.roots[self.last_iteration() as usize]
+    }
+
+    /// A device on which the last pass is resident.
+    ///
+    /// # Panics
+    /// When the reference contradicts itself.
+    #[must_use]
+    pub fn device(&self) -> ReferenceDevice {
+        let (n, count) = (self.challenge.n(), self.share.count);
+        let id = self.share.device_id;
+        let mut device = ReferenceDevice::new(id, "under test", u64::from(count) * self.challenge.slot_bytes());
+        let key = pass_key(self.challenge.work_key(), id, self.last_iteration(), &self.previous_root());
+        let pass = Pass { key, n, offset: self.share.offset, count };
+        assert_eq!(device.fill(&pass, &Handle::default()).as_ref(), Ok(&self.digests));
+        device
+    }
+}
+
+/// The root before an iteration's, of all that a device committed to.
+#[must_use]
+pub fn previous_root(roots: &[Root], iteration: u32) -> Root {
+    if iteration == 0 { Root::BEFORE_FIRST } else { roots[iteration as usize - 1] }
+}
