@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use crate::backend::BackendKind;
 use crate::error::DeviceError;
+use crate::kind::BackendKind;
 use assay_work::challenge::{MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
 use assay_work::probe::{MAX_STEPS, MAX_WALKS, MIN_WALKS, round_key};
 use assay_work::{DeviceId, Digest, PassKey, ProbeKey, RoundKey};

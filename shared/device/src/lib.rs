@@ -12,6 +12,7 @@ pub mod bench;
 mod device;
 mod error;
 pub mod host;
+mod kind;
 pub mod machine;
 pub mod open;
 pub mod pace;

@@ -3,7 +3,7 @@
 
 use super::device::{Device, DeviceInfo, Handle, Pass, ProbeRound};
 use super::error::DeviceError;
-use crate::backend::BackendKind;
+use crate::kind::BackendKind;
 use assay_work::digest::slot_digest;
 use assay_work::keys::parents;
 use assay_work::leaf::leaf;

@@ -6,7 +6,6 @@ use assay_device::backend::{Backend, BackendKind, Found};
 use serde::{Deserialize, Serialize};
 
 use crate::merge::exclude_hidden;
-use crate::registry::absence;
 
 /// Which backends may be used.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -64,6 +63,12 @@ impl BackendChoice {
         }
         Ok(())
     }
+}
+
+/// Why there is nothing of a backend in a build without it.
+#[must_use]
+pub fn absence(kind: BackendKind) -> String {
+    format!("this build has no {} backend: take one with the feature `{kind}`", kind.title())
 }
 
 /// Why there are no devices.

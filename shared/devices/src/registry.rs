@@ -10,7 +10,7 @@ use assay_device::backend::{Found, Prepare};
 use assay_device::bench::OpenedBench;
 use serde::de::DeserializeOwned;
 
-use crate::choice::BackendChoice;
+use crate::choice::{BackendChoice, absence};
 
 /// Makes a backend of its settings.
 type Load = fn(&str) -> Result<Box<dyn Backend>, String>;
@@ -93,12 +93,6 @@ pub fn built() -> impl Iterator<Item = BackendKind> {
 #[must_use]
 pub fn is_built(kind: BackendKind) -> bool {
     built().any(|built| built == kind)
-}
-
-/// Why there is nothing of a backend in a build without it.
-#[must_use]
-pub fn absence(kind: BackendKind) -> String {
-    format!("this build has no {} backend: take one with the feature `{kind}`", kind.title())
 }
 
 /// The version of CUDA that the driver speaks, 1000 · major + 10 · minor; `None` where it is not there, or not in this

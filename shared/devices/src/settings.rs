@@ -15,10 +15,10 @@ use assay_program::settings::{AUTO, Settings, SettingsError};
 use assay_work::PublicKey;
 use assay_worker::WorkerConfig;
 
-use crate::choice::{BackendChoice, ChooseError};
+use crate::choice::{BackendChoice, ChooseError, absence};
 use crate::merge::CUDA_VISIBLE_DEVICES;
 use crate::preparing::Preparations;
-use crate::registry::{HostConfig, absence, built, is_built};
+use crate::registry::{HostConfig, built, is_built};
 use crate::start::{Chosen, start};
 
 /// The version and the backends of this build, for the long form of `--version`.

@@ -1,5 +1,7 @@
 //! What both programs have around their work: settings, logs, exit codes, signals, tables.
 
+#![forbid(unsafe_code)]
+
 pub mod address;
 pub mod exit;
 pub mod file;

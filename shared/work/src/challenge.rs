@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::bytes::{ChallengeId, DeviceId, Nonce, PublicKey, WorkKey};
-use super::keys::work_key;
 
 /// The only version of the work.
 pub const WORK_VERSION: u32 = 1;
@@ -261,4 +260,25 @@ fn check_shares(shares: &[Share]) -> Result<(), ChallengeError> {
         return Err(ChallengeError::Total(end));
     }
     Ok(())
+}
+
+/// The key of the work of a challenge whose rules hold (WORK.md, Keys).
+fn work_key(c: &UncheckedChallenge) -> WorkKey {
+    let mut hasher = blake3::Hasher::new_derive_key("assay v1 work key");
+    hasher.update(&c.version.to_le_bytes());
+    hasher.update(c.challenge_id.as_ref());
+    hasher.update(c.nonce.as_ref());
+    hasher.update(c.validator_key.as_ref());
+    hasher.update(c.miner_key.as_ref());
+    hasher.update(&c.precision.to_le_bytes());
+    hasher.update(&c.n.to_le_bytes());
+    hasher.update(&c.iterations.to_le_bytes());
+    // A checked challenge has fewer than 2^20 shares.
+    hasher.update(&(c.shares.len() as u32).to_le_bytes());
+    for share in &c.shares {
+        hasher.update(share.device_id.as_ref());
+        hasher.update(&share.offset.to_le_bytes());
+        hasher.update(&share.count.to_le_bytes());
+    }
+    WorkKey(*hasher.finalize().as_bytes())
 }

@@ -1,28 +1,6 @@
 //! The keys that bind work to a challenge (WORK.md, Keys), and what is drawn from them.
 
 use super::bytes::{DeviceId, PassKey, Root, WorkKey};
-use super::challenge::UncheckedChallenge;
-
-/// The key of the work of a challenge whose rules hold: [`Challenge::work_key`](super::Challenge::work_key).
-pub(crate) fn work_key(c: &UncheckedChallenge) -> WorkKey {
-    let mut hasher = blake3::Hasher::new_derive_key("assay v1 work key");
-    hasher.update(&c.version.to_le_bytes());
-    hasher.update(c.challenge_id.as_ref());
-    hasher.update(c.nonce.as_ref());
-    hasher.update(c.validator_key.as_ref());
-    hasher.update(c.miner_key.as_ref());
-    hasher.update(&c.precision.to_le_bytes());
-    hasher.update(&c.n.to_le_bytes());
-    hasher.update(&c.iterations.to_le_bytes());
-    // A checked challenge has fewer than 2^20 shares.
-    hasher.update(&(c.shares.len() as u32).to_le_bytes());
-    for share in &c.shares {
-        hasher.update(share.device_id.as_ref());
-        hasher.update(&share.offset.to_le_bytes());
-        hasher.update(&share.count.to_le_bytes());
-    }
-    WorkKey(*hasher.finalize().as_bytes())
-}
 
 /// The key of iteration `iteration` on a device, after a pass that ended in `previous_root`
 /// ([`Root::BEFORE_FIRST`] for the first).

@@ -14,7 +14,7 @@ use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass};
 use assay_work::{DeviceId, PassKey};
 
 use crate::process::{Launched, Launcher, Process};
-use crate::serve::{Registry, serve};
+use crate::serve::{BackendFactory, serve};
 
 /// How long a test waits for what has to come.
 pub const LONG: Duration = Duration::from_secs(60);
@@ -139,7 +139,7 @@ pub struct Threads {
     /// How many were started.
     pub started: AtomicU32,
     /// Their backends; by default [`fakes`].
-    pub registry: Registry,
+    pub registry: BackendFactory,
 }
 
 impl Default for Threads {
