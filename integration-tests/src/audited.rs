@@ -7,7 +7,7 @@ use assay_device::run::ShareTask;
 use assay_device::{Device, Handle};
 use assay_protocol::message::{OpenItem, OpenWhat, OpeningsChunk, OpeningsPart};
 use assay_protocol::verdict::Reason;
-use assay_validator::verify::check::{Binding, Collector};
+use assay_validator::verify::check::{Collector, TrustedValues};
 use assay_work::commitment::Evidence;
 use assay_work::keys::parents;
 use assay_work::opening::Sample;
@@ -28,7 +28,7 @@ pub struct Audited {
     device: LyingDevice,
     task: ShareTask,
     digests: Vec<Digest>,
-    binding: Binding,
+    binding: TrustedValues,
 }
 
 impl Audited {
@@ -49,7 +49,7 @@ impl Audited {
         let (root, digests) = worked.expect("the device computes");
         let probe = UncheckedProbe { seed: ProbeSeed([6; 32]), walks: 64, steps: 1, rounds: 1 };
         let probe = Probe::try_from(probe).expect("a probe within its bounds");
-        let binding = Binding {
+        let binding = TrustedValues {
             evidence: Arc::new(Evidence::assemble(&challenge, vec![vec![root]])),
             answer: Arc::new(Answer::assemble(&challenge, &probe, vec![vec![Digest([0; 32])]])),
             challenge: Arc::new(challenge),

@@ -133,15 +133,15 @@ enum Handshake {
 
 /// The challenge that runs.
 #[derive(Debug)]
-struct Running {
+struct RunningChallenge {
     challenge: Arc<Challenge>,
-    stage: Stage,
+    stage: WorkStage,
     /// When the stage is given up.
     until: Instant,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum WorkStage {
     Working,
     Committed,
     Probing,
@@ -157,7 +157,7 @@ pub struct Session {
     pinned: Option<PublicKey>,
     handshake: Handshake,
     inventory: Inventory,
-    running: Option<Running>,
+    running: Option<RunningChallenge>,
     draining: bool,
     started: Instant,
     heard: Instant,
@@ -202,7 +202,7 @@ impl Session {
     /// The challenge whose work runs.
     #[must_use]
     pub fn working_on(&self) -> Option<ChallengeId> {
-        self.running.as_ref().filter(|r| r.stage == Stage::Working).map(|r| r.challenge.id())
+        self.running.as_ref().filter(|r| r.stage == WorkStage::Working).map(|r| r.challenge.id())
     }
 
     /// Takes an event and says what to do.
@@ -212,10 +212,10 @@ impl Session {
                 self.heard = now;
                 self.message(message, now)
             }
-            Event::Worked(id, result) => self.stage_ended(id, Stage::Working, Stage::Committed, result, now),
-            Event::Probed(id, result) => self.stage_ended(id, Stage::Probing, Stage::Answered, result, now),
+            Event::Worked(id, result) => self.stage_ended(id, WorkStage::Working, WorkStage::Committed, result, now),
+            Event::Probed(id, result) => self.stage_ended(id, WorkStage::Probing, WorkStage::Answered, result, now),
             Event::Opened(id, result) => {
-                self.stage_ended(id, Stage::Opening, Stage::Opened, result.map(|()| Vec::new()), now)
+                self.stage_ended(id, WorkStage::Opening, WorkStage::Opened, result.map(|()| Vec::new()), now)
             }
             Event::Progress(id, done_slots) => self.progress(id, done_slots),
             Event::Inventory(inventory) => self.take_inventory(inventory),
@@ -236,12 +236,12 @@ impl Session {
             ValidatorMessage::Ping(sequence) => vec![Action::Send(MinerMessage::Pong(sequence))],
             ValidatorMessage::Challenge(offer) => self.challenge(&offer, now),
             ValidatorMessage::Probe { challenge_id, probe, deadline } => {
-                self.advance(challenge_id, Stage::Committed, Stage::Probing, now + deadline, "a probe", || {
+                self.advance(challenge_id, WorkStage::Committed, WorkStage::Probing, now + deadline, "a probe", || {
                     Action::StartProbe(challenge_id, probe)
                 })
             }
             ValidatorMessage::Open { challenge_id, items, deadline } => {
-                self.advance(challenge_id, Stage::Answered, Stage::Opening, now + deadline, "an open", || {
+                self.advance(challenge_id, WorkStage::Answered, WorkStage::Opening, now + deadline, "an open", || {
                     Action::StartOpening(challenge_id, items)
                 })
             }
@@ -290,7 +290,8 @@ impl Session {
             Ok(challenge) => {
                 let challenge = Arc::new(challenge);
                 let until = now + offer.deadline;
-                self.running = Some(Running { challenge: challenge.clone(), stage: Stage::Working, until });
+                self.running =
+                    Some(RunningChallenge { challenge: challenge.clone(), stage: WorkStage::Working, until });
                 vec![Action::StartWork(challenge)]
             }
             Err((code, detail)) => {
@@ -331,8 +332,8 @@ impl Session {
     fn advance(
         &mut self,
         id: ChallengeId,
-        from: Stage,
-        to: Stage,
+        from: WorkStage,
+        to: WorkStage,
         until: Instant,
         what: &'static str,
         action: impl FnOnce() -> Action,
@@ -353,8 +354,8 @@ impl Session {
     fn stage_ended(
         &mut self,
         id: ChallengeId,
-        from: Stage,
-        to: Stage,
+        from: WorkStage,
+        to: WorkStage,
         result: Result<Vec<MinerMessage>, DeviceError>,
         now: Instant,
     ) -> Vec<Action> {
@@ -371,7 +372,7 @@ impl Session {
 
     fn progress(&self, id: ChallengeId, done_slots: u64) -> Vec<Action> {
         match &self.running {
-            Some(running) if running.challenge.id() == id && running.stage == Stage::Working => {
+            Some(running) if running.challenge.id() == id && running.stage == WorkStage::Working => {
                 let slots: u64 = running.challenge.shares().iter().map(|s| u64::from(s.count)).sum();
                 let all_slots = slots * u64::from(running.challenge.iterations());
                 vec![Action::Send(MinerMessage::Progress { challenge_id: id, done_slots, all_slots })]

@@ -7,7 +7,7 @@ use assay_protocol::message::{Hello, Inventory, ValidatorMessage};
 use assay_protocol::verdict::Verdict;
 use assay_work::ChallengeId;
 
-use crate::verify::check::{Binding, CheckJob};
+use crate::verify::check::{CheckJob, TrustedValues};
 use crate::verify::replay::Extent;
 
 /// One thing to do.
@@ -24,7 +24,7 @@ pub enum Action {
     /// Check this, then call [`Session::checked`](crate::session::Session::checked).
     Check(Box<CheckJob>),
     /// Replay this, then call [`Session::replayed`](crate::session::Session::replayed).
-    Replay(ChallengeId, Box<Binding>, Extent),
+    Replay(ChallengeId, Box<TrustedValues>, Extent),
     /// For watchers: the phase that begins.
     Phase(&'static str),
     /// For watchers: slots filled, of so many.

@@ -18,7 +18,7 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status};
 
 use crate::policy::{MAX_FILL_PERCENT, MAX_SAMPLES, Policy};
-use crate::registry::{Command, Miner, Update};
+use crate::registry::{Miner, SessionCommand, Update};
 use crate::session::StartError;
 use crate::validator::Validator;
 
@@ -74,7 +74,7 @@ impl ControlService for Control {
         let commands = self.0.registry.commands(key).ok_or_else(gone)?;
         let (updates, watch) = mpsc::channel(UPDATES);
         let (started, answer) = oneshot::channel();
-        commands.send(Command::Run { policy, started, updates }).await.map_err(|_| gone())?;
+        commands.send(SessionCommand::Run { policy, started, updates }).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?.map_err(|error| start_status(&error))?;
         Ok(Response::new(Box::pin(ReceiverStream::new(watch).map(|update| Ok(response(update))))))
     }

@@ -15,10 +15,10 @@ use crate::action::{Action, SentAt};
 use crate::entropy::{Entropy, OsEntropy};
 use crate::peer::Peer;
 use crate::policy::Policy;
-use crate::registry::{Command, Miner, Update};
-use crate::session::{Context, Session, StartError};
+use crate::registry::{Miner, SessionCommand, Update};
+use crate::session::{Session, SessionContext, StartError};
 use crate::validator::{Validator, unix_seconds};
-use crate::verify::check::{Binding, CheckJob};
+use crate::verify::check::{CheckJob, TrustedValues};
 use crate::verify::replay::Extent;
 
 /// How long a message may wait for the connection: longer means that the miner does not read.
@@ -107,7 +107,7 @@ struct Driver {
     /// Absent when the stream did not come through our listener.
     peer: Option<Peer>,
     outgoing: mpsc::Sender<Outgoing>,
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<SessionCommand>,
     replayed: mpsc::Sender<(ChallengeId, Result<(), Reason>)>,
     /// Of the replay that runs.
     replay: Handle,
@@ -137,10 +137,10 @@ impl Driver {
         actions
     }
 
-    fn command(&mut self, command: Command) -> Vec<Action> {
+    fn command(&mut self, command: SessionCommand) -> Vec<Action> {
         match command {
-            Command::Replaced => self.session.replaced(),
-            Command::Run { policy, started, updates } => {
+            SessionCommand::Replaced => self.session.replaced(),
+            SessionCommand::Run { policy, started, updates } => {
                 let result = self.start(&policy);
                 if result.is_ok() {
                     self.watchers.push(updates);
@@ -273,7 +273,7 @@ impl Driver {
         tokio::task::spawn_blocking(|| job.run()).await.map_err(internal)
     }
 
-    fn start_replay(&mut self, id: ChallengeId, binding: Binding, extent: Extent) -> Vec<Action> {
+    fn start_replay(&mut self, id: ChallengeId, binding: TrustedValues, extent: Extent) -> Vec<Action> {
         let Some(replayer) = self.validator.replayer.clone() else {
             let detail = "this validator has no devices of its own";
             return self.session.replayed(id, Err(Reason::new(ReasonCode::ValidatorDevices, detail)));
@@ -344,6 +344,11 @@ async fn wake(at: Option<Instant>) {
 }
 
 /// What a session needs of its validator, for one event.
-fn context<'a>(validator: &'a Validator, entropy: &'a mut OsEntropy) -> Context<'a> {
-    Context { now: Instant::now(), unix_seconds: unix_seconds(), entropy, replayer: validator.replayer.as_deref() }
+fn context<'a>(validator: &'a Validator, entropy: &'a mut OsEntropy) -> SessionContext<'a> {
+    SessionContext {
+        now: Instant::now(),
+        unix_seconds: unix_seconds(),
+        entropy,
+        replayer: validator.replayer.as_deref(),
+    }
 }

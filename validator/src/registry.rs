@@ -15,7 +15,7 @@ use crate::session::StartError;
 
 /// What a session is asked from outside.
 #[derive(Debug)]
-pub enum Command {
+pub enum SessionCommand {
     /// Challenge the miner now.
     Run {
         /// What to ask.
@@ -61,23 +61,23 @@ pub struct Miner {
 
 /// All connected miners, at most one session for each key.
 #[derive(Debug, Default)]
-pub struct Registry(Mutex<HashMap<PublicKey, Entry>>);
+pub struct Registry(Mutex<HashMap<PublicKey, MinerEntry>>);
 
 #[derive(Debug)]
-struct Entry {
+struct MinerEntry {
     miner: Miner,
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<SessionCommand>,
     /// Tells sessions of one key apart.
     session: u64,
 }
 
 impl Registry {
     /// Enters a miner; a session that it had before is told to go.
-    pub fn enter(&self, session: u64, miner: Miner, commands: mpsc::Sender<Command>) {
-        let before = self.lock().insert(miner.key, Entry { miner, commands, session });
+    pub fn enter(&self, session: u64, miner: Miner, commands: mpsc::Sender<SessionCommand>) {
+        let before = self.lock().insert(miner.key, MinerEntry { miner, commands, session });
         if let Some(before) = before {
             // A full queue means a session that is going anyway.
-            let _ = before.commands.try_send(Command::Replaced);
+            let _ = before.commands.try_send(SessionCommand::Replaced);
         }
     }
 
@@ -106,11 +106,11 @@ impl Registry {
 
     /// How to reach a miner's session.
     #[must_use]
-    pub fn commands(&self, key: PublicKey) -> Option<mpsc::Sender<Command>> {
+    pub fn commands(&self, key: PublicKey) -> Option<mpsc::Sender<SessionCommand>> {
         self.lock().get(&key).map(|entry| entry.commands.clone())
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<PublicKey, Entry>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<PublicKey, MinerEntry>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -138,7 +138,7 @@ mod tests {
         let (new, _new_commands) = mpsc::channel(1);
         registry.enter(1, miner(7), old);
         registry.enter(2, miner(7), new);
-        assert!(matches!(old_commands.try_recv(), Ok(Command::Replaced)));
+        assert!(matches!(old_commands.try_recv(), Ok(SessionCommand::Replaced)));
         // The old one leaves late: the new one stays.
         registry.leave(1, PublicKey([7; 32]));
         assert_eq!(registry.miners().len(), 1);

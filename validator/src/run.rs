@@ -20,7 +20,7 @@ use crate::action::{Action, SentAt};
 use crate::entropy::{Entropy, EntropyError};
 use crate::issue::{Issued, issue_probe};
 use crate::policy::Policy;
-use crate::verify::check::{Binding, Collector};
+use crate::verify::check::{Collector, TrustedValues};
 use crate::verify::draw;
 use crate::verify::judge::{DeviceClaims, Findings};
 use crate::verify::replay::Extent;
@@ -37,7 +37,7 @@ struct Timed {
 
 /// How far the challenge is, with what is known there.
 #[derive(Debug)]
-enum Stage {
+enum RunStage {
     /// The offer is out.
     Working { sent: SentAt },
     /// The commitment came, its roots come.
@@ -71,7 +71,7 @@ pub struct ChallengeRun {
     mode: Mode,
     challenge: Arc<Challenge>,
     inventory: Inventory,
-    stage: Stage,
+    stage: RunStage,
     stage_began: Instant,
     claimed: Vec<DeviceClaims>,
     /// The least measured so far; `None` before the first pong.
@@ -100,7 +100,7 @@ impl ChallengeRun {
             mode,
             challenge,
             inventory,
-            stage: Stage::Working { sent },
+            stage: RunStage::Working { sent },
             stage_began: now,
             claimed: Vec::new(),
             round_trip: None,
@@ -119,8 +119,8 @@ impl ChallengeRun {
     #[must_use]
     pub const fn is_committed(&self) -> bool {
         match self.stage {
-            Stage::Working { .. } => false,
-            Stage::Over { committed } => committed,
+            RunStage::Working { .. } => false,
+            RunStage::Over { committed } => committed,
             _ => true,
         }
     }
@@ -128,7 +128,7 @@ impl ChallengeRun {
     /// Whether the verdict is out.
     #[must_use]
     pub const fn is_over(&self) -> bool {
-        matches!(self.stage, Stage::Over { .. })
+        matches!(self.stage, RunStage::Over { .. })
     }
 
     /// Takes a message of the miner that is about this challenge, received at `received`.
@@ -148,7 +148,7 @@ impl ChallengeRun {
 
     /// An item was checked.
     pub fn checked(&mut self, result: Result<(), Reason>) -> Vec<Action> {
-        if let Stage::Opening { answered, .. } | Stage::Judging(answered) = &mut self.stage {
+        if let RunStage::Opening { answered, .. } | RunStage::Judging(answered) = &mut self.stage {
             answered.items_unchecked = answered.items_unchecked.saturating_sub(1);
         }
         self.conclude(result.map(|()| Vec::new()))
@@ -156,7 +156,7 @@ impl ChallengeRun {
 
     /// The replay ended.
     pub fn replayed(&mut self, result: Result<(), Reason>) -> Vec<Action> {
-        if let Stage::Opening { answered, .. } | Stage::Judging(answered) = &mut self.stage {
+        if let RunStage::Opening { answered, .. } | RunStage::Judging(answered) = &mut self.stage {
             answered.replaying = false;
         }
         self.conclude(result.map(|()| Vec::new()))
@@ -185,12 +185,12 @@ impl ChallengeRun {
     fn limit(&self) -> Option<(Option<Instant>, Duration, ReasonCode)> {
         let policy = &self.policy;
         match &self.stage {
-            Stage::Working { sent } => Some((sent.get(), policy.commit_deadline, ReasonCode::CommitmentLate)),
-            Stage::Probing { sent, .. } => Some((sent.get(), policy.probe.deadline, ReasonCode::ProbeLate)),
-            Stage::Roots { .. } | Stage::Digests { .. } | Stage::Opening { .. } => {
+            RunStage::Working { sent } => Some((sent.get(), policy.commit_deadline, ReasonCode::CommitmentLate)),
+            RunStage::Probing { sent, .. } => Some((sent.get(), policy.probe.deadline, ReasonCode::ProbeLate)),
+            RunStage::Roots { .. } | RunStage::Digests { .. } | RunStage::Opening { .. } => {
                 Some((Some(self.stage_began), policy.openings_deadline, ReasonCode::OpeningsLate))
             }
-            Stage::Judging(_) | Stage::Over { .. } => None,
+            RunStage::Judging(_) | RunStage::Over { .. } => None,
         }
     }
 
@@ -221,13 +221,13 @@ impl ChallengeRun {
         }
     }
 
-    fn enter(&mut self, stage: Stage, now: Instant) {
+    fn enter(&mut self, stage: RunStage, now: Instant) {
         self.stage = stage;
         self.stage_began = now;
     }
 
     fn commitment(&mut self, signed: SignedChecksum, received: Instant) -> Step {
-        let Stage::Working { sent } = &self.stage else {
+        let RunStage::Working { sent } = &self.stage else {
             return Err(Reason::new(ReasonCode::CommitmentTwice, "the first one stands"));
         };
         if signed.challenge_id != self.id() {
@@ -239,13 +239,13 @@ impl ChallengeRun {
             let detail = format!("it took {took:.1?}, {:?} were allowed", self.policy.commit_deadline);
             return Err(Reason::new(ReasonCode::CommitmentLate, detail));
         }
-        self.enter(Stage::Roots { commitment: Timed { signed, took }, devices: Vec::new() }, received);
+        self.enter(RunStage::Roots { commitment: Timed { signed, took }, devices: Vec::new() }, received);
         Ok(Vec::new())
     }
 
     fn device_roots(&mut self, roots: DeviceRoots, received: Instant, entropy: &mut dyn Entropy) -> Step {
         let shares = self.challenge.shares();
-        let Stage::Roots { commitment, devices } = &mut self.stage else {
+        let RunStage::Roots { commitment, devices } = &mut self.stage else {
             return Err(Reason::new(ReasonCode::Protocol, "roots came out of turn"));
         };
         // At least one share is still due in this stage.
@@ -284,19 +284,19 @@ impl ChallengeRun {
         let sent = SentAt::default();
         let message = ValidatorMessage::Probe { challenge_id: self.id(), probe, deadline: self.policy.probe.deadline };
         let send = Action::Send(message, sent.clone());
-        self.enter(Stage::Probing { commitment, evidence, probe, sent }, now);
+        self.enter(RunStage::Probing { commitment, evidence, probe, sent }, now);
         Ok(vec![Action::Phase("probe"), send])
     }
 
     fn probe_answer(&mut self, signed: SignedChecksum, received: Instant) -> Step {
-        if matches!(self.stage, Stage::Digests { .. } | Stage::Opening { .. } | Stage::Judging(_)) {
+        if matches!(self.stage, RunStage::Digests { .. } | RunStage::Opening { .. } | RunStage::Judging(_)) {
             return Err(Reason::new(ReasonCode::ProbeTwice, "the first one stands"));
         }
         if signed.challenge_id != self.id() {
             let detail = format!("it is for challenge {}", signed.challenge_id);
             return Err(Reason::new(ReasonCode::ProbeChallenge, detail));
         }
-        let Stage::Probing { commitment, evidence, probe, sent } = &self.stage else {
+        let RunStage::Probing { commitment, evidence, probe, sent } = &self.stage else {
             return Err(Reason::new(ReasonCode::Protocol, "a probe answer came before the probe"));
         };
         let took = received.saturating_duration_since(sent.get().unwrap_or(self.stage_began));
@@ -306,12 +306,12 @@ impl ChallengeRun {
         }
         let (commitment, evidence, probe) = (commitment.clone(), evidence.clone(), *probe);
         let answer = Timed { signed, took };
-        self.enter(Stage::Digests { commitment, evidence, probe, answer, devices: Vec::new() }, received);
+        self.enter(RunStage::Digests { commitment, evidence, probe, answer, devices: Vec::new() }, received);
         Ok(Vec::new())
     }
 
     fn device_digests(&mut self, digests: DeviceDigests, received: Instant, entropy: &mut dyn Entropy) -> Step {
-        let Stage::Digests { commitment, evidence, probe, answer, devices } = &mut self.stage else {
+        let RunStage::Digests { commitment, evidence, probe, answer, devices } = &mut self.stage else {
             return Err(Reason::new(ReasonCode::Protocol, "digests came out of turn"));
         };
         devices.push(digests.answer);
@@ -320,7 +320,7 @@ impl ChallengeRun {
         }
         let devices = std::mem::take(devices);
         let checked = check_answer(&self.challenge, &evidence.checksum, probe, &answer.signed, devices)?;
-        let binding = Binding {
+        let binding = TrustedValues {
             challenge: self.challenge.clone(),
             evidence: evidence.clone(),
             probe: *probe,
@@ -335,7 +335,7 @@ impl ChallengeRun {
         &mut self,
         commitment: Timed,
         answer: Timed,
-        binding: Binding,
+        binding: TrustedValues,
         now: Instant,
         entropy: &mut dyn Entropy,
     ) -> Step {
@@ -360,7 +360,7 @@ impl ChallengeRun {
         if let Some(extent) = extent {
             actions.push(Action::Replay(self.id(), Box::new(binding.clone()), extent));
         }
-        self.enter(Stage::Opening { answered, collector: Box::new(Collector::new(binding, items)) }, now);
+        self.enter(RunStage::Opening { answered, collector: Box::new(Collector::new(binding, items)) }, now);
         Ok(actions)
     }
 
@@ -391,22 +391,22 @@ impl ChallengeRun {
 
     fn openings(&mut self, chunk: OpeningsChunk) -> Step {
         let (answered, collector) = match &mut self.stage {
-            Stage::Opening { answered, collector } => (answered, collector),
-            Stage::Judging(_) => {
+            RunStage::Opening { answered, collector } => (answered, collector),
+            RunStage::Judging(_) => {
                 return Err(Reason::new(ReasonCode::AuditRows, "openings came after the last item"));
             }
             _ => return Err(Reason::new(ReasonCode::Protocol, "openings came before they were asked")),
         };
         let job = collector.take(chunk)?;
         if collector.is_complete() {
-            self.stage = Stage::Judging(answered.clone());
+            self.stage = RunStage::Judging(answered.clone());
         }
         Ok(job.map(|job| Action::Check(Box::new(job))).into_iter().collect())
     }
 
     fn progress(&self, done_slots: u64, all_slots: u64) -> Vec<Action> {
         match self.stage {
-            Stage::Working { .. } => vec![Action::Progress(done_slots, all_slots)],
+            RunStage::Working { .. } => vec![Action::Progress(done_slots, all_slots)],
             _ => Vec::new(),
         }
     }
@@ -414,9 +414,9 @@ impl ChallengeRun {
     /// A deadline that the miner itself gives up on is one that it missed; all else is no fault of honesty.
     fn stopped_by_miner(&self, stop: &Stop) -> Reason {
         let code = match (stop.code, &self.stage) {
-            (StopCode::Deadline, Stage::Working { .. }) => ReasonCode::CommitmentLate,
-            (StopCode::Deadline, Stage::Probing { .. }) => ReasonCode::ProbeLate,
-            (StopCode::Deadline, Stage::Opening { .. }) => ReasonCode::OpeningsLate,
+            (StopCode::Deadline, RunStage::Working { .. }) => ReasonCode::CommitmentLate,
+            (StopCode::Deadline, RunStage::Probing { .. }) => ReasonCode::ProbeLate,
+            (StopCode::Deadline, RunStage::Opening { .. }) => ReasonCode::OpeningsLate,
             (code, _) => code.reason(),
         };
         Reason::new(code, format!("the miner says: {}", stop.detail))
@@ -428,7 +428,7 @@ impl ChallengeRun {
             Ok(actions) => actions,
             Err(reason) => return self.finish(vec![reason]),
         };
-        if let Stage::Judging(Answered { items_unchecked: 0, replaying, .. }) = self.stage {
+        if let RunStage::Judging(Answered { items_unchecked: 0, replaying, .. }) = self.stage {
             if replaying {
                 actions.push(Action::Phase("replay"));
             } else {
@@ -441,17 +441,17 @@ impl ChallengeRun {
     /// The miner learns the verdict, which also ends what it still does for the challenge.
     fn finish(&mut self, reasons: Vec<Reason>) -> Vec<Action> {
         let (commitment, probe, answered) = match &self.stage {
-            Stage::Working { .. } => (None, None, false),
-            Stage::Roots { commitment, .. } => (Some(commitment), None, false),
-            Stage::Probing { commitment, probe, .. } => (Some(commitment), Some((probe, None)), false),
-            Stage::Digests { commitment, probe, answer, .. } => {
+            RunStage::Working { .. } => (None, None, false),
+            RunStage::Roots { commitment, .. } => (Some(commitment), None, false),
+            RunStage::Probing { commitment, probe, .. } => (Some(commitment), Some((probe, None)), false),
+            RunStage::Digests { commitment, probe, answer, .. } => {
                 (Some(commitment), Some((probe, Some(answer.took))), false)
             }
-            Stage::Opening { answered, .. } | Stage::Judging(answered) => {
+            RunStage::Opening { answered, .. } | RunStage::Judging(answered) => {
                 let Answered { commitment, probe, answer, .. } = answered;
                 (Some(commitment), Some((probe, Some(answer.took))), true)
             }
-            Stage::Over { .. } => return Vec::new(),
+            RunStage::Over { .. } => return Vec::new(),
         };
         let passed = reasons.is_empty();
         let checked = |n: u32| if passed { n } else { 0 };
@@ -476,7 +476,7 @@ impl ChallengeRun {
             unix_seconds: self.unix_seconds,
         };
         let verdict = Box::new(findings.verdict());
-        self.stage = Stage::Over { committed: commitment.is_some() };
+        self.stage = RunStage::Over { committed: commitment.is_some() };
         vec![Action::send(ValidatorMessage::Verdict(verdict.clone())), Action::Verdict(verdict)]
     }
 }

@@ -33,7 +33,7 @@ const MAX_ROUND_TRIPS: usize = 8;
 const MAX_ENDED: usize = 8;
 
 /// What a session needs of the validator that it is part of.
-pub struct Context<'a> {
+pub struct SessionContext<'a> {
     /// The clock.
     pub now: Instant,
     /// Seconds since 1970.
@@ -70,7 +70,7 @@ pub enum StartError {
 }
 
 #[derive(Debug)]
-enum State {
+enum SessionState {
     AwaitHello,
     AwaitProof { hello: Box<Hello>, transcript: SessionTranscript },
     Connected { miner_key: PublicKey, inventory: Inventory },
@@ -81,7 +81,7 @@ enum State {
 #[derive(Debug)]
 pub struct Session {
     admission: Arc<Admission>,
-    state: State,
+    state: SessionState,
     run: Option<ChallengeRun>,
     recent: VecDeque<(ChallengeId, bool)>,
     pings: Pings,
@@ -105,7 +105,7 @@ impl Session {
     pub fn new(admission: Arc<Admission>, now: Instant) -> Self {
         Self {
             admission,
-            state: State::AwaitHello,
+            state: SessionState::AwaitHello,
             run: None,
             recent: VecDeque::new(),
             pings: Pings::default(),
@@ -122,7 +122,12 @@ impl Session {
     }
 
     /// Takes a message received at `received`.
-    pub fn message(&mut self, message: MinerMessage, received: Instant, context: &mut Context<'_>) -> Vec<Action> {
+    pub fn message(
+        &mut self,
+        message: MinerMessage,
+        received: Instant,
+        context: &mut SessionContext<'_>,
+    ) -> Vec<Action> {
         self.heard = received;
         // Openings that were asked for have bounds of their own.
         if self.run.is_none() || !matches!(message, MinerMessage::OpeningsChunk(_)) {
@@ -132,24 +137,24 @@ impl Session {
             return self.protocol_violation("too many messages");
         }
         match (&self.state, message) {
-            (State::Closed, _) => Vec::new(),
-            (State::AwaitHello, MinerMessage::Hello(hello)) => self.hello(hello, context),
-            (State::AwaitHello, _) => self.refuse(RefusedCode::Malformed, "the first message must be a hello"),
-            (State::AwaitProof { .. }, MinerMessage::Proof(signature)) => self.proof(&signature),
-            (State::AwaitProof { .. }, _) => self.refuse(RefusedCode::Malformed, "a proof was due"),
-            (State::Connected { .. }, message) => self.connected(message, received, context),
+            (SessionState::Closed, _) => Vec::new(),
+            (SessionState::AwaitHello, MinerMessage::Hello(hello)) => self.hello(hello, context),
+            (SessionState::AwaitHello, _) => self.refuse(RefusedCode::Malformed, "the first message must be a hello"),
+            (SessionState::AwaitProof { .. }, MinerMessage::Proof(signature)) => self.proof(&signature),
+            (SessionState::AwaitProof { .. }, _) => self.refuse(RefusedCode::Malformed, "a proof was due"),
+            (SessionState::Connected { .. }, message) => self.connected(message, received, context),
         }
     }
 
     /// A message arrived that could not be read.
     pub fn malformed(&mut self, problem: &str) -> Vec<Action> {
         match self.state {
-            State::Connected { .. } => self.protocol_violation(problem),
+            SessionState::Connected { .. } => self.protocol_violation(problem),
             _ => self.refuse(RefusedCode::Malformed, problem),
         }
     }
 
-    fn hello(&mut self, hello: Hello, context: &mut Context<'_>) -> Vec<Action> {
+    fn hello(&mut self, hello: Hello, context: &mut SessionContext<'_>) -> Vec<Action> {
         let common = PROTOCOL_VERSIONS.iter().rev().find(|v| hello.versions.contains(v));
         let Some(&version) = common else {
             let detail = format!("versions {PROTOCOL_VERSIONS:?} are spoken here, not {:?}", hello.versions);
@@ -177,22 +182,23 @@ impl Session {
             signature: self.admission.identity.sign(&transcript.welcome_message()),
             agent: concat!("assay-validator/", env!("CARGO_PKG_VERSION")).into(),
         };
-        self.state = State::AwaitProof { hello: Box::new(hello), transcript };
+        self.state = SessionState::AwaitProof { hello: Box::new(hello), transcript };
         vec![Action::send(ValidatorMessage::Welcome(welcome))]
     }
 
     fn proof(&mut self, signature: &Signature) -> Vec<Action> {
-        let State::AwaitProof { hello, transcript } = std::mem::replace(&mut self.state, State::Closed) else {
+        let SessionState::AwaitProof { hello, transcript } = std::mem::replace(&mut self.state, SessionState::Closed)
+        else {
             return Vec::new();
         };
         if !identity::verify(&hello.miner_key, &transcript.proof_message(), signature) {
             return self.refuse(RefusedCode::Signature, "the proof is not a signature of the key in the hello");
         }
-        self.state = State::Connected { miner_key: hello.miner_key, inventory: hello.inventory.clone() };
+        self.state = SessionState::Connected { miner_key: hello.miner_key, inventory: hello.inventory.clone() };
         vec![Action::send(ValidatorMessage::Accepted(self.admission.ping_interval)), Action::Established(hello)]
     }
 
-    fn connected(&mut self, message: MinerMessage, received: Instant, context: &mut Context<'_>) -> Vec<Action> {
+    fn connected(&mut self, message: MinerMessage, received: Instant, context: &mut SessionContext<'_>) -> Vec<Action> {
         match message {
             MinerMessage::Pong(sequence) => self.pong(sequence, received),
             MinerMessage::Inventory(inventory) => self.inventory(inventory),
@@ -203,7 +209,12 @@ impl Session {
     }
 
     /// A message that names a challenge: for the one that runs, or for one that just ended.
-    fn about_challenge(&mut self, message: MinerMessage, received: Instant, context: &mut Context<'_>) -> Vec<Action> {
+    fn about_challenge(
+        &mut self,
+        message: MinerMessage,
+        received: Instant,
+        context: &mut SessionContext<'_>,
+    ) -> Vec<Action> {
         let id = challenge_of(&message);
         let recent = self.recent.iter().find(|(recent, _)| Some(*recent) == id).map(|(_, committed)| *committed);
         // What crossed the end of its challenge on the way is no fault, but a commitment given before is a replayed one.
@@ -228,8 +239,10 @@ impl Session {
     ///
     /// # Errors
     /// [`StartError`].
-    pub fn start(&mut self, policy: &Arc<Policy>, context: &mut Context<'_>) -> Result<Vec<Action>, StartError> {
-        let State::Connected { miner_key, inventory } = &self.state else { return Err(StartError::NotConnected) };
+    pub fn start(&mut self, policy: &Arc<Policy>, context: &mut SessionContext<'_>) -> Result<Vec<Action>, StartError> {
+        let SessionState::Connected { miner_key, inventory } = &self.state else {
+            return Err(StartError::NotConnected);
+        };
         if self.run.is_some() {
             return Err(StartError::Busy);
         }
@@ -277,9 +290,9 @@ impl Session {
     #[must_use]
     pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
         match self.state {
-            State::Closed => None,
-            State::AwaitHello | State::AwaitProof { .. } => Some(self.began + HANDSHAKE_LIMIT),
-            State::Connected { .. } => {
+            SessionState::Closed => None,
+            SessionState::AwaitHello | SessionState::AwaitProof { .. } => Some(self.began + HANDSHAKE_LIMIT),
+            SessionState::Connected { .. } => {
                 let run = self.run.as_ref().and_then(|run| run.poll_timeout(now));
                 let ping = self.pings.due(self.admission.ping_interval).unwrap_or(now);
                 [Some(self.silent_at()), Some(ping), run].into_iter().flatten().min()
@@ -294,8 +307,8 @@ impl Session {
 
     /// Enforces deadlines and sends the ping that is due.
     pub fn tick(&mut self, now: Instant) -> Vec<Action> {
-        if !matches!(self.state, State::Connected { .. }) {
-            let late = !matches!(self.state, State::Closed) && now >= self.began + HANDSHAKE_LIMIT;
+        if !matches!(self.state, SessionState::Connected { .. }) {
+            let late = !matches!(self.state, SessionState::Closed) && now >= self.began + HANDSHAKE_LIMIT;
             return if late { self.refuse(RefusedCode::Malformed, "the handshake took too long") } else { Vec::new() };
         }
         let actions = self.run.as_mut().map(|run| run.tick(now)).unwrap_or_default();
@@ -317,7 +330,7 @@ impl Session {
     /// The stream broke.
     pub fn disconnected(&mut self, detail: &str) -> Vec<Action> {
         let actions = self.stop_run(Reason::new(ReasonCode::Disconnected, detail));
-        self.state = State::Closed;
+        self.state = SessionState::Closed;
         actions
     }
 
@@ -356,7 +369,7 @@ impl Session {
     }
 
     fn inventory(&mut self, new: Inventory) -> Vec<Action> {
-        let State::Connected { inventory, .. } = &mut self.state else { return Vec::new() };
+        let SessionState::Connected { inventory, .. } = &mut self.state else { return Vec::new() };
         if new.sequence != inventory.sequence.wrapping_add(1) {
             return self.protocol_violation("an inventory came out of sequence");
         }
@@ -385,7 +398,7 @@ impl Session {
     }
 
     fn close(&mut self, why: String) -> Vec<Action> {
-        self.state = State::Closed;
+        self.state = SessionState::Closed;
         vec![Action::Close(why)]
     }
 

@@ -191,7 +191,7 @@ async fn nonsense_from_a_worker() {
     let validator = TestValidator::start(&Policy::default()).await;
     let mut miner = TestMiner::start(validator.address, 2, &[&script(&folder, &rubbish)]);
     let line = miner.daemon.wait_for("cannot be used now");
-    assert!(line["message"].as_str().unwrap().contains("its worker gave no answer"), "{line}");
+    assert!(line["message"].as_str().unwrap().contains("its worker gave a malformed answer"), "{line}");
     wait_for_devices(&validator, &miner, 2).await;
     passes(&validator, 2).await;
     assert!(miner.daemon.log().join("\n").contains("worker: on its last legs"));

@@ -15,7 +15,7 @@ use assay_protocol::verdict::{Mode, Outcome, ReasonCode, Verdict};
 use assay_validator::action::Action;
 use assay_validator::entropy::SeededEntropy;
 use assay_validator::policy::{Policy, ProbePolicy};
-use assay_validator::session::{Admission, Context, Session};
+use assay_validator::session::{Admission, Session, SessionContext};
 use assay_work::{DeviceId, Nonce};
 use proptest::prelude::*;
 
@@ -72,7 +72,7 @@ impl World {
         let probe = ProbePolicy { expect_gb_per_s: 0.001, steps: 4, walks: 64, ..Policy::default().probe };
         let policy = Policy { mode: Some(Mode::Audit), n: 256, samples: 16, segments: 4, probe, ..Policy::default() };
         let Self { validator, entropy, now, .. } = self;
-        let mut context = Context { now: *now, unix_seconds: 0, entropy, replayer: None };
+        let mut context = SessionContext { now: *now, unix_seconds: 0, entropy, replayer: None };
         let actions = validator.start(&Arc::new(policy), &mut context).unwrap();
         self.validator_does(actions);
     }
@@ -85,7 +85,7 @@ impl World {
                 self.pass(self.chunk_takes);
             }
             let Self { validator, entropy, now, .. } = self;
-            let mut context = Context { now: *now, unix_seconds: 0, entropy, replayer: None };
+            let mut context = SessionContext { now: *now, unix_seconds: 0, entropy, replayer: None };
             let actions = validator.message(message, *now, &mut context);
             self.validator_does(actions);
             self.pass(Duration::ZERO);

@@ -21,7 +21,7 @@ use crate::config::MinerConfig;
 
 /// What the work gave, in the vectors' form.
 #[derive(Debug, Serialize)]
-struct Product {
+struct WorkOutput {
     evidence: Evidence,
     #[serde(skip_serializing_if = "Option::is_none")]
     answer: Option<Answer>,
@@ -99,13 +99,13 @@ fn compute_share(
     Ok((roots, digests.unwrap_or_default()))
 }
 
-fn assemble(challenge: &Challenge, probe: Option<Probe>, results: Vec<ShareProduct>) -> Product {
+fn assemble(challenge: &Challenge, probe: Option<Probe>, results: Vec<ShareProduct>) -> WorkOutput {
     let (roots, digests) = results.into_iter().unzip();
     let answer = probe.map(|probe| Answer::assemble(challenge, &probe, digests));
-    Product { evidence: Evidence::assemble(challenge, roots), answer }
+    WorkOutput { evidence: Evidence::assemble(challenge, roots), answer }
 }
 
-fn sign(product: &mut Product, challenge: &Challenge, probe: Option<Probe>, identity: &Identity) {
+fn sign(product: &mut WorkOutput, challenge: &Challenge, probe: Option<Probe>, identity: &Identity) {
     let work_key = challenge.work_key();
     let evidence = &mut product.evidence;
     evidence.signature = Some(identity.sign(&commitment_message(work_key, &evidence.checksum)));
@@ -115,7 +115,7 @@ fn sign(product: &mut Product, challenge: &Challenge, probe: Option<Probe>, iden
     }
 }
 
-fn write(product: &Product, args: &WorkArgs) -> anyhow::Result<()> {
+fn write(product: &WorkOutput, args: &WorkArgs) -> anyhow::Result<()> {
     let to_file = |path: &Path, text: String| {
         fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))
     };

@@ -3,7 +3,7 @@
 use assay_device::bench::BenchStage;
 use plotters::prelude::*;
 
-use crate::report::{BenchReport, DeviceReport, name};
+use crate::report::{BenchReport, DeviceFigures, name};
 
 /// A panel's size in pixels.
 const PANEL: (u32, u32) = (900, 480);
@@ -66,7 +66,7 @@ fn failed(error: impl std::fmt::Display) -> ChartError {
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
 
-fn panel<'a>(area: &Area<'a>, device: &DeviceReport, lines: &[Series]) -> Drawn<'a> {
+fn panel<'a>(area: &Area<'a>, device: &DeviceFigures, lines: &[Series]) -> Drawn<'a> {
     let points = || lines.iter().flat_map(|line| &line.points);
     let limit = device.limits.operations_per_s.map(|rate| rate / 1e12);
     let top = points().map(|p| p.1).chain(limit).fold(0.0, f64::max) * 1.1;
@@ -107,7 +107,7 @@ fn panel<'a>(area: &Area<'a>, device: &DeviceReport, lines: &[Series]) -> Drawn<
 }
 
 /// The lines of a device: product and pass of each kernel, and the peer.
-fn lines(device: &DeviceReport) -> Vec<Series> {
+fn lines(device: &DeviceFigures) -> Vec<Series> {
     let mut lines: Vec<Series> = Vec::new();
     for figure in device.figures.iter().filter(|f| f.stage.counts_operations()) {
         let Some(n) = figure.n else { continue };

@@ -16,7 +16,7 @@ use assay_devices::HostConfig;
 use assay_devices::choice::{ChooseError, detect_all};
 use assay_devices::merge::merge;
 
-pub use report::{BenchReport, DeviceReport, Figure};
+pub use report::{BenchReport, DeviceFigures, Figure};
 pub use runner::{BenchPlan, median};
 
 /// The devices that a daemon would use.
@@ -46,7 +46,7 @@ pub fn detect(config: &HostConfig) -> Result<Vec<Found>, ChooseError> {
 ///
 /// # Errors
 /// The device's.
-pub fn run(config: &HostConfig, found: &Found, plan: &BenchPlan) -> Result<DeviceReport, DeviceError> {
+pub fn run(config: &HostConfig, found: &Found, plan: &BenchPlan) -> Result<DeviceFigures, DeviceError> {
     let progress = runner::BenchProgress::new();
     let mut bench = config.open_bench(found, &|preparing| progress.preparing(&preparing))?;
     let device = bench.device();

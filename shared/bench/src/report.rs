@@ -11,12 +11,12 @@ pub struct BenchReport {
     /// The program and its version.
     pub program: String,
     /// The devices, in the order measured.
-    pub devices: Vec<DeviceReport>,
+    pub devices: Vec<DeviceFigures>,
 }
 
 /// One device.
 #[derive(Debug, Serialize)]
-pub struct DeviceReport {
+pub struct DeviceFigures {
     /// The device.
     pub device_id: DeviceId,
     /// The model.
@@ -62,7 +62,7 @@ impl BenchReport {
     }
 }
 
-fn device_text(device: &DeviceReport, screen: &Screen) -> String {
+fn device_text(device: &DeviceFigures, screen: &Screen) -> String {
     let mut lines = vec![format!("{} ({}, {})", device.name, device.backend, device.device_id)];
     let limits = &device.limits;
     let compute = limits.operations_per_s.map(|rate| format!("{} TOPS", tera(rate)));
@@ -81,7 +81,7 @@ fn device_text(device: &DeviceReport, screen: &Screen) -> String {
 }
 
 /// Products and passes, one line for each size and kernel.
-fn products(device: &DeviceReport, screen: &Screen) -> String {
+fn products(device: &DeviceFigures, screen: &Screen) -> String {
     let header = ["n", "kernel", "product TOPS", "of limit", "/ peer", "pass TOPS", "of limit", "pass / product"];
     let mut table = table::new(screen, &header);
     for product in device.figures.iter().filter(|f| matches!(f.stage, BenchStage::Product | BenchStage::Peer)) {
@@ -102,7 +102,7 @@ fn products(device: &DeviceReport, screen: &Screen) -> String {
 }
 
 /// Stages that move bytes, one line for each.
-fn bytes(device: &DeviceReport, screen: &Screen) -> String {
+fn bytes(device: &DeviceFigures, screen: &Screen) -> String {
     let mut table = table::new(screen, &["stage", "n", "GB/s", "of limit"]);
     for figure in device.figures.iter().filter(|f| !f.stage.counts_operations()) {
         table.add_row([
@@ -170,7 +170,7 @@ pub(crate) mod tests {
                 figure(BenchStage::Probe, Some(n), None, 2.5e12),
             ]
         });
-        let device = DeviceReport {
+        let device = DeviceFigures {
             device_id: DeviceId([0xab; 16]),
             name: "A card".into(),
             backend: "cuda".into(),

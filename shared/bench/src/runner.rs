@@ -12,7 +12,7 @@ use assay_device::bench::{Bench, BenchStage, PeakRates};
 use assay_device::{DeviceError, DeviceInfo};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::report::{DeviceReport, Figure};
+use crate::report::{DeviceFigures, Figure};
 
 /// How long one sample is to take, in seconds: long beside a launch, short beside a drift.
 const SAMPLE_S: f64 = 0.1;
@@ -94,7 +94,7 @@ pub fn measure(
     fits: &[u32],
     plan: &BenchPlan,
     progress: &BenchProgress,
-) -> Result<DeviceReport, DeviceError> {
+) -> Result<DeviceFigures, DeviceError> {
     let kernels = kernels(bench, info.backend, plan)?;
     let mut run = Runner { plan, progress, rates: HashMap::new(), figures: Vec::new(), left_out: Vec::new() };
     let (limits, peer) = (bench.peak_rates(), bench.peer());
@@ -120,7 +120,7 @@ pub fn measure(
     compare(&mut figures, &limits);
     let (peer, no_peer) = peer.map_or_else(|why| (None, Some(why)), |peer| (Some(peer), None));
     let (name, backend) = (info.name.clone(), info.backend.to_string());
-    Ok(DeviceReport { device_id: info.id, name, backend, limits, peer, no_peer, figures, left_out })
+    Ok(DeviceFigures { device_id: info.id, name, backend, limits, peer, no_peer, figures, left_out })
 }
 
 /// The kernels to measure, the one that the device would choose first unless others were named.
@@ -291,7 +291,7 @@ mod tests {
         BenchPlan { sizes: sizes.to_vec(), patient, kernels: Vec::new(), rounds: 3 }
     }
 
-    fn run(device: &mut Told, backend: BackendKind, fits: &[u32], plan: &BenchPlan) -> DeviceReport {
+    fn run(device: &mut Told, backend: BackendKind, fits: &[u32], plan: &BenchPlan) -> DeviceFigures {
         let info = DeviceInfo {
             id: DeviceId([1; 16]),
             name: "told".into(),

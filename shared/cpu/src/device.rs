@@ -7,7 +7,7 @@ use super::kernel::{Kernel, KernelKind};
 use super::memory::{LARGE_PAGE, Mapping, promised_bytes};
 use super::pass::{PassRun, Stages};
 use super::plan::Plan;
-use super::probe::Round;
+use super::probe::WalkRound;
 use super::thread_team::ThreadTeam;
 use super::walk::{LINE_BYTES, State};
 use assay_device::backend::BackendKind;
@@ -164,7 +164,7 @@ impl Device for CpuDevice {
         let (Some(slots), Some(scratch)) = (&self.slots, &mut self.scratch) else {
             return Err(DeviceError::Sick("a device lost its memory".into()));
         };
-        let run = Round {
+        let run = WalkRound {
             round,
             kernel: self.kernel,
             threads: self.threads,

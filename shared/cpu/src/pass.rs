@@ -141,7 +141,7 @@ impl PassRun<'_> {
                 self.pack_block(team, previous, first)?;
                 team.barrier()?;
             }
-            let product = Product { u, earlier, first, copy: if plan.fused { u as usize % 2 } else { 0 } };
+            let product = SlotProduct { u, earlier, first, copy: if plan.fused { u as usize % 2 } else { 0 } };
             let is_last_block = first + plan.block_columns == plan.n;
             let to_hash = if !is_last_block {
                 0..0
@@ -217,7 +217,7 @@ impl PassRun<'_> {
         shared: &PassState,
         team: &ThreadTeam<'_>,
         thread: usize,
-        product: &Product,
+        product: &SlotProduct,
         item: usize,
     ) -> Result<(), Stopped> {
         let plan = self.plan;
@@ -240,7 +240,7 @@ impl PassRun<'_> {
     }
 
     /// Packs rows of the product's X for this thread, and says what each row's sums start from.
-    fn pack_x_rows(&self, thread: usize, product: &Product, rows: &Range<usize>, bias: &mut [u32]) {
+    fn pack_x_rows(&self, thread: usize, product: &SlotProduct, rows: &Range<usize>, bias: &mut [u32]) {
         let (n, kernel) = (self.plan.n, self.kernel);
         for row in rows.clone().step_by(kernel.rows) {
             let within = row - rows.start;
@@ -263,7 +263,7 @@ impl PassRun<'_> {
     }
 
     /// The tiles of a row block over one panel of Y.
-    fn column_of_tiles(&self, thread: usize, product: &Product, rows: &Range<usize>, bias: &[u32], column: usize) {
+    fn column_of_tiles(&self, thread: usize, product: &SlotProduct, rows: &Range<usize>, bias: &[u32], column: usize) {
         let (n, kernel) = (self.plan.n, self.kernel);
         let y = self.plan.y_offset(product.copy) + (column - product.first) * n;
         for row in rows.clone().step_by(kernel.rows) {
@@ -303,7 +303,7 @@ impl PassRun<'_> {
 }
 
 /// One product, or one block of columns of it.
-struct Product {
+struct SlotProduct {
     /// The slot that it fills.
     u: u32,
     /// The slot that is X.

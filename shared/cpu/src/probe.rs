@@ -15,7 +15,7 @@ use assay_work::Digest;
 const PIECE_BYTES: usize = 64 << 10;
 
 /// A round over resident slots.
-pub(super) struct Round<'a> {
+pub(super) struct WalkRound<'a> {
     /// What to walk.
     pub(super) round: &'a ProbeRound,
     /// What walks.
@@ -33,9 +33,9 @@ pub(super) struct Round<'a> {
 }
 
 // SAFETY: the slots are only read, and which thread has which states in which phase is decided by the queue.
-unsafe impl Sync for Round<'_> {}
+unsafe impl Sync for WalkRound<'_> {}
 
-impl Round<'_> {
+impl WalkRound<'_> {
     /// Walks the round; the states after it stay in `states`.
     ///
     /// # Safety

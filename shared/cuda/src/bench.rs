@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::config::{CudaConfig, KernelChoice};
 use crate::device::CudaDevice;
-use crate::driver::{DeviceMemory, Event, PinnedMemory};
+use crate::driver::{CudaEvent, DeviceMemory, PinnedMemory};
 use crate::error::{CudaError, Fault};
 use crate::family::{FAMILIES, Family};
 use crate::kernels::{Band, Kernels};
@@ -179,7 +179,7 @@ impl CudaDevice {
         repeats: u32,
         enqueue: impl FnMut(u32) -> Result<(), Fault>,
     ) -> Result<Duration, DeviceError> {
-        let (start, end) = (Event::new(&self.context)?, Event::new(&self.context)?);
+        let (start, end) = (CudaEvent::new(&self.context)?, CudaEvent::new(&self.context)?);
         start.record(&self.compute)?;
         (0..repeats).try_for_each(enqueue)?;
         end.record(&self.compute)?;

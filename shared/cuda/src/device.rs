@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::config::CudaConfig;
 use super::describe::{self, DeviceDescription};
-use super::driver::{Context, DeviceMemory, Event, PinnedMemory, Priority, Stream};
+use super::driver::{Context, CudaEvent, DeviceMemory, PinnedMemory, Priority, Stream};
 use super::error::{CudaError, Fault};
 use super::flow::{Flow, Lane, Marks};
 use super::kernels::Kernels;
@@ -33,7 +33,7 @@ pub struct CudaDevice {
     hash: Stream,
     compute_marks: Marks,
     hash_marks: Marks,
-    copied: Event,
+    copied: CudaEvent,
     staging: PinnedMemory,
     rates: Rates,
     pub(super) memory: Memory,
@@ -71,7 +71,7 @@ impl CudaDevice {
             hash: Stream::new(&context, Priority::Low)?,
             compute_marks: Marks::new(&context)?,
             hash_marks: Marks::new(&context)?,
-            copied: Event::new(&context)?,
+            copied: CudaEvent::new(&context)?,
             staging: PinnedMemory::new(&context, STAGING_BYTES)?,
             memory: Memory::new(&context),
             rates: Rates::new(Timing::DEVICE_EVENTS),

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::driver::{Context, Event, Stream};
+use super::driver::{Context, CudaEvent, Stream};
 use super::error::Fault;
 use super::wait;
 use assay_device::pace::{Rates, WorkKind, Workload, may_enqueue};
@@ -41,12 +41,12 @@ impl std::fmt::Display for What {
 
 /// The marks of a lane: where a launch starts, where it ends.
 #[derive(Debug)]
-pub(super) struct Marks(Vec<(Event, Event)>);
+pub(super) struct Marks(Vec<(CudaEvent, CudaEvent)>);
 
 impl Marks {
     /// Makes them; the context is bound.
     pub(super) fn new(context: &std::sync::Arc<Context>) -> Result<Self, Fault> {
-        let pair = |_| Ok((Event::new(context)?, Event::new(context)?));
+        let pair = |_| Ok((CudaEvent::new(context)?, CudaEvent::new(context)?));
         (0..DEPTH).map(pair).collect::<Result<_, _>>().map(Self)
     }
 }
@@ -64,7 +64,7 @@ struct PendingLaunch {
 pub(super) struct Lane<'a> {
     /// The stream.
     pub(super) stream: &'a Stream,
-    marks: &'a [(Event, Event)],
+    marks: &'a [(CudaEvent, CudaEvent)],
     next: usize,
     entries: VecDeque<PendingLaunch>,
     queued: Duration,
@@ -124,7 +124,7 @@ impl<'a> Flow<'a> {
         what: What,
         work: Option<Workload>,
         enqueue: impl FnOnce(&Stream) -> Result<(), Fault>,
-    ) -> Result<&'a Event, Fault> {
+    ) -> Result<&'a CudaEvent, Fault> {
         let estimate = work.and_then(|work| self.rates.estimate(work)).unwrap_or_default();
         push(&mut self.compute, PendingLaunch { what, mark: 0, work, estimate }, enqueue)
     }
@@ -193,7 +193,7 @@ fn push<'a>(
     lane: &mut Lane<'a>,
     mut entry: PendingLaunch,
     enqueue: impl FnOnce(&Stream) -> Result<(), Fault>,
-) -> Result<&'a Event, Fault> {
+) -> Result<&'a CudaEvent, Fault> {
     debug_assert!(!lane.is_full(), "make_way comes first");
     let marks = lane.marks;
     let (start, end) = &marks[lane.next];

@@ -60,7 +60,7 @@ use library::Library;
 /// Which device to open.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Spec {
+struct CudaSpec {
     id: DeviceId,
 }
 
@@ -128,7 +128,7 @@ impl Backend for CudaConfig {
 
 impl CudaConfig {
     fn open_device(&self, spec: &str, prepare: Prepare<'_>) -> Result<CudaDevice, DeviceError> {
-        let Spec { id } =
+        let CudaSpec { id } =
             serde_json::from_str(spec).map_err(|e| DeviceError::Unsupported(format!("no CUDA device: {e}")))?;
         open(id, self.clone(), &mut |preparing| prepare(preparing)).map_err(|error| match error {
             CudaError::Refused { .. } | CudaError::NoKernel { .. } => DeviceError::Unsupported(error.to_string()),
@@ -168,5 +168,5 @@ fn found(device: &DeviceDescription) -> Found {
     };
     let place = Place { pci_address: device.pci_address.parse().ok(), uuid: Some(device.id.0), vendor: Some(NVIDIA) };
     // A struct of plain fields: turning it into text cannot fail.
-    Found { info, place, spec: serde_json::to_string(&Spec { id: device.id }).unwrap_or_default() }
+    Found { info, place, spec: serde_json::to_string(&CudaSpec { id: device.id }).unwrap_or_default() }
 }

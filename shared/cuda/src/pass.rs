@@ -3,7 +3,7 @@
 //! Slot u+1 is multiplied while slot u is hashed: the hash stream waits, on the device, for each slot's end. The host
 //! only enqueues, polls, and copies all digests at the end.
 
-use super::driver::{DeviceMemory, Event, Stream};
+use super::driver::{CudaEvent, DeviceMemory, Stream};
 use super::error::Fault;
 use super::flow::{Flow, What};
 use super::kernels::{Band, Kernels, Operands};
@@ -65,7 +65,7 @@ impl Filling<'_> {
         self.scratch.set(stream, arrivals.first, arrivals.bytes, 0)
     }
 
-    fn leaf<'f>(&self, flow: &mut Flow<'f>, u: u32) -> Result<&'f Event, DeviceError> {
+    fn leaf<'f>(&self, flow: &mut Flow<'f>, u: u32) -> Result<&'f CudaEvent, DeviceError> {
         let (key, stream_id) = (self.pass.key.as_bytes(), self.pass.offset + u);
         let enqueue = |stream: &Stream| {
             // SAFETY: slot u lies in `slots`, which outlives the flow: that ends drained, or with the context lost.
@@ -75,7 +75,7 @@ impl Filling<'_> {
     }
 
     /// One product, in as many launches as its time asks for; gives the mark of the last one's end.
-    fn product<'f>(&self, flow: &mut Flow<'f>, operands: &mut Operands, u: u32) -> Result<&'f Event, DeviceError> {
+    fn product<'f>(&self, flow: &mut Flow<'f>, operands: &mut Operands, u: u32) -> Result<&'f CudaEvent, DeviceError> {
         let (earlier, previous) = parents(&self.pass.key, u);
         let family = self.kernels.family;
         let (tiles, tile_work) = (family.tiles(self.pass.n), family.tile_work(self.pass.n));

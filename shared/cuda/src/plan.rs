@@ -16,14 +16,14 @@ pub(super) const BLOCK_CHUNKS: u64 = 128;
 
 /// A range of the scratch memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct ProductBand {
     /// Where it starts.
     pub(super) first: u64,
     /// How long it is.
     pub(super) bytes: u64,
 }
 
-impl Piece {
+impl ProductBand {
     /// Its address on the device.
     ///
     /// # Panics
@@ -42,15 +42,15 @@ pub(super) struct Layout {
     /// How many slots.
     pub(super) count: u32,
     /// The digests of all slots.
-    pub(super) digests: Piece,
+    pub(super) digests: ProductBand,
     /// The digest of a probe round.
-    pub(super) round_digest: Piece,
+    pub(super) round_digest: ProductBand,
     /// What the digest kernel's blocks leave for one another, for a slot or for the states.
-    pub(super) partials: Piece,
+    pub(super) partials: ProductBand,
     /// How many of its blocks have ended: one word.
-    pub(super) arrivals: Piece,
+    pub(super) arrivals: ProductBand,
     /// Chaining values of all chunks of a slot.
-    pub(super) values: Piece,
+    pub(super) values: ProductBand,
     /// All of the scratch memory.
     pub(super) scratch_bytes: u64,
     /// The states that are taken with the slots.
@@ -64,7 +64,7 @@ impl Layout {
         let slot_bytes = slots.slot_bytes();
         let states_bytes = least(MAX_STATES_BYTES, aligned(slots.bytes() / SLOTS_PER_STATES));
         let hashed_bytes = if slot_bytes > MAX_STATES_BYTES { slot_bytes } else { MAX_STATES_BYTES };
-        let digests = Piece { first: 0, bytes: count as u64 * HASH_BYTES };
+        let digests = ProductBand { first: 0, bytes: count as u64 * HASH_BYTES };
         let round_digest = after(digests, HASH_BYTES);
         let partials = after(round_digest, partials_bytes(hashed_bytes));
         let arrivals = after(partials, 4);
@@ -115,8 +115,8 @@ const fn partials_bytes(string_bytes: u64) -> u64 {
     string_bytes.div_ceil(CHUNK_BYTES * BLOCK_CHUNKS) * HASH_BYTES
 }
 
-const fn after(piece: Piece, bytes: u64) -> Piece {
-    Piece { first: aligned(piece.first + piece.bytes), bytes }
+const fn after(piece: ProductBand, bytes: u64) -> ProductBand {
+    ProductBand { first: aligned(piece.first + piece.bytes), bytes }
 }
 
 const fn aligned(bytes: u64) -> u64 {

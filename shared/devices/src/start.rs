@@ -32,7 +32,7 @@ pub struct Chosen {
 }
 
 /// Takes the progress of opening a device: called now and then, from the thread that waits.
-pub type Progress<'a> = &'a mut dyn FnMut(&DeviceInfo, &Preparing);
+pub type StartProgress<'a> = &'a mut dyn FnMut(&DeviceInfo, &Preparing);
 
 /// Opens the devices of the backends chosen, each in its worker: for `auto`, every GPU that a backend gives, and the
 /// processor where there is none; else those of all that were asked for. Hardware that several backends have is used
@@ -43,18 +43,18 @@ pub type Progress<'a> = &'a mut dyn FnMut(&DeviceInfo, &Preparing);
 ///
 /// # Errors
 /// [`ChooseError`]: why a backend asked for, or each one there is, gives no device.
-pub fn start(host: &HostConfig, workers: &WorkerConfig, progress: Progress<'_>) -> Result<Chosen, ChooseError> {
+pub fn start(host: &HostConfig, workers: &WorkerConfig, progress: StartProgress<'_>) -> Result<Chosen, ChooseError> {
     let launcher = Program::new(workers.program.clone())
         .map_err(|error| ChooseError::None(format!("no worker can be started: {error}")))?;
     let backends = host.backends();
     let allowed = backends.iter().filter(|backend| host.choice.allows(backend.kind()));
     let launcher = launcher.with_environment(allowed.flat_map(|backend| backend.environment()).collect());
-    let launch = Launch { launcher: Arc::new(launcher), silence: workers.silence };
+    let launch = WorkerLaunch { launcher: Arc::new(launcher), silence: workers.silence };
     start_with(&host.choice, host.gpus_are_hidden, backends, &launch, progress)
 }
 
 /// How workers are launched.
-pub struct Launch {
+pub struct WorkerLaunch {
     /// What starts them.
     pub launcher: Arc<dyn Launcher>,
     /// How long one may give no sign of life.
@@ -69,14 +69,14 @@ pub fn start_with(
     choice: &BackendChoice,
     gpus_are_hidden: bool,
     backends: Vec<Box<dyn Backend>>,
-    launch: &Launch,
-    progress: Progress<'_>,
+    launch: &WorkerLaunch,
+    progress: StartProgress<'_>,
 ) -> Result<Chosen, ChooseError> {
     let mut passed_over = Vec::new();
     for stage in choice.stages(backends)? {
         let ask = |backend: &dyn Backend| detect(backend, &*launch.launcher, launch.silence);
         let lists = detect_all(choice, gpus_are_hidden, &stage, ask, &mut passed_over)?;
-        let mut start = Start::new(choice, &stage, launch);
+        let mut start = HostStart::new(choice, &stage, launch);
         if start.open(lists, progress, &mut passed_over)? {
             return Ok(start.into_chosen(&passed_over));
         }
@@ -85,9 +85,9 @@ pub fn start_with(
 }
 
 /// The devices of a host on their way to be opened.
-struct Start<'a> {
+struct HostStart<'a> {
     choice: &'a BackendChoice,
-    launch: &'a Launch,
+    launch: &'a WorkerLaunch,
     /// The settings of each backend.
     settings: BTreeMap<BackendKind, String>,
     changes: Changes,
@@ -97,9 +97,9 @@ struct Start<'a> {
     left_out: Vec<LeftOut>,
 }
 
-impl<'a> Start<'a> {
+impl<'a> HostStart<'a> {
     /// Nothing is opened yet.
-    fn new(choice: &'a BackendChoice, stage: &[Box<dyn Backend>], launch: &'a Launch) -> Self {
+    fn new(choice: &'a BackendChoice, stage: &[Box<dyn Backend>], launch: &'a WorkerLaunch) -> Self {
         let settings = stage.iter().map(|backend| (backend.kind(), backend.settings())).collect();
         let changes = Changes::default();
         let (started, places, left_out) = (Vec::new(), BTreeMap::new(), Vec::new());
@@ -114,7 +114,7 @@ impl<'a> Start<'a> {
     fn open(
         &mut self,
         mut lists: Vec<Vec<Found>>,
-        progress: Progress<'_>,
+        progress: StartProgress<'_>,
         passed_over: &mut Vec<String>,
     ) -> Result<bool, ChooseError> {
         // One backend less each time.
@@ -227,7 +227,7 @@ impl<'a> Start<'a> {
 }
 
 /// Waits until each of these devices is open or is not, and tells how far they are.
-fn wait_for(devices: &[&(DeviceInfo, WorkerDevice)], progress: Progress<'_>) {
+fn wait_for(devices: &[&(DeviceInfo, WorkerDevice)], progress: StartProgress<'_>) {
     let mut shown = vec![Preparing::default(); devices.len()];
     while devices.iter().any(|(_, device)| device.start_outcome().is_none()) {
         for ((info, device), shown) in devices.iter().zip(&mut shown) {

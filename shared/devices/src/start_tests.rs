@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use BackendKind::{Cpu, Cuda, Wgpu};
-use assay_worker::testing::{Fakes, Fault, LONG, Threads, found};
+use assay_worker::testing::{FakeFault, Fakes, LONG, Threads, found};
 
 use super::*;
 
 /// A device as these tests write it: its id, its fault, and where it is.
-type Written = (u8, Fault, &'static str);
+type Written = (u8, FakeFault, &'static str);
 
 /// What the backends find; one that is not named finds nothing.
 type Machine = &'static [(BackendKind, &'static [Written])];
@@ -27,7 +27,7 @@ fn fake(kind: BackendKind, machine: Machine) -> Box<dyn Backend> {
 /// What a host with these devices chooses, and how many workers it took.
 fn choose(choice: BackendChoice, machine: Machine) -> (Result<Chosen, String>, u32) {
     let threads = Arc::new(Threads::default());
-    let launch = Launch { launcher: threads.clone(), silence: LONG };
+    let launch = WorkerLaunch { launcher: threads.clone(), silence: LONG };
     let backends = BackendKind::ALL.map(|kind| fake(kind, machine)).into();
     let chosen = start_with(&choice, false, backends, &launch, &mut |_, _| ());
     (chosen.map_err(|error| error.to_string()), threads.started.load(Ordering::Relaxed))
@@ -49,13 +49,13 @@ fn ids(chosen: &Chosen) -> Vec<u8> {
     chosen.host.ids().map(|id| id.0[0]).collect()
 }
 
-const PROCESSOR: (BackendKind, &[Written]) = (Cpu, &[(9, Fault::None, "")]);
+const PROCESSOR: (BackendKind, &[Written]) = (Cpu, &[(9, FakeFault::None, "")]);
 
 #[test]
 fn auto_takes_every_gpu_once_and_no_processor() {
     let machine: Machine = &[
-        (Cuda, &[(1, Fault::None, "00000000:02:00.0")]),
-        (Wgpu, &[(2, Fault::None, "0000:02:00.0"), (3, Fault::None, "0000:03:00.0")]),
+        (Cuda, &[(1, FakeFault::None, "00000000:02:00.0")]),
+        (Wgpu, &[(2, FakeFault::None, "0000:02:00.0"), (3, FakeFault::None, "0000:03:00.0")]),
         PROCESSOR,
     ];
     let chosen = chosen(BackendChoice::Auto, machine);
@@ -80,8 +80,8 @@ fn auto_takes_the_processor_where_there_is_no_gpu() {
 #[test]
 fn auto_does_without_a_backend_that_opens_nothing() {
     let machine: Machine = &[
-        (Cuda, &[(1, Fault::Closed, "0000:02:00.0")]),
-        (Wgpu, &[(2, Fault::None, "0000:02:00.0"), (3, Fault::None, "0000:03:00.0")]),
+        (Cuda, &[(1, FakeFault::Closed, "0000:02:00.0")]),
+        (Wgpu, &[(2, FakeFault::None, "0000:02:00.0"), (3, FakeFault::None, "0000:03:00.0")]),
         PROCESSOR,
     ];
     let (chosen, started) = choose(BackendChoice::Auto, machine);
@@ -94,8 +94,8 @@ fn auto_does_without_a_backend_that_opens_nothing() {
 #[test]
 fn auto_keeps_the_backend_that_works() {
     let machine: Machine = &[
-        (Cuda, &[(1, Fault::None, "0000:02:00.0"), (2, Fault::Closed, "0000:04:00.0")]),
-        (Wgpu, &[(3, Fault::WrongBits, "0000:03:00.0"), (4, Fault::None, "0000:04:00.0")]),
+        (Cuda, &[(1, FakeFault::None, "0000:02:00.0"), (2, FakeFault::Closed, "0000:04:00.0")]),
+        (Wgpu, &[(3, FakeFault::WrongBits, "0000:03:00.0"), (4, FakeFault::None, "0000:04:00.0")]),
     ];
     let chosen = chosen(BackendChoice::Auto, machine);
     assert_eq!((ids(&chosen), chosen.backend.as_str()), (vec![1, 2], "cuda"), "a device that may come back is kept");
@@ -104,8 +104,11 @@ fn auto_keeps_the_backend_that_works() {
 
 #[test]
 fn auto_falls_back_to_the_processor_when_no_gpu_opens() {
-    let machine: Machine =
-        &[(Cuda, &[(1, Fault::WrongBits, "0000:02:00.0")]), (Wgpu, &[(2, Fault::Closed, "0000:02:00.0")]), PROCESSOR];
+    let machine: Machine = &[
+        (Cuda, &[(1, FakeFault::WrongBits, "0000:02:00.0")]),
+        (Wgpu, &[(2, FakeFault::Closed, "0000:02:00.0")]),
+        PROCESSOR,
+    ];
     let chosen = chosen(BackendChoice::Auto, machine);
     assert_eq!((ids(&chosen), chosen.backend.as_str()), (vec![9], "cpu"));
     for backend in ["cuda: none of 1", "wgpu: none of 1"] {
@@ -115,35 +118,41 @@ fn auto_falls_back_to_the_processor_when_no_gpu_opens() {
 
 #[test]
 fn a_list_gives_the_devices_of_all_that_it_names() {
-    let machine: Machine = &[(Cuda, &[(1, Fault::None, "")]), (Wgpu, &[(2, Fault::None, "0000:03:00.0")]), PROCESSOR];
+    let machine: Machine =
+        &[(Cuda, &[(1, FakeFault::None, "")]), (Wgpu, &[(2, FakeFault::None, "0000:03:00.0")]), PROCESSOR];
     let mixed = chosen(these(&[Cpu, Wgpu]), machine);
     assert_eq!((ids(&mixed), mixed.backend.as_str(), mixed.why.as_str()), (vec![2, 9], "wgpu, cpu", "asked for"));
     // Alone, a backend keeps hardware that another one has too.
-    let twice: Machine = &[(Cuda, &[(1, Fault::None, "0000:02:00.0")]), (Wgpu, &[(2, Fault::None, "0000:02:00.0")])];
+    let twice: Machine =
+        &[(Cuda, &[(1, FakeFault::None, "0000:02:00.0")]), (Wgpu, &[(2, FakeFault::None, "0000:02:00.0")])];
     assert_eq!(ids(&chosen(these(&[Wgpu]), twice)), [2]);
 }
 
 #[test]
 fn each_backend_of_a_list_has_to_give_a_device() {
-    let twice: Machine = &[(Cuda, &[(1, Fault::None, "0000:02:00.0")]), (Wgpu, &[(2, Fault::None, "0000:02:00.0")])];
+    let twice: Machine =
+        &[(Cuda, &[(1, FakeFault::None, "0000:02:00.0")]), (Wgpu, &[(2, FakeFault::None, "0000:02:00.0")])];
     assert_eq!(
         refused(these(&[Cuda, Wgpu]), twice),
         "no device: wgpu: it has no device of its own: card 2 at 0000:02:00.0 (wgpu) is used through CUDA"
     );
     assert_eq!(refused(these(&[Cuda, Cpu]), &[PROCESSOR]), "no device: cuda: no driver: install one");
     assert_eq!(refused(these(&[Wgpu, Cpu]), &[PROCESSOR, (Wgpu, &[])]), "no device: wgpu: it has no device");
-    let closed: Machine = &[(Wgpu, &[(2, Fault::Closed, "")]), PROCESSOR];
+    let closed: Machine = &[(Wgpu, &[(2, FakeFault::Closed, "")]), PROCESSOR];
     let said = refused(these(&[Wgpu, Cpu]), closed);
     assert_eq!(said, "no device: wgpu: none of 1 device(s) can be used: the device failed: it does not open");
 }
 
 #[test]
 fn ids_are_distinct_over_all_backends() {
-    let machine: Machine =
-        &[(Wgpu, &[(1, Fault::None, "0000:03:00.0"), (2, Fault::None, "")]), (Cpu, &[(1, Fault::None, "")])];
+    let machine: Machine = &[
+        (Wgpu, &[(1, FakeFault::None, "0000:03:00.0"), (2, FakeFault::None, "")]),
+        (Cpu, &[(1, FakeFault::None, "")]),
+    ];
     let said = refused(these(&[Wgpu, Cpu]), machine);
     assert!(said.contains("cpu: it has no device of its own") && said.contains("another device has its id"), "{said}");
-    let some: Machine = &[(Wgpu, &[(1, Fault::None, "")]), (Cpu, &[(1, Fault::None, ""), (2, Fault::None, "")])];
+    let some: Machine =
+        &[(Wgpu, &[(1, FakeFault::None, "")]), (Cpu, &[(1, FakeFault::None, ""), (2, FakeFault::None, "")])];
     let chosen = chosen(these(&[Wgpu, Cpu]), some);
     let backends: Vec<_> = chosen.host.report(&[256]).unwrap().iter().map(|report| report.info.backend).collect();
     assert_eq!((ids(&chosen), backends), (vec![1, 2], vec![Wgpu, Cpu]));
@@ -152,16 +161,17 @@ fn ids_are_distinct_over_all_backends() {
 #[test]
 fn a_device_with_wrong_bits_is_never_offered() {
     let only_cpu = BackendChoice::only(Cpu);
-    let machine: Machine = &[(Cpu, &[(1, Fault::None, ""), (2, Fault::WrongBits, ""), (3, Fault::Busy, "")])];
+    let machine: Machine =
+        &[(Cpu, &[(1, FakeFault::None, ""), (2, FakeFault::WrongBits, ""), (3, FakeFault::Busy, "")])];
     assert_eq!(ids(&chosen(only_cpu.clone(), machine)), [1, 3]);
-    let said = refused(only_cpu, &[(Cpu, &[(1, Fault::WrongBits, "")])]);
+    let said = refused(only_cpu, &[(Cpu, &[(1, FakeFault::WrongBits, "")])]);
     assert!(said.contains("other bits"), "{said}");
 }
 
 #[test]
 fn a_listing_that_dies_is_a_backend_without_devices() {
     let dying = Box::new(Fakes { kind: Cpu, devices: Err("panic".into()) });
-    let launch = Launch { launcher: Arc::new(Threads::default()), silence: LONG };
+    let launch = WorkerLaunch { launcher: Arc::new(Threads::default()), silence: LONG };
     let chosen = start_with(&BackendChoice::only(Cpu), false, vec![dying], &launch, &mut |_, _| ());
     let Err(ChooseError::None(said)) = chosen else { panic!("it was listed") };
     assert!(said.starts_with("cpu: its devices cannot be listed: "), "{said}");

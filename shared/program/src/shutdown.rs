@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 /// How far a program is on its way out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
+enum ShutdownStage {
     Running,
     Draining,
     Stopped,
@@ -16,19 +16,19 @@ enum Stage {
 
 /// Tells when to drain and when to stop. Clones tell the same.
 #[derive(Debug, Clone)]
-pub struct Shutdown(watch::Receiver<Stage>);
+pub struct Shutdown(watch::Receiver<ShutdownStage>);
 
 /// Asks for a shutdown. Dropped, it asks for nothing any more.
 #[derive(Debug)]
-pub struct Trigger(watch::Sender<Stage>);
+pub struct Trigger(watch::Sender<ShutdownStage>);
 
 impl Trigger {
     /// Does what a signal does: the first call asks to drain, the second to stop at once.
     pub fn signal(&self) {
         self.0.send_modify(|stage| {
             *stage = match *stage {
-                Stage::Running => Stage::Draining,
-                Stage::Draining | Stage::Stopped => Stage::Stopped,
+                ShutdownStage::Running => ShutdownStage::Draining,
+                ShutdownStage::Draining | ShutdownStage::Stopped => ShutdownStage::Stopped,
             }
         });
     }
@@ -61,27 +61,27 @@ impl Shutdown {
     /// A shutdown that someone else triggers.
     #[must_use]
     pub fn by_hand() -> (Trigger, Self) {
-        let (sender, receiver) = watch::channel(Stage::Running);
+        let (sender, receiver) = watch::channel(ShutdownStage::Running);
         (Trigger(sender), Self(receiver))
     }
 
     /// Waits until it is time to drain.
     pub async fn draining(&mut self) {
-        self.wait(Stage::Draining).await;
+        self.wait(ShutdownStage::Draining).await;
     }
 
     /// Waits until it is time to stop at once.
     pub async fn stopped(&mut self) {
-        self.wait(Stage::Stopped).await;
+        self.wait(ShutdownStage::Stopped).await;
     }
 
     /// Whether it is time to drain.
     #[must_use]
     pub fn is_draining(&self) -> bool {
-        *self.0.borrow() >= Stage::Draining
+        *self.0.borrow() >= ShutdownStage::Draining
     }
 
-    async fn wait(&mut self, wanted: Stage) {
+    async fn wait(&mut self, wanted: ShutdownStage) {
         if self.0.wait_for(|stage| *stage >= wanted).await.is_err() {
             // Without a trigger it never is time.
             std::future::pending::<()>().await;

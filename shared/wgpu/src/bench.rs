@@ -8,11 +8,11 @@ use crate::device::WgpuDevice;
 use crate::digest::Hashing;
 use crate::flow::{Dispatch, Flow, FlowParts};
 use crate::gpu::NotMade;
-use crate::kernels::{Kernels, Pipeline, Product};
-use crate::memory::{DeviceBuffer, Memory, Piece};
+use crate::kernels::{Kernels, Pipeline, ProductKernel};
+use crate::memory::{DeviceBuffer, Memory, SlotPiece};
 use crate::pass::{Filling, keystream, words_of};
 use crate::plan::{self, Layout};
-use crate::shaders::{self, Dot, PEAK_MACS_PER_ITERATION, PEAK_THREADS, STREAM_THREADS, Tile};
+use crate::shaders::{self, Dot, PEAK_MACS_PER_ITERATION, PEAK_THREADS, STREAM_THREADS, ShaderTile};
 use assay_device::bench::{
     Bench, BenchStage, KEY, Measurement, PeakRates, bench_pass, bench_round, product_slot, time, walks_over,
 };
@@ -34,7 +34,7 @@ const MAX_ITERATIONS: u32 = 1 << 20;
 /// Measures a wgpu device.
 pub struct WgpuBench {
     /// The product that is measured in place of the one that is chosen.
-    product: Option<(String, Product)>,
+    product: Option<(String, ProductKernel)>,
     /// Where copies go.
     other: Option<DeviceBuffer>,
     /// Of every sample; nobody cancels one.
@@ -60,7 +60,7 @@ impl Bench for WgpuBench {
             Dot::Plain => [Dot::Plain, Dot::Packed],
         };
         let limits = self.device.gpu.device.limits();
-        let tiles: Vec<_> = Tile::ALL.into_iter().filter(|tile| tile.fits(&limits)).collect();
+        let tiles: Vec<_> = ShaderTile::ALL.into_iter().filter(|tile| tile.fits(&limits)).collect();
         let all = dots.iter().flat_map(|dot| tiles.iter().map(move |tile| name(*dot, *tile)));
         [dots[0].name().to_owned()].into_iter().chain(all).collect()
     }
@@ -209,11 +209,11 @@ impl WgpuBench {
         if self.product.as_ref().is_some_and(|(name, _)| name == kernel) {
             return Ok(());
         }
-        let all = [Dot::Packed, Dot::Plain].into_iter().flat_map(|dot| Tile::ALL.map(|tile| (dot, tile)));
+        let all = [Dot::Packed, Dot::Plain].into_iter().flat_map(|dot| ShaderTile::ALL.map(|tile| (dot, tile)));
         let unknown = || DeviceError::Unsupported(format!("no product is called {kernel}"));
         let (dot, tile) = all.into_iter().find(|(dot, tile)| name(*dot, *tile) == kernel).ok_or_else(unknown)?;
         let pipeline = self.compile(&shaders::product(tile, dot), &[true; 3])?;
-        self.product = Some((kernel.to_owned(), Product { pipeline, tile }));
+        self.product = Some((kernel.to_owned(), ProductKernel { pipeline, tile }));
         Ok(())
     }
 
@@ -230,7 +230,7 @@ impl WgpuBench {
             &mut Flow<'a>,
             &'a Kernels,
             &'a Memory,
-            &'a Option<(String, Product)>,
+            &'a Option<(String, ProductKernel)>,
             u32,
         ) -> Result<(), DeviceError>,
     ) -> Result<Duration, DeviceError> {
@@ -251,8 +251,8 @@ impl WgpuBench {
         let threads = u64::from(PEAK_GROUPS) * u64::from(PEAK_THREADS);
         let results = self.take_other(threads * 4)?;
         let run = |bench: &mut Self, iterations: u32| {
-            let words = shaders::Peak { iterations }.words();
-            bench.run_alone(&pipeline, &words, &[Piece::whole(&results)], PEAK_GROUPS)
+            let words = shaders::PeakParams { iterations }.words();
+            bench.run_alone(&pipeline, &words, &[SlotPiece::whole(&results)], PEAK_GROUPS)
         };
         let (iterations, best) = grown(self, run)?;
         let operations = 2 * PEAK_MACS_PER_ITERATION * threads * u64::from(iterations);
@@ -268,8 +268,8 @@ impl WgpuBench {
         let bytes = 1 << self.device.bounds.buffer_bytes.min(DEVICE_COPY_BYTES).min(most).max(1 << 16).ilog2();
         let (data, results) = (self.take_other(bytes)?, self.take_other(u64::from(threads) * 4)?);
         let run = |bench: &mut Self, times: u32| {
-            let words = shaders::Stream { vectors: (bytes / 16) as u32, threads }.words();
-            let bindings = [Piece::whole(&data), Piece::whole(&results)];
+            let words = shaders::StreamParams { vectors: (bytes / 16) as u32, threads }.words();
+            let bindings = [SlotPiece::whole(&data), SlotPiece::whole(&results)];
             (0..times).try_fold(Duration::ZERO, |sum, _| {
                 Ok(sum + bench.run_alone(&pipeline, &words, &bindings, PEAK_GROUPS)?)
             })
@@ -283,7 +283,7 @@ impl WgpuBench {
         &mut self,
         pipeline: &Pipeline,
         words: &[u32],
-        bindings: &[Piece<'_>],
+        bindings: &[SlotPiece<'_>],
         workgroups: u32,
     ) -> Result<Duration, DeviceError> {
         let work = Workload { kind: WorkKind::Product, units: 0 };
@@ -314,8 +314,8 @@ fn grown(
 }
 
 /// A product's name in benchmarks.
-fn name(dot: Dot, tile: Tile) -> String {
-    let Tile { side, per_thread, words } = tile;
+fn name(dot: Dot, tile: ShaderTile) -> String {
+    let ShaderTile { side, per_thread, words } = tile;
     format!("{}-{side}x{per_thread}x{words}", dot.name())
 }
 
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn products_have_names_of_their_own() {
         let all: std::collections::HashSet<_> =
-            [Dot::Packed, Dot::Plain].into_iter().flat_map(|dot| Tile::ALL.map(|tile| name(dot, tile))).collect();
-        assert_eq!(all.len(), 2 * Tile::ALL.len());
+            [Dot::Packed, Dot::Plain].into_iter().flat_map(|dot| ShaderTile::ALL.map(|tile| name(dot, tile))).collect();
+        assert_eq!(all.len(), 2 * ShaderTile::ALL.len());
     }
 }

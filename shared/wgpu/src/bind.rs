@@ -8,7 +8,7 @@ use ::wgpu::{BindGroup, BindGroupDescriptor, BindGroupEntry, BindingResource, Bu
 
 use super::gpu::Gpu;
 use super::kernels::Pipeline;
-use super::memory::Piece;
+use super::memory::SlotPiece;
 use super::plan::ALIGNMENT;
 use assay_device::DeviceError;
 
@@ -16,7 +16,7 @@ use assay_device::DeviceError;
 const MAX_GROUPS: usize = 4096;
 
 /// One storage binding: a range of a buffer.
-pub(super) type Binding<'a> = Piece<'a>;
+pub(super) type Binding<'a> = SlotPiece<'a>;
 
 /// What identifies a group: its pipeline, and each binding's buffer and length.
 type Key = (u64, Vec<(u64, u64)>);

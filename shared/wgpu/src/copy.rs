@@ -7,7 +7,7 @@ use std::time::Duration;
 use ::wgpu::{Buffer, BufferUsages, COPY_BUFFER_ALIGNMENT, CommandEncoderDescriptor, MapMode};
 
 use super::gpu::{Gpu, NotMade};
-use super::memory::Piece;
+use super::memory::SlotPiece;
 use assay_device::DeviceError;
 
 /// Bytes of one copy.
@@ -31,7 +31,7 @@ impl Staging {
         &self,
         gpu: &Gpu,
         stall_limit: Duration,
-        piece: Piece<'_>,
+        piece: SlotPiece<'_>,
         first: u64,
         out: &mut [u8],
     ) -> Result<(), DeviceError> {

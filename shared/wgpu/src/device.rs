@@ -13,7 +13,7 @@ use super::error::WgpuError;
 use super::flow::{self, Flow, FlowParts};
 use super::gpu::{Gpu, NotMade};
 use super::kernels::Kernels;
-use super::memory::{self, Memory, Piece};
+use super::memory::{self, Memory, SlotPiece};
 use super::pass::Filling;
 use super::plan::{self, Bounds, CHUNK_BYTES, GROUP_CHUNKS, HASH_BYTES, Layout, Region, STATE_BYTES};
 use super::probe::Walking;
@@ -218,7 +218,7 @@ impl WgpuDevice {
         self.gpu.check().err().unwrap_or_else(|| DeviceError::Unsupported(error.to_string()))
     }
 
-    fn read_piece(&self, piece: Piece<'_>) -> Result<Vec<u8>, DeviceError> {
+    fn read_piece(&self, piece: SlotPiece<'_>) -> Result<Vec<u8>, DeviceError> {
         let mut bytes = vec![0; piece.bytes as usize];
         self.staging.read(&self.gpu, self.config.stall_limit, piece, 0, &mut bytes)?;
         Ok(bytes)

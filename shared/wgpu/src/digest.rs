@@ -2,9 +2,9 @@
 
 use super::flow::{Dispatch, Flow};
 use super::kernels::Kernels;
-use super::memory::{Memory, Piece};
+use super::memory::{Memory, SlotPiece};
 use super::plan::{CHUNK_BYTES, GROUP_CHUNKS, GROUP_VALUES, HASH_BYTES, Layout, MAX_WORKGROUPS, Region};
-use super::shaders::{Chunks, Parents};
+use super::shaders::{ChunkParams, ParentParams};
 use assay_device::DeviceError;
 use assay_device::pace::{WorkKind, Workload};
 
@@ -27,7 +27,7 @@ impl<'a> Hashing<'a> {
     pub(super) fn string(
         &self,
         flow: &mut Flow<'a>,
-        pieces: impl Iterator<Item = Piece<'a>>,
+        pieces: impl Iterator<Item = SlotPiece<'a>>,
         bytes: u64,
         digest: u64,
     ) -> Result<(), DeviceError> {
@@ -43,7 +43,7 @@ impl<'a> Hashing<'a> {
     pub(super) fn subtrees(
         &self,
         flow: &mut Flow<'a>,
-        pieces: impl Iterator<Item = Piece<'a>>,
+        pieces: impl Iterator<Item = SlotPiece<'a>>,
         levels: u32,
         root: bool,
         to: u64,
@@ -55,7 +55,7 @@ impl<'a> Hashing<'a> {
             while at < chunks {
                 let cut = self.cut(flow, chunks - at);
                 let out_at = to + ((counter + at) >> levels);
-                let parameters = Chunks {
+                let parameters = ChunkParams {
                     at: at as u32,
                     counter: (counter + at) as u32,
                     chunks: cut as u32,
@@ -95,7 +95,7 @@ impl<'a> Hashing<'a> {
         while count > 1 {
             let levels = GROUP_VALUES.min(count).ilog2();
             let left = count >> levels;
-            let parameters = Parents {
+            let parameters = ParentParams {
                 in_at: from.first as u32,
                 values: count as u32,
                 levels,

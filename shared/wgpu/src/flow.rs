@@ -13,7 +13,7 @@ use ::wgpu::{Buffer, BufferUsages, CommandEncoderDescriptor, ComputePassDescript
 use super::bind::{Binding, Bindings};
 use super::gpu::{Gpu, MAX_COUNTED_WAIT, NotMade};
 use super::kernels::Pipeline;
-use super::memory::Piece;
+use super::memory::SlotPiece;
 use super::plan::ALIGNMENT;
 use super::shaders;
 use assay_device::pace::{MAX_LAUNCH_TIME, Rates, WorkKind, Workload, may_enqueue};
@@ -88,7 +88,7 @@ pub(super) struct Flow<'a> {
     submitted: u64,
     done: Arc<AtomicU64>,
     last_done: Instant,
-    completion_counter: Option<(&'a Pipeline, Piece<'a>)>,
+    completion_counter: Option<(&'a Pipeline, SlotPiece<'a>)>,
     /// What the completion counter is, once all is done.
     completion: u32,
     /// Time without a finished submission.
@@ -110,7 +110,7 @@ pub(super) struct FlowParts<'a> {
     /// How long may pass without a finished submission.
     pub(super) stall_limit: Duration,
     /// The pipeline that counts carried-out submissions, and its counter; `None` where nobody compares.
-    pub(super) completion_counter: Option<(&'a Pipeline, Piece<'a>)>,
+    pub(super) completion_counter: Option<(&'a Pipeline, SlotPiece<'a>)>,
 }
 
 impl<'a> Flow<'a> {

@@ -14,7 +14,7 @@ use super::describe::AdapterDescription;
 use super::error::WgpuError;
 use super::gpu::{Gpu, NotMade};
 use super::plan::{ALIGNMENT, Bounds};
-use super::shaders::{self, Dot, ProbeShape, QUAD_LANES, Shader, Tile};
+use super::shaders::{self, Dot, ProbeShape, QUAD_LANES, Shader, ShaderTile};
 use assay_device::backend::Preparing;
 
 /// How many shaders are compiled at once.
@@ -54,11 +54,11 @@ impl Pipeline {
 }
 
 /// A product's pipeline, and its tiles.
-pub(super) struct Product {
+pub(super) struct ProductKernel {
     /// What it runs.
     pub(super) pipeline: Pipeline,
     /// How it cuts.
-    pub(super) tile: Tile,
+    pub(super) tile: ShaderTile,
 }
 
 /// All pipelines of a device.
@@ -72,7 +72,7 @@ pub(super) struct Kernels {
     /// See [`shaders::completion_counter`].
     pub(super) completion_counter: Pipeline,
     /// With large tiles, and with small ones.
-    products: [Product; 2],
+    products: [ProductKernel; 2],
     /// Which of them is tried alone.
     only: Option<usize>,
     probes: HashMap<ProbeShape, Pipeline>,
@@ -95,7 +95,7 @@ impl Kernels {
         let limits = gpu.device.limits();
         let tile = |n: u32| {
             let none = || WgpuError::Refused { device: description.title(), reason: "no tile fits its limits".into() };
-            Tile::choose(&limits, n).ok_or_else(none)
+            ShaderTile::choose(&limits, n).ok_or_else(none)
         };
         let (large, small) = (tile(assay_work::challenge::MAX_N)?, tile(assay_work::challenge::MIN_N)?);
         let mut compiler = Compiler { title: description.title(), next_id: 0, cache: Cache::open(gpu, config) };
@@ -115,7 +115,7 @@ impl Kernels {
         let chunks = compile(shaders::chunks(), &[true, true])?;
         let parents = compile(shaders::parents(), &[true])?;
         let completion_counter = compile(shaders::completion_counter(), &[true])?;
-        let product = |tile, pipeline| Product { tile, pipeline };
+        let product = |tile, pipeline| ProductKernel { tile, pipeline };
         let large = product(large, compile(shaders::product(large, dot), &[true; 3])?);
         let small = product(small, compile(shaders::product(small, dot), &[true; 3])?);
         let shape = ProbeShape { buffers: 1, grouped: false, quads };
@@ -141,11 +141,11 @@ impl Kernels {
     }
 
     /// Compiles products of the other kind; returns the replaced ones.
-    pub(super) fn multiply_by(&mut self, gpu: &Gpu, dot: Dot) -> Result<[Product; 2], WgpuError> {
+    pub(super) fn multiply_by(&mut self, gpu: &Gpu, dot: Dot) -> Result<[ProductKernel; 2], WgpuError> {
         let [large, small] = [self.products[0].tile, self.products[1].tile];
         let mut compile = |tile| {
             let pipeline = self.compiler.compile(gpu, &shaders::product(tile, dot), &[true; 3])?;
-            Ok::<_, WgpuError>(Product { pipeline, tile })
+            Ok::<_, WgpuError>(ProductKernel { pipeline, tile })
         };
         let products = [compile(large)?, compile(small)?];
         self.compiler.cache.save();
@@ -159,17 +159,17 @@ impl Kernels {
     }
 
     /// Takes products that were compiled before.
-    pub(super) fn take_products(&mut self, dot: Dot, products: [Product; 2]) {
+    pub(super) fn take_products(&mut self, dot: Dot, products: [ProductKernel; 2]) {
         (self.dot, self.products) = (dot, products);
     }
 
     /// The product for n-by-n matrices in pieces of so many rows.
-    pub(super) fn product(&self, n: u32, piece_rows: u64) -> &Product {
+    pub(super) fn product(&self, n: u32, piece_rows: u64) -> &ProductKernel {
         if let Some(only) = self.only {
             return &self.products[only];
         }
         let [large, small] = &self.products;
-        let wants_large = Tile::choose(&self.limits, n) == Some(large.tile);
+        let wants_large = ShaderTile::choose(&self.limits, n) == Some(large.tile);
         if wants_large && u64::from(large.tile.side) <= piece_rows { large } else { small }
     }
 

@@ -54,7 +54,7 @@ use assay_work::DeviceId;
 /// Which device to open.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Spec {
+struct WgpuSpec {
     id: DeviceId,
 }
 
@@ -108,7 +108,7 @@ fn found(adapter: &AdapterDescription, config: &WgpuConfig) -> Found {
     let pci_address = adapter.pci_address.as_ref().and_then(|address| address.parse().ok());
     let place = Place { pci_address, uuid: adapter.uuid, vendor: Some(adapter.vendor) };
     // A struct of plain fields: turning it into text cannot fail.
-    Found { info, place, spec: serde_json::to_string(&Spec { id: adapter.id }).unwrap_or_default() }
+    Found { info, place, spec: serde_json::to_string(&WgpuSpec { id: adapter.id }).unwrap_or_default() }
 }
 
 /// Opens one device.
@@ -156,7 +156,7 @@ impl Backend for WgpuConfig {
 
 impl WgpuConfig {
     fn open_device(&self, spec: &str, prepare: Prepare<'_>) -> Result<WgpuDevice, DeviceError> {
-        let Spec { id } =
+        let WgpuSpec { id } =
             serde_json::from_str(spec).map_err(|e| DeviceError::Unsupported(format!("no wgpu device: {e}")))?;
         open(id, self.clone(), &mut |preparing| prepare(preparing)).map_err(|error| match error {
             WgpuError::Refused { .. } | WgpuError::Shader { .. } => DeviceError::Unsupported(error.to_string()),

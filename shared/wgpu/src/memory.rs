@@ -20,7 +20,7 @@ pub(super) struct DeviceBuffer {
 
 /// A part of a buffer.
 #[derive(Clone, Copy)]
-pub(super) struct Piece<'a> {
+pub(super) struct SlotPiece<'a> {
     /// Which buffer.
     pub(super) buffer: &'a DeviceBuffer,
     /// Its first byte.
@@ -29,7 +29,7 @@ pub(super) struct Piece<'a> {
     pub(super) bytes: u64,
 }
 
-impl<'a> Piece<'a> {
+impl<'a> SlotPiece<'a> {
     /// All of a buffer.
     pub(super) const fn whole(buffer: &'a DeviceBuffer) -> Self {
         Self { buffer, first: 0, bytes: buffer.bytes }
@@ -175,13 +175,13 @@ impl Memory {
     ///
     /// # Panics
     /// When the slots are not there.
-    pub(super) fn piece(&self, layout: &Layout, slot: u32, piece: u64) -> Piece<'_> {
+    pub(super) fn piece(&self, layout: &Layout, slot: u32, piece: u64) -> SlotPiece<'_> {
         let number = u64::from(slot) * layout.pieces_per_slot + piece;
         assert!(number < layout.pieces(), "a piece of this layout");
         let buffer = &self.slots[(number / layout.pieces_per_buffer) as usize];
         let first = number % layout.pieces_per_buffer * layout.piece_bytes;
         assert!(first + layout.piece_bytes <= buffer.bytes, "a piece of its buffer");
-        Piece { buffer, first, bytes: layout.piece_bytes }
+        SlotPiece { buffer, first, bytes: layout.piece_bytes }
     }
 
     /// The buffers that the slots of a layout lie in.
@@ -193,23 +193,23 @@ impl Memory {
     ///
     /// # Panics
     /// When it is not there.
-    pub(super) fn scratch(&self, layout: &Layout) -> Piece<'_> {
+    pub(super) fn scratch(&self, layout: &Layout) -> SlotPiece<'_> {
         let buffer = self.scratch.as_ref().unwrap_or_else(|| unreachable!("memory was made room in"));
         assert!(layout.scratch_bytes() <= buffer.bytes, "the scratch of this layout");
-        Piece { buffer, first: 0, bytes: layout.scratch_bytes() }
+        SlotPiece { buffer, first: 0, bytes: layout.scratch_bytes() }
     }
 
     /// Where values of the scratch buffer lie.
-    pub(super) fn values(&self, layout: &Layout, region: Region) -> Piece<'_> {
+    pub(super) fn values(&self, layout: &Layout, region: Region) -> SlotPiece<'_> {
         let scratch = self.scratch(layout);
-        Piece { first: region.first * HASH_BYTES, bytes: region.values * HASH_BYTES, ..scratch }
+        SlotPiece { first: region.first * HASH_BYTES, bytes: region.values * HASH_BYTES, ..scratch }
     }
 
     /// States of `bytes` altogether: the ones that a round starts with, and, for walks by groups, the others.
-    pub(super) fn states(&self, bounds: &Bounds, bytes: u64) -> [Vec<Piece<'_>>; 2] {
+    pub(super) fn states(&self, bounds: &Bounds, bytes: u64) -> [Vec<SlotPiece<'_>>; 2] {
         let (each, count) = plan::state_buffers(bounds, bytes);
         [&self.states, &self.next_states].map(|buffers| {
-            let piece = |buffer| Piece { buffer, first: 0, bytes: each };
+            let piece = |buffer| SlotPiece { buffer, first: 0, bytes: each };
             buffers.iter().take(count as usize).map(piece).collect()
         })
     }

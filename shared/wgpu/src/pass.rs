@@ -2,8 +2,8 @@
 
 use super::digest::Hashing;
 use super::flow::{Dispatch, Flow};
-use super::kernels::{Kernels, Product};
-use super::memory::{Memory, Piece};
+use super::kernels::{Kernels, ProductKernel};
+use super::memory::{Memory, SlotPiece};
 use super::plan::{Layout, MAX_WORKGROUPS, STATE_BYTES};
 use super::shaders::{self, KEYSTREAM_THREADS};
 use assay_device::pace::{WorkKind, Workload};
@@ -62,7 +62,7 @@ impl<'a> Filling<'a> {
         Ok(())
     }
 
-    fn pieces(&self, slot: u32) -> impl Iterator<Item = Piece<'a>> + use<'a> {
+    fn pieces(&self, slot: u32) -> impl Iterator<Item = SlotPiece<'a>> + use<'a> {
         let (memory, layout) = (self.memory, self.layout);
         (0..layout.pieces_per_slot).map(move |piece| memory.piece(&layout, slot, piece))
     }
@@ -78,7 +78,12 @@ impl<'a> Filling<'a> {
     }
 
     /// As [`Filling::product`], with tiles of the caller's choice.
-    pub(super) fn product_with(&self, flow: &mut Flow<'a>, product: &'a Product, u: u32) -> Result<(), DeviceError> {
+    pub(super) fn product_with(
+        &self,
+        flow: &mut Flow<'a>,
+        product: &'a ProductKernel,
+        u: u32,
+    ) -> Result<(), DeviceError> {
         let (earlier, previous) = parents(&self.pass.key, u);
         for rows in 0..self.layout.pieces_per_slot {
             for columns in 0..self.layout.pieces_per_slot {
@@ -97,10 +102,10 @@ impl<'a> Filling<'a> {
     fn tiles(
         &self,
         flow: &mut Flow<'a>,
-        product: &'a Product,
+        product: &'a ProductKernel,
         slot: u32,
         (row_piece, column_piece): (u64, u64),
-        bindings: &[Piece<'a>; 3],
+        bindings: &[SlotPiece<'a>; 3],
     ) -> Result<(), DeviceError> {
         let (n, piece_rows, side) = (u64::from(self.pass.n), self.layout.piece_rows(), u64::from(product.tile.side));
         let across = piece_rows / side;
@@ -110,7 +115,7 @@ impl<'a> Filling<'a> {
             let left = across * across - first_tile;
             let tiles = flow.pieces(WorkKind::Product, left, tile_units, FIRST_PRODUCTS / tile_units);
             let tiles = tiles.min(left).min(MAX_WORKGROUPS.into());
-            let parameters = shaders::Product {
+            let parameters = shaders::ProductParams {
                 n: self.pass.n,
                 tiles_across: across as u32,
                 first_tile: first_tile as u32,
@@ -135,7 +140,7 @@ impl<'a> Filling<'a> {
 pub(super) fn keystream<'a>(
     flow: &mut Flow<'a>,
     kernels: &'a Kernels,
-    pieces: impl Iterator<Item = Piece<'a>>,
+    pieces: impl Iterator<Item = SlotPiece<'a>>,
     key: &[u32; 8],
     stream: u64,
 ) -> Result<(), DeviceError> {
@@ -149,7 +154,7 @@ pub(super) fn keystream<'a>(
             let cut = flow.pieces(WorkKind::Leaf, groups, group_blocks * STATE_BYTES, FIRST_GROUPS);
             let cut = cut.min(groups).min(MAX_WORKGROUPS.into());
             let here = (cut * group_blocks).min(blocks - at);
-            let parameters = shaders::Keystream {
+            let parameters = shaders::KeystreamParams {
                 key: *key,
                 stream,
                 counter: (counter + at) as u32,

@@ -3,7 +3,7 @@
 use super::digest::Hashing;
 use super::flow::{Dispatch, Flow};
 use super::kernels::{Kernels, Pipeline};
-use super::memory::{Memory, Piece};
+use super::memory::{Memory, SlotPiece};
 use super::pass::{keystream, words_of};
 use super::plan::{Bounds, Layout, STATE_BYTES};
 use super::shaders::{self, PROBE_THREADS, ProbeShape, QUAD_LANES};
@@ -56,7 +56,7 @@ impl<'a> Walking<'a> {
     }
 
     /// All steps of all walks, where every slot is bound.
-    fn walk(&self, flow: &mut Flow<'a>, shape: ProbeShape, states: &[Piece<'a>]) -> Result<(), DeviceError> {
+    fn walk(&self, flow: &mut Flow<'a>, shape: ProbeShape, states: &[SlotPiece<'a>]) -> Result<(), DeviceError> {
         let slots = self.bound(shape, 0);
         let mut left = self.round.steps;
         while left > 0 {
@@ -77,7 +77,7 @@ impl<'a> Walking<'a> {
         flow: &mut Flow<'a>,
         shape: ProbeShape,
         buffers: u32,
-        states: &[Vec<Piece<'a>>; 2],
+        states: &[Vec<SlotPiece<'a>>; 2],
     ) -> Result<usize, DeviceError> {
         let mut from = 0;
         for _ in 0..self.round.steps {
@@ -94,23 +94,23 @@ impl<'a> Walking<'a> {
     }
 
     /// As many slot buffers as the shape binds, from the first on; the last one fills unused bindings.
-    fn bound(&self, shape: ProbeShape, first: u32) -> Vec<Piece<'a>> {
+    fn bound(&self, shape: ProbeShape, first: u32) -> Vec<SlotPiece<'a>> {
         let buffers = self.memory.slot_buffers(&self.layout);
         let last = buffers.len() - 1;
         let bound = (first as usize..).take(shape.buffers as usize);
-        bound.map(|number| Piece::whole(&buffers[number.min(last)])).collect()
+        bound.map(|number| SlotPiece::whole(&buffers[number.min(last)])).collect()
     }
 
     fn dispatch(
         &self,
         flow: &mut Flow<'a>,
         shape: ProbeShape,
-        bindings: &[Piece<'a>],
+        bindings: &[SlotPiece<'a>],
         (steps, first_buffer): (u32, u32),
     ) -> Result<(), DeviceError> {
         let pipeline: &'a Pipeline = self.kernels.probe(shape);
         let walks = bindings[0].bytes / STATE_BYTES;
-        let parameters = shaders::Probe {
+        let parameters = shaders::ProbeParams {
             count: self.layout.count,
             lines_log2: (self.layout.slot_bytes() / STATE_BYTES).ilog2(),
             piece_lines_log2: (self.layout.piece_bytes / STATE_BYTES).ilog2(),
@@ -131,9 +131,9 @@ impl<'a> Walking<'a> {
 }
 
 /// States in parts that one dispatch takes.
-fn parts<'p, 'a: 'p>(states: &'p [Piece<'a>]) -> impl Iterator<Item = Piece<'a>> + use<'p, 'a> {
+fn parts<'p, 'a: 'p>(states: &'p [SlotPiece<'a>]) -> impl Iterator<Item = SlotPiece<'a>> + use<'p, 'a> {
     states.iter().flat_map(|piece| {
         let bytes = piece.bytes.min(MAX_WALKS * STATE_BYTES);
-        (0..piece.bytes / bytes).map(move |part| Piece { first: piece.first + part * bytes, bytes, ..*piece })
+        (0..piece.bytes / bytes).map(move |part| SlotPiece { first: piece.first + part * bytes, bytes, ..*piece })
     })
 }

@@ -356,7 +356,7 @@ fn read_replies(
                 continue;
             }
             Ok(FromWorker::Reply { number, done_steps, reply }) => Ok((number, done_steps, reply)),
-            Err(problem) => Err(format!("malformed answer: {problem}")),
+            Err(problem) => Err(format!("a malformed answer: {problem}")),
         };
         let problem = reply.is_err();
         if replies.send(reply).is_err() || problem {

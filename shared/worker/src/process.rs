@@ -94,7 +94,7 @@ impl Launcher for Program {
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let (child, group) = Group::start(&mut command, &self.name)?;
-        let mut process = Running { child, group };
+        let mut process = RunningProcess { child, group };
         let pipe = || io::Error::other("a pipe that was asked for is missing");
         let input = process.child.stdin.take().ok_or_else(pipe)?;
         let output = process.child.stdout.take().ok_or_else(pipe)?;
@@ -103,12 +103,12 @@ impl Launcher for Program {
     }
 }
 
-struct Running {
+struct RunningProcess {
     child: Child,
     group: Group,
 }
 
-impl Process for Running {
+impl Process for RunningProcess {
     fn id(&self) -> u32 {
         self.child.id()
     }
@@ -133,7 +133,7 @@ impl Process for Running {
 }
 
 /// Kills and reaps the process however the worker is dropped, so that no zombie is left.
-impl Drop for Running {
+impl Drop for RunningProcess {
     fn drop(&mut self) {
         self.kill();
         let _ = self.wait(DROP_LIMIT);
@@ -144,11 +144,11 @@ impl Drop for Running {
 mod tests {
     use super::*;
 
-    fn start(script: &str) -> Running {
+    fn start(script: &str) -> RunningProcess {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);
         let (child, group) = Group::start(&mut command, "sh".as_ref()).unwrap();
-        Running { child, group }
+        RunningProcess { child, group }
     }
 
     #[test]

@@ -132,8 +132,8 @@ impl DeviceServer {
             let done = catch_unwind(AssertUnwindSafe(|| self.answer(number, request, &handle)));
             match done {
                 Ok(Ok(reply)) => self.outbox.reply(number, &handle, reply)?,
-                Ok(Err(Stop::Device(error))) => self.outbox.reply(number, &handle, Reply::Failed(error))?,
-                Ok(Err(Stop::Output(error))) => return Err(error),
+                Ok(Err(RequestFailure::Device(error))) => self.outbox.reply(number, &handle, Reply::Failed(error))?,
+                Ok(Err(RequestFailure::Output(error))) => return Err(error),
                 Err(_) => {
                     // What the device is left in is unknown: this process ends with it.
                     let error = DeviceError::Lost("a panic in it, which the log shows: please report it".into());
@@ -145,7 +145,7 @@ impl DeviceServer {
         Ok(())
     }
 
-    fn answer(&mut self, number: u64, request: Request, handle: &Handle) -> Result<Reply, Stop> {
+    fn answer(&mut self, number: u64, request: Request, handle: &Handle) -> Result<Reply, RequestFailure> {
         match request {
             Request::Detect { backend, settings } => {
                 Ok(Reply::Detected((self.factory)(backend, &settings).and_then(|backend| backend.detect())))
@@ -154,7 +154,9 @@ impl DeviceServer {
                 self.device = Some(self.open(backend, &settings, &spec)?);
                 Ok(Reply::Done)
             }
-            Request::SelfTest => self_test(self.device()?, handle).map(|()| Reply::Done).map_err(Stop::Device),
+            Request::SelfTest => {
+                self_test(self.device()?, handle).map(|()| Reply::Done).map_err(RequestFailure::Device)
+            }
             Request::Describe => Ok(Reply::Device(self.device()?.info())),
             Request::CountSlots(n) => Ok(Reply::Slots(self.device()?.slots_that_fit(n))),
             Request::Fill(pass) => {
@@ -202,7 +204,7 @@ impl DeviceServer {
     }
 
     /// Reads part by part, so that memory stays bounded whatever is asked for.
-    fn read(&mut self, number: u64, handle: &Handle, ranges: &[SlotRange]) -> Result<Reply, Stop> {
+    fn read(&mut self, number: u64, handle: &Handle, ranges: &[SlotRange]) -> Result<Reply, RequestFailure> {
         let mut part = Vec::with_capacity(MAX_DATA_BYTES);
         for range in ranges {
             let (mut at, mut left) = (range.first_byte, range.bytes);
@@ -224,7 +226,7 @@ impl DeviceServer {
     }
 
     /// Sends all but the last part, which is the reply.
-    fn send(&self, number: u64, handle: &Handle, bytes: &[u8]) -> Result<Reply, Stop> {
+    fn send(&self, number: u64, handle: &Handle, bytes: &[u8]) -> Result<Reply, RequestFailure> {
         let mut rest = bytes;
         while rest.len() > MAX_DATA_BYTES {
             let (part, after) = rest.split_at(MAX_DATA_BYTES);
@@ -236,20 +238,20 @@ impl DeviceServer {
 }
 
 /// Why a request was not done.
-enum Stop {
+enum RequestFailure {
     /// The device.
     Device(DeviceError),
     /// Nobody listens.
     Output(io::Error),
 }
 
-impl From<DeviceError> for Stop {
+impl From<DeviceError> for RequestFailure {
     fn from(error: DeviceError) -> Self {
         Self::Device(error)
     }
 }
 
-impl From<io::Error> for Stop {
+impl From<io::Error> for RequestFailure {
     fn from(error: io::Error) -> Self {
         Self::Output(error)
     }

@@ -23,7 +23,7 @@ pub const PASS: Pass = Pass { key: PassKey([1; 32]), n: 256, offset: 5, count: 8
 
 /// What a device of a test does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum FakeFault {
     /// None.
     None,
     /// A bit of the first digest is wrong, in the self-test too.
@@ -42,9 +42,9 @@ pub enum Fault {
     Closed,
 }
 
-use Fault::{Busy, Panic, Sick, SickRead, Slow, WrongBits};
+use FakeFault::{Busy, Panic, Sick, SickRead, Slow, WrongBits};
 
-const FAULTS: [Fault; 8] = [Fault::None, WrongBits, Busy, Sick, SickRead, Panic, Slow, Fault::Closed];
+const FAULTS: [FakeFault; 8] = [FakeFault::None, WrongBits, Busy, Sick, SickRead, Panic, Slow, FakeFault::Closed];
 
 /// The device that is under test.
 #[must_use]
@@ -53,10 +53,10 @@ pub fn reference() -> ReferenceDevice {
 }
 
 /// The reference as a device of a backend, with a fault of its own.
-fn faulty(reference: ReferenceDevice, backend: BackendKind, fault: Fault) -> FakeDevice<ReferenceDevice> {
+fn faulty(reference: ReferenceDevice, backend: BackendKind, fault: FakeFault) -> FakeDevice<ReferenceDevice> {
     let fill = move |inner: &mut ReferenceDevice, pass: &Pass, handle: &Handle| {
         // Faults show after the self-test, but for wrong bits.
-        let fault = if pass.key == PASS.key || fault == WrongBits { fault } else { Fault::None };
+        let fault = if pass.key == PASS.key || fault == WrongBits { fault } else { FakeFault::None };
         match fault {
             Busy => return Err(DeviceError::Busy { needed_bytes: 3, free_bytes: 2 }),
             Sick => return Err(DeviceError::Sick("it fell off the bus".into())),
@@ -65,7 +65,7 @@ fn faulty(reference: ReferenceDevice, backend: BackendKind, fault: Fault) -> Fak
                 handle.check()?;
                 thread::sleep(Duration::from_millis(1));
             },
-            SickRead | WrongBits | Fault::Closed | Fault::None => {}
+            SickRead | WrongBits | FakeFault::Closed | FakeFault::None => {}
         }
         let mut digests = inner.fill(pass, handle)?;
         if fault == WrongBits {
@@ -93,7 +93,7 @@ pub struct Fakes {
 
 /// A device of a backend, with a fault.
 #[must_use]
-pub fn found(backend: BackendKind, id: u8, fault: Fault, place: Place) -> Found {
+pub fn found(backend: BackendKind, id: u8, fault: FakeFault, place: Place) -> Found {
     let info = DeviceInfo { id: DeviceId([id; 16]), name: format!("card {id}"), backend, ..reference().info() };
     Found { info, place, spec: format!("{fault:?} {id}") }
 }
@@ -125,7 +125,7 @@ impl Backend for Fakes {
         prepare(Preparing { what: "looking".into(), done: 1, total: 2 });
         let (fault, id) = spec.split_once(' ').expect("a spec of the test");
         let fault = FAULTS.into_iter().find(|known| format!("{known:?}") == fault).expect("a fault of the test");
-        if fault == Fault::Closed {
+        if fault == FakeFault::Closed {
             return Err(DeviceError::Sick("it does not open".into()));
         }
         let id = DeviceId([id.parse().expect("a number"); 16]);

@@ -9,7 +9,7 @@ use std::time::Instant;
 use proptest::prelude::*;
 
 use super::message::{FromWorker, VERSION};
-use super::testing::Fault::{self, Busy, Panic, Sick, SickRead, Slow};
+use super::testing::FakeFault::{self, Busy, Panic, Sick, SickRead, Slow};
 use super::testing::{Fakes, LONG, PASS, Pretended, Threads, fakes, found, reference};
 use super::*;
 use assay_cpu::CpuConfig;
@@ -23,14 +23,14 @@ const PROBE: ProbeRounds = ProbeRounds { key: ProbeKey([2; 32]), walks: 64, step
 /// Its states are more than one part of data.
 const ROUND: ProbeRound = ProbeRound { key: RoundKey([3; 32]), walks: 8192, steps: 1 };
 
-fn spec(fault: Fault, launcher: Arc<dyn Launcher>) -> WorkerSpec {
+fn spec(fault: FakeFault, launcher: Arc<dyn Launcher>) -> WorkerSpec {
     let found = found(BackendKind::Cpu, 9, fault, Place::default());
     let settings = Fakes { kind: BackendKind::Cpu, devices: Ok(Vec::new()) }.settings();
     WorkerSpec { found, settings, launcher, silence: LONG, changes: Changes::default() }
 }
 
 /// A device with a fault, once its worker is there or is not.
-fn device(fault: Fault) -> WorkerDevice {
+fn device(fault: FakeFault) -> WorkerDevice {
     let device = WorkerDevice::start(spec(fault, Arc::new(Threads::default()))).unwrap();
     wait_until(|| device.start_outcome().is_some());
     device
@@ -70,7 +70,7 @@ assay_device::device_conformance!(processor_in_a_worker());
 
 #[test]
 fn a_device_in_a_worker_is_the_device() {
-    let (mut far, mut near) = (device(Fault::None), reference());
+    let (mut far, mut near) = (device(FakeFault::None), reference());
     let (of_far, of_near) = (Handle::default(), Handle::default());
     assert_eq!(far.info(), near.info());
     assert_eq!(far.slots_that_fit(256), 16);
@@ -134,7 +134,7 @@ fn a_request_that_runs_is_cancelled() {
 /// few milliseconds follows another, and none would ever stop.
 #[test]
 fn short_requests_are_cancelled_too() {
-    let mut device = device(Fault::None);
+    let mut device = device(FakeFault::None);
     let handle = Handle::default();
     device.fill(&PASS, &handle).unwrap();
     handle.cancel();
@@ -184,7 +184,7 @@ fn slots_of_a_lost_worker_are_lost_for_its_reason() {
 
 #[test]
 fn progress_of_start_up_is_shown() {
-    assert_eq!(device(Fault::None).preparing(), Preparing { what: "looking".into(), done: 1, total: 2 });
+    assert_eq!(device(FakeFault::None).preparing(), Preparing { what: "looking".into(), done: 1, total: 2 });
 }
 
 /// Starts a worker that says these bytes, whatever it is asked.

@@ -14,7 +14,7 @@ use assay_work::{Challenge, Digest, Root};
 
 /// Everything that the miner is bound by when it opens.
 #[derive(Debug, Clone)]
-pub struct Binding {
+pub struct TrustedValues {
     /// The challenge.
     pub challenge: Arc<Challenge>,
     /// The commitment, checked.
@@ -28,7 +28,7 @@ pub struct Binding {
 /// The items asked for, and what came of the current one.
 #[derive(Debug)]
 pub struct Collector {
-    binding: Binding,
+    binding: TrustedValues,
     items: Vec<OpenItem>,
     current: usize,
     slot_digests: Vec<Digest>,
@@ -39,7 +39,7 @@ pub struct Collector {
 /// One item, whole, to be checked.
 #[derive(Debug)]
 pub struct CheckJob {
-    binding: Binding,
+    binding: TrustedValues,
     item: OpenItem,
     slot_digests: Vec<Digest>,
     samples: Vec<SampleOpenings>,
@@ -49,7 +49,7 @@ pub struct CheckJob {
 impl Collector {
     /// Waits for these items, in this order.
     #[must_use]
-    pub const fn new(binding: Binding, items: Vec<OpenItem>) -> Self {
+    pub const fn new(binding: TrustedValues, items: Vec<OpenItem>) -> Self {
         Self { binding, items, current: 0, slot_digests: Vec::new(), samples: Vec::new(), segments: Vec::new() }
     }
 
@@ -127,7 +127,7 @@ impl CheckJob {
     /// The samples or segments are checked one by one, each dropped before the next. They are checked once the item is
     /// whole, so that what is too much of an item is named before what is wrong in it.
     fn check(self) -> Result<(), OpeningFault> {
-        let Binding { challenge, evidence, probe, answer } = &self.binding;
+        let TrustedValues { challenge, evidence, probe, answer } = &self.binding;
         let device_id = self.item.device_id;
         // Evidence and answer were checked: both have every device of the challenge.
         let roots: &[Root] = evidence.device(device_id).map_or(&[], |d| &d.roots);

@@ -37,7 +37,7 @@ pub enum Extent {
 
 /// One thing to compute: a share's whole chain, or one pass of it.
 #[derive(Debug, Clone)]
-struct Piece {
+struct ReplayPiece {
     task: ShareTask,
     roots: Vec<Root>,
     only: Option<u32>,
@@ -86,7 +86,7 @@ impl Replayer {
         let found = Arc::new(Mutex::new(None));
         let run = {
             let (handle, found) = (handle.clone(), found.clone());
-            move |device: &mut dyn Device, piece: Piece| piece.compare(device, &handle, &found)
+            move |device: &mut dyn Device, piece: ReplayPiece| piece.compare(device, &handle, &found)
         };
         let result = self.host.run_anywhere(pieces, run);
         self.host.release();
@@ -97,7 +97,7 @@ impl Replayer {
     }
 }
 
-fn pieces(challenge: &Challenge, evidence: &Evidence, extent: &Extent) -> Vec<FitTask<Piece>> {
+fn pieces(challenge: &Challenge, evidence: &Evidence, extent: &Extent) -> Vec<FitTask<ReplayPiece>> {
     let mut pieces = Vec::new();
     for (index, task) in ShareTask::of(challenge).into_iter().enumerate() {
         // The evidence was checked against the challenge: a device for each share, a root for each iteration.
@@ -107,7 +107,7 @@ fn pieces(challenge: &Challenge, evidence: &Evidence, extent: &Extent) -> Vec<Fi
             Extent::Sampled(drawn) => drawn[index].iter().copied().map(Some).collect(),
         };
         for only in only {
-            let what = Piece { task: task.clone(), roots: roots.clone(), only };
+            let what = ReplayPiece { task: task.clone(), roots: roots.clone(), only };
             pieces.push(FitTask { n: challenge.n(), slots: task.share.count, what });
         }
     }
@@ -116,7 +116,7 @@ fn pieces(challenge: &Challenge, evidence: &Evidence, extent: &Extent) -> Vec<Fi
     pieces
 }
 
-impl Piece {
+impl ReplayPiece {
     /// Computes, and compares each root as it comes.
     fn compare(
         &self,

@@ -17,7 +17,7 @@ use super::error::Fault;
 pub(super) use context::{Context, attribute};
 pub(super) use memory::{DeviceMemory, PinnedMemory};
 pub(super) use module::{Function, Launch, Module};
-pub(super) use stream::{Event, Priority, Stream};
+pub(super) use stream::{CudaEvent, Priority, Stream};
 
 /// `cuEventElapsedTime`, as every driver has it.
 pub(super) type EventElapsedTime = unsafe extern "C" fn(*mut f32, CUevent, CUevent) -> u32;

@@ -62,7 +62,7 @@ impl Stream {
     }
 
     /// Enqueues a wait for what `event` was last recorded after.
-    pub(in super::super) fn wait_for(&self, event: &Event) -> Result<(), Fault> {
+    pub(in super::super) fn wait_for(&self, event: &CudaEvent) -> Result<(), Fault> {
         // SAFETY: both are of one context, which is bound.
         let result = unsafe { sys::cuStreamWaitEvent(self.raw, event.raw, 0) };
         self.context.check(call(result, "making one stream wait for the other"))
@@ -80,15 +80,15 @@ impl Drop for Stream {
 
 /// A mark in a stream.
 #[derive(Debug)]
-pub(in super::super) struct Event {
+pub(in super::super) struct CudaEvent {
     context: Arc<Context>,
     raw: CUevent,
 }
 
 // SAFETY: the handle may be used from any thread that has bound the context.
-unsafe impl Send for Event {}
+unsafe impl Send for CudaEvent {}
 
-impl Event {
+impl CudaEvent {
     /// An event that keeps its time. The context is bound.
     pub(in super::super) fn new(context: &Arc<Context>) -> Result<Self, Fault> {
         let mut raw = std::ptr::null_mut();
@@ -129,7 +129,7 @@ impl Event {
     }
 }
 
-impl Drop for Event {
+impl Drop for CudaEvent {
     fn drop(&mut self) {
         if !self.context.is_lost() && self.context.bind().is_ok() {
             // SAFETY: made once.

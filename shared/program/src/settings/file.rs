@@ -10,7 +10,7 @@ use super::{Origin, SettingsError};
 
 /// What a file says of one key.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct SettingEntry {
     /// The values, one unless it is a list.
     pub values: Vec<String>,
     /// Where it stands.
@@ -18,7 +18,7 @@ pub(super) struct Entry {
 }
 
 /// Reads a file into its keys.
-pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Entry>, SettingsError> {
+pub(super) fn read(path: &Path) -> Result<BTreeMap<String, SettingEntry>, SettingsError> {
     let text = fs::read_to_string(path).map_err(|source| SettingsError::Read { path: path.into(), source })?;
     let table: BTreeMap<Spanned<String>, Spanned<Value>> = toml::from_str(&text)
         .map_err(|error| SettingsError::Syntax { path: path.into(), message: error.to_string() })?;
@@ -27,7 +27,7 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Entry>, SettingsError
         let origin = Origin::File { path: PathBuf::from(path), line };
         let key = key.into_inner();
         let values = texts(&key, value.as_ref(), &origin)?;
-        Ok((key, Entry { values, origin }))
+        Ok((key, SettingEntry { values, origin }))
     };
     table.into_iter().map(entry).collect()
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, Args, Command};
 
-use super::file::{self, Entry};
+use super::file::{self, SettingEntry};
 use super::flags::{CONFIG, Flags, definitions, flag_name};
 use super::switch::is_switch;
 use super::{Origin, SettingsError};
@@ -69,13 +69,13 @@ impl Environment {
     }
 
     /// Each variable as the setting that it means, the one for the configuration file aside.
-    fn entries(&self) -> BTreeMap<String, Entry> {
+    fn entries(&self) -> BTreeMap<String, SettingEntry> {
         let key = |name: &str| name[self.prefix.len()..].to_lowercase();
         let entry = |(name, value): (&String, &String)| {
             // An upper-case key is the only spelling: others are kept as they are, and so are unknown.
             let exact = self.name(&key(name)) == *name;
             let key = if exact { key(name) } else { name[self.prefix.len()..].to_owned() };
-            (key, Entry { values: vec![value.clone()], origin: Origin::Environment(name.clone()) })
+            (key, SettingEntry { values: vec![value.clone()], origin: Origin::Environment(name.clone()) })
         };
         self.values.iter().filter(|(name, _)| **name != self.name(CONFIG)).map(entry).collect()
     }
@@ -122,7 +122,7 @@ impl<R: Args> Settings<R> {
         for argument in definitions.get_arguments() {
             let key = argument.get_id().as_str();
             let typed = flags.typed(argument)?;
-            let typed = typed.map(|values| Entry { values, origin: Origin::Flag(flag_name(argument)) });
+            let typed = typed.map(|values| SettingEntry { values, origin: Origin::Flag(flag_name(argument)) });
             // Lower layers are parsed too: a mistake does not hide behind a higher layer.
             let lower = [from_file.remove(key), from_environment.remove(key)];
             let mut chosen = default_of(argument);
@@ -152,12 +152,12 @@ impl<R: Args> Settings<R> {
     }
 }
 
-fn default_of(argument: &Arg) -> Entry {
+fn default_of(argument: &Arg) -> SettingEntry {
     let values = argument.get_default_values().iter().map(|v| v.to_string_lossy().into_owned()).collect();
-    Entry { values, origin: Origin::Default }
+    SettingEntry { values, origin: Origin::Default }
 }
 
-fn setting(argument: &Arg, entry: Entry) -> Setting {
+fn setting(argument: &Arg, entry: SettingEntry) -> Setting {
     use std::any::TypeId;
     let parsed = argument.get_value_parser().type_id();
     let numbers = [TypeId::of::<u32>(), TypeId::of::<u64>(), TypeId::of::<usize>(), TypeId::of::<f64>()];
@@ -195,7 +195,7 @@ fn check_known(
     Err(SettingsError::Unknown { key: key.to_owned(), origin: origin.clone(), nearest: nearest.map(str::to_owned) })
 }
 
-fn check_parses(definitions: &Command, argument: &Arg, entry: &Entry) -> Result<(), SettingsError> {
+fn check_parses(definitions: &Command, argument: &Arg, entry: &SettingEntry) -> Result<(), SettingsError> {
     let wrong = |reason: String| SettingsError::Value {
         key: argument.get_id().as_str().to_owned(),
         value: format!("{:?}", entry.values.join(",")),

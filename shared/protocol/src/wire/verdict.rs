@@ -43,7 +43,7 @@ messages! {
     v1::Work = Work {
         matrices,
         bytes_held,
-        multiply_accumulates_high & multiply_accumulates_low as multiply_accumulates: Halves,
+        multiply_accumulates_high & multiply_accumulates_low as multiply_accumulates: BoundHalves,
         seconds: Finite,
         tops: Finite,
         probe_bytes,
@@ -70,9 +70,9 @@ impl FieldKind<f64, Option<f64>> for ZeroIfUnmeasured {
 }
 
 /// A 128-bit number as its high and its low 64 bits.
-struct Halves;
+struct BoundHalves;
 
-impl FieldKind<(u64, u64), u128> for Halves {
+impl FieldKind<(u64, u64), u128> for BoundHalves {
     fn read(&self, _fields: &'static str, (high, low): (u64, u64)) -> Result<u128, WireError> {
         Ok(u128::from(high) << 64 | u128::from(low))
     }

@@ -3,7 +3,7 @@
 use ::wgpu::Adapter;
 use windows::Win32::Graphics::Dxgi::DXGI_MEMORY_SEGMENT_GROUP_LOCAL;
 
-use super::{ApiFacts, Memory};
+use super::{ApiFacts, MemoryReport};
 
 /// The memory of the adapter's own segment; on one without memory of its own, that is a share of the host's.
 pub(super) fn facts(adapter: &Adapter) -> Option<ApiFacts> {
@@ -13,7 +13,7 @@ pub(super) fn facts(adapter: &Adapter) -> Option<ApiFacts> {
     let budget = adapter.query_video_memory_info(DXGI_MEMORY_SEGMENT_GROUP_LOCAL).ok();
     // SAFETY: the adapter lives as long as the guard.
     let own_bytes = unsafe { adapter.GetDesc1() }.map_or(0, |description| description.DedicatedVideoMemory as u64);
-    let memory = budget.map(|budget| Memory {
+    let memory = budget.map(|budget| MemoryReport {
         total_bytes: own_bytes.max(budget.Budget),
         free_bytes: Some(budget.Budget.saturating_sub(budget.CurrentUsage)),
         budget_bytes: Some(budget.Budget),

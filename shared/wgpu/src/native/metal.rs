@@ -3,7 +3,7 @@
 use ::wgpu::Adapter;
 use objc2_metal::MTLDevice;
 
-use super::{ApiFacts, Memory};
+use super::{ApiFacts, MemoryReport};
 
 /// What the system recommends to keep on the device at once: the rest of a unified memory is the host's.
 pub(super) fn facts(adapter: &Adapter) -> Option<ApiFacts> {
@@ -12,7 +12,7 @@ pub(super) fn facts(adapter: &Adapter) -> Option<ApiFacts> {
     let device = adapter.raw_device();
     let total_bytes = device.recommendedMaxWorkingSetSize();
     let free_bytes = Some(total_bytes.saturating_sub(device.currentAllocatedSize() as u64));
-    let memory = (total_bytes > 0).then_some(Memory { total_bytes, free_bytes, budget_bytes: Some(total_bytes) });
+    let memory = (total_bytes > 0).then_some(MemoryReport { total_bytes, free_bytes, budget_bytes: Some(total_bytes) });
     // Metal has no products of packed bytes.
     Some(ApiFacts { pci_address: None, uuid: None, memory, packed_dot: Some(false) })
 }

@@ -24,14 +24,14 @@ pub(super) struct ApiFacts {
     /// The driver's UUID of the hardware.
     pub(super) uuid: Option<[u8; 16]>,
     /// The memory that buffers lie in.
-    pub(super) memory: Option<Memory>,
+    pub(super) memory: Option<MemoryReport>,
     /// Whether products of packed bytes have instructions of their own.
     pub(super) packed_dot: Option<bool>,
 }
 
 /// An adapter's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Memory {
+pub(super) struct MemoryReport {
     /// All of it.
     pub(super) total_bytes: u64,
     /// What this process could still take, where the API says so.
@@ -52,6 +52,6 @@ pub(super) fn facts(adapter: &Adapter) -> ApiFacts {
 }
 
 /// The memory as it is now.
-pub(super) fn memory(adapter: &Adapter) -> Option<Memory> {
+pub(super) fn memory(adapter: &Adapter) -> Option<MemoryReport> {
     facts(adapter).memory
 }

@@ -3,7 +3,7 @@
 use ::wgpu::Adapter;
 use ash::{ext, vk};
 
-use super::{ApiFacts, Memory};
+use super::{ApiFacts, MemoryReport};
 use assay_device::place::{MAX_PCI_DEVICE, MAX_PCI_FUNCTION, PciAddress};
 
 pub(super) fn facts(adapter: &Adapter) -> Option<ApiFacts> {
@@ -65,13 +65,13 @@ fn pci_address(bus: &vk::PhysicalDevicePCIBusInfoPropertiesEXT<'_>) -> Option<Pc
 fn largest_heap(
     properties: &vk::PhysicalDeviceMemoryProperties,
     budget: Option<&vk::PhysicalDeviceMemoryBudgetPropertiesEXT<'_>>,
-) -> Option<Memory> {
+) -> Option<MemoryReport> {
     let heaps = properties.memory_heaps_as_slice().iter().enumerate();
     let own = heaps.filter(|(_, heap)| heap.flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL));
     let (index, heap) = own.max_by_key(|(_, heap)| heap.size)?;
     let free_bytes = budget.map(|budget| budget.heap_budget[index].saturating_sub(budget.heap_usage[index]));
     let budget_bytes = budget.map(|budget| budget.heap_budget[index]);
-    Some(Memory { total_bytes: heap.size, free_bytes, budget_bytes })
+    Some(MemoryReport { total_bytes: heap.size, free_bytes, budget_bytes })
 }
 
 #[cfg(test)]

@@ -8,21 +8,21 @@ pub(in super::super) const PEAK_MACS_PER_ITERATION: u64 = 16 * 4 * 4 * 4;
 
 /// Parameters of `peak`.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Peak {
+pub(in super::super) struct PeakParams {
     /// Iterations of every invocation.
     pub iterations: u32,
 }
 
 /// Parameters of `stream`.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Stream {
+pub(in super::super) struct StreamParams {
     /// Vectors of 16 bytes to read.
     pub vectors: u32,
     /// Invocations of the whole dispatch.
     pub threads: u32,
 }
 
-impl Peak {
+impl PeakParams {
     /// The uniform block.
     #[must_use]
     pub fn words(&self) -> Words {
@@ -30,7 +30,7 @@ impl Peak {
     }
 }
 
-impl Stream {
+impl StreamParams {
     /// The uniform block.
     #[must_use]
     pub fn words(&self) -> Words {

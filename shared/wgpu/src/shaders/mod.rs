@@ -15,10 +15,12 @@ mod tests;
 use std::fmt::Write;
 
 #[cfg(any(test, feature = "bench"))]
-pub(super) use self::bench_params::{PEAK_MACS_PER_ITERATION, Peak, Stream};
+pub(super) use self::bench_params::{PEAK_MACS_PER_ITERATION, PeakParams, StreamParams};
 pub use self::params::PARAM_BYTES;
-pub(super) use self::params::{Chunks, CompletionCounter, Keystream, Parents, Probe, Product};
-pub(super) use self::tile::Tile;
+pub(super) use self::params::{
+    ChunkParams, CompletionCounter, KeystreamParams, ParentParams, ProbeParams, ProductParams,
+};
+pub(super) use self::tile::ShaderTile;
 use assay_work::probe::walk;
 use assay_work::{product, tree};
 
@@ -86,9 +88,9 @@ pub(super) fn parents() -> Shader {
 }
 
 /// Tiles of a product, mixed.
-pub(super) fn product(tile: Tile, dot: Dot) -> Shader {
+pub(super) fn product(tile: ShaderTile, dot: Dot) -> Shader {
     let held = if tile.per_thread == 8 { wgsl!("product_8x8") } else { wgsl!("product_4x4") };
-    let Tile { side, per_thread, words } = tile;
+    let ShaderTile { side, per_thread, words } = tile;
     let name = format!("product {side}x{side} by {per_thread}x{per_thread}, {words} words, {}", dot.name());
     let sizes = format!("const SIDE = {side}u;\nconst PER_THREAD = {per_thread}u;\nconst STEP_WORDS = {words}u;\n");
     shader_with(name, &[dot.requires()], &[&sizes, dot.source(), wgsl!("mix", "product"), held])
@@ -132,7 +134,7 @@ pub fn all() -> Vec<Shader> {
     let dots = [Dot::Packed, Dot::Plain];
     let mut all = vec![keystream(), chunks(), parents(), stream(), completion_counter()];
     all.extend(dots.map(peak));
-    for tile in Tile::ALL {
+    for tile in ShaderTile::ALL {
         all.extend(dots.map(|dot| product(tile, dot)));
     }
     for buffers in [1, 2, 7] {

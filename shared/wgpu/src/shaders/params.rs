@@ -11,7 +11,7 @@ pub(in super::super) type Words = [u32; PARAM_WORDS];
 
 /// Parameters of `keystream`: block `at + i` of the output becomes block `counter + i` of the stream, i < blocks.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Keystream {
+pub(in super::super) struct KeystreamParams {
     /// The key, little-endian words.
     pub key: [u32; 8],
     /// The stream's id.
@@ -26,7 +26,7 @@ pub(in super::super) struct Keystream {
 
 /// Parameters of `chunks`.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Chunks {
+pub(in super::super) struct ChunkParams {
     /// The first chunk in the binding of data.
     pub at: u32,
     /// That chunk's number in the whole string.
@@ -43,7 +43,7 @@ pub(in super::super) struct Chunks {
 
 /// Parameters of `parents`.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Parents {
+pub(in super::super) struct ParentParams {
     /// The first value to merge.
     pub in_at: u32,
     /// How many: a power of two.
@@ -58,7 +58,7 @@ pub(in super::super) struct Parents {
 
 /// Parameters of `product`: rows and columns within pieces are local, and start at these of the matrix.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Product {
+pub(in super::super) struct ProductParams {
     /// The matrix size.
     pub n: u32,
     /// Tiles in the rows of the piece of the previous slot, which are columns of the product.
@@ -75,7 +75,7 @@ pub(in super::super) struct Product {
 
 /// Parameters of `probe`.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Probe {
+pub(in super::super) struct ProbeParams {
     /// How many slots.
     pub count: u32,
     /// A slot has 2 to this lines of 64 bytes.
@@ -109,7 +109,7 @@ impl CompletionCounter {
     }
 }
 
-impl Keystream {
+impl KeystreamParams {
     /// The uniform block.
     #[must_use]
     pub fn words(&self) -> Words {
@@ -120,7 +120,7 @@ impl Keystream {
     }
 }
 
-impl Chunks {
+impl ChunkParams {
     /// The uniform block.
     #[must_use]
     pub fn words(&self) -> Words {
@@ -129,7 +129,7 @@ impl Chunks {
     }
 }
 
-impl Parents {
+impl ParentParams {
     /// The uniform block.
     #[must_use]
     pub fn words(&self) -> Words {
@@ -138,7 +138,7 @@ impl Parents {
     }
 }
 
-impl Product {
+impl ProductParams {
     /// The uniform block.
     #[must_use]
     pub fn words(&self) -> Words {
@@ -147,7 +147,7 @@ impl Product {
     }
 }
 
-impl Probe {
+impl ProbeParams {
     /// The uniform block.
     #[must_use]
     pub fn words(&self) -> Words {

@@ -9,7 +9,7 @@ const SMALL_TILES_N: u32 = 1024;
 
 /// A tile of `side` by `side` elements, for the `(side / per_thread)²` invocations of a workgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) struct Tile {
+pub(in super::super) struct ShaderTile {
     /// Elements along a side of the tile.
     pub side: u32,
     /// Elements along a side of the square whose sums one invocation holds: 4 or 8.
@@ -18,7 +18,7 @@ pub(in super::super) struct Tile {
     pub words: u32,
 }
 
-impl Tile {
+impl ShaderTile {
     /// All that there are, in the order of what to try first.
     pub const ALL: [Self; 5] =
         [Self::new(128, 8, 16), Self::new(128, 8, 8), Self::new(64, 8, 8), Self::new(64, 4, 32), Self::new(64, 4, 16)];

@@ -230,13 +230,13 @@ fn faults_of_trees_are_found() {
     all_found(&parents(), &[BLAKE3, PARENTS].concat(), |faulty| tree::check_parents(faulty, true));
 }
 
-fn all_found_in_product(tile: Tile, dot: Dot, faults: &[Fault]) {
+fn all_found_in_product(tile: ShaderTile, dot: Dot, faults: &[Fault]) {
     all_found(&product(tile, dot), faults, |faulty| product::check_product(tile, faulty, true));
 }
 
 #[test]
 fn faults_of_products_are_found() {
-    let [large, _, few, deep, idle] = Tile::ALL;
+    let [large, _, few, deep, idle] = ShaderTile::ALL;
     all_found_in_product(idle, Dot::Packed, PRODUCT);
     all_found_in_product(large, Dot::Packed, EIGHT);
     all_found_in_product(few, Dot::Packed, PACKED);

@@ -12,7 +12,7 @@ fn limits(workgroup_bytes: u32, threads: u32) -> ::wgpu::Limits {
 }
 
 fn chosen(workgroup_bytes: u32, threads: u32, n: u32) -> Option<(u32, u32, u32)> {
-    Tile::choose(&limits(workgroup_bytes, threads), n).map(|tile| (tile.side, tile.per_thread, tile.words))
+    ShaderTile::choose(&limits(workgroup_bytes, threads), n).map(|tile| (tile.side, tile.per_thread, tile.words))
 }
 
 #[test]
@@ -38,8 +38,8 @@ fn a_device_too_small_for_every_tile_gets_none() {
 
 #[test]
 fn every_tile_that_fits_may_be_tried() {
-    let fitting = |bytes, threads, n| Tile::fitting(&limits(bytes, threads), n).count();
-    assert_eq!(fitting(16_384, 256, 2048), Tile::ALL.len());
+    let fitting = |bytes, threads, n| ShaderTile::fitting(&limits(bytes, threads), n).count();
+    assert_eq!(fitting(16_384, 256, 2048), ShaderTile::ALL.len());
     assert_eq!(fitting(16_384, 256, 1024), 3, "those with a side of 64");
     assert_eq!(fitting(8192, 256, 2048), 3, "8 KiB or less");
     assert_eq!(fitting(16_384, 128, 2048), 1);

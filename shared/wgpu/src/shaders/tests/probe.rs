@@ -29,10 +29,10 @@ impl Layout {
         self.buffers.concat().chunks_exact((self.n * self.n) as usize).map(<[u8]>::to_vec).collect()
     }
 
-    fn params(&self, steps: u32, first_buffer: u32) -> Probe {
+    fn params(&self, steps: u32, first_buffer: u32) -> ProbeParams {
         let lines_log2 = 2 * self.n.ilog2() - LINE_BYTES.ilog2();
         let Self { count, piece_lines_log2, pieces_per_buffer, .. } = *self;
-        Probe { count, lines_log2, piece_lines_log2, pieces_per_buffer, walks: WALKS, steps, first_buffer }
+        ProbeParams { count, lines_log2, piece_lines_log2, pieces_per_buffer, walks: WALKS, steps, first_buffer }
     }
 }
 

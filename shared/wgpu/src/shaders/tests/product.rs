@@ -54,7 +54,13 @@ fn cases() -> &'static [Case] {
 }
 
 /// Tiles `of` of a block: copies them from what the product should be.
-fn expect_tiles(case: &Case, tile: Tile, (row_piece, column_piece): (u32, u32), of: Range<u32>, written: &mut [u8]) {
+fn expect_tiles(
+    case: &Case,
+    tile: ShaderTile,
+    (row_piece, column_piece): (u32, u32),
+    of: Range<u32>,
+    written: &mut [u8],
+) {
     let (n, side) = (case.n as usize, tile.side as usize);
     let across = case.rows / tile.side;
     for t in of {
@@ -68,7 +74,13 @@ fn expect_tiles(case: &Case, tile: Tile, (row_piece, column_piece): (u32, u32), 
 }
 
 /// Computes one block, and compares after every dispatch what is written so far and what is not.
-fn check_block(kernel: &Kernel<'_>, tile: Tile, case: &Case, block: (u32, u32), written: &mut Vec<u8>) -> Checked {
+fn check_block(
+    kernel: &Kernel<'_>,
+    tile: ShaderTile,
+    case: &Case,
+    block: (u32, u32),
+    written: &mut Vec<u8>,
+) -> Checked {
     let across = case.rows / tile.side;
     let tiles = across * across;
     let each = tiles.div_ceil(case.cuts);
@@ -77,7 +89,7 @@ fn check_block(kernel: &Kernel<'_>, tile: Tile, case: &Case, block: (u32, u32), 
     for first_tile in (0..tiles).step_by(each as usize) {
         let end = tiles.min(first_tile + each);
         let (row0, column0) = (block.0 * case.rows, block.1 * case.rows);
-        let params = Product { n: case.n, tiles_across: across, first_tile, row0, column0, slot: case.slot };
+        let params = ProductParams { n: case.n, tiles_across: across, first_tile, row0, column0, slot: case.slot };
         let mut expected = written.clone();
         expect_tiles(case, tile, block, first_tile..end, &mut expected);
         kernel.run(params.words(), &mut [&mut earlier, &mut previous, written], end - first_tile)?;
@@ -87,7 +99,7 @@ fn check_block(kernel: &Kernel<'_>, tile: Tile, case: &Case, block: (u32, u32), 
     same(case.name, &previous, case.piece(&case.previous, block.1))
 }
 
-pub(super) fn check_product(tile: Tile, shader: &Shader, checked: bool) -> Checked {
+pub(super) fn check_product(tile: ShaderTile, shader: &Shader, checked: bool) -> Checked {
     let kernel = gpu().compile(shader, 3, checked)?;
     for case in cases() {
         let pieces = case.n / case.rows;
@@ -104,14 +116,14 @@ pub(super) fn check_product(tile: Tile, shader: &Shader, checked: bool) -> Check
 
 #[test]
 fn packed_products_are_exact_in_every_tile() {
-    for tile in Tile::ALL {
+    for tile in ShaderTile::ALL {
         check_product(tile, &product(tile, Dot::Packed), false).unwrap();
     }
 }
 
 #[test]
 fn plain_products_are_exact_in_every_tile() {
-    for tile in Tile::ALL {
+    for tile in ShaderTile::ALL {
         check_product(tile, &product(tile, Dot::Plain), false).unwrap();
     }
 }

@@ -8,7 +8,7 @@ use super::*;
 const BLOCK_BYTES: usize = 64;
 
 /// `KEYSTREAM(key, stream)` from block `counter` on.
-fn stream_of(case: &Keystream) -> Vec<u8> {
+fn stream_of(case: &KeystreamParams) -> Vec<u8> {
     let key: Vec<u8> = case.key.iter().flat_map(|word| word.to_le_bytes()).collect();
     let mut rng = ChaCha8Rng::from_seed(key.try_into().unwrap());
     rng.set_stream(case.stream);
@@ -29,7 +29,7 @@ pub(super) fn check_keystream(shader: &Shader, checked: bool) -> Checked {
     ];
     for (stream, counter, blocks, at) in cases {
         let key = std::array::from_fn(|i| 0x9ABC_DEF1_u32.wrapping_mul(i as u32 + 1));
-        let case = Keystream { key, stream, counter, blocks, at };
+        let case = KeystreamParams { key, stream, counter, blocks, at };
         let mut found = vec![POISON; (at + blocks + 70) as usize * BLOCK_BYTES];
         let mut expected = found.clone();
         expected[at as usize * BLOCK_BYTES..][..blocks as usize * BLOCK_BYTES].copy_from_slice(&stream_of(&case));
@@ -56,7 +56,7 @@ pub(super) fn check_stream(shader: &Shader, checked: bool) -> Checked {
             let result = &mut expected[i % threads as usize * 4..][..4];
             vector.iter().enumerate().for_each(|(at, byte)| result[at % 4] ^= byte);
         }
-        kernel.run(Stream { vectors, threads }.words(), &mut [&mut data, &mut results], 2)?;
+        kernel.run(StreamParams { vectors, threads }.words(), &mut [&mut data, &mut results], 2)?;
         same(&format!("{vectors} vectors"), &results, &expected)?;
     }
     Ok(())
@@ -93,7 +93,7 @@ fn the_completion_counter_is_the_hosts() {
 fn peak_results(dot: Dot, iterations: u32) -> Vec<u8> {
     let kernel = gpu().compile(&peak(dot), 1, false).unwrap();
     let mut results = vec![POISON; 2 * PEAK_THREADS as usize * 4];
-    kernel.run(Peak { iterations }.words(), &mut [&mut results], 2).unwrap();
+    kernel.run(PeakParams { iterations }.words(), &mut [&mut results], 2).unwrap();
     results
 }
 

@@ -9,7 +9,7 @@ const VALUE_BYTES: usize = 32;
 const GROUP: u32 = TREE_THREADS;
 
 /// The values that `chunks` should leave of its data.
-fn subtrees(case: &Chunks, data: &[u8]) -> Vec<u8> {
+fn subtrees(case: &ChunkParams, data: &[u8]) -> Vec<u8> {
     if case.root {
         return blake3::hash(data).as_bytes().to_vec();
     }
@@ -24,7 +24,7 @@ fn subtrees(case: &Chunks, data: &[u8]) -> Vec<u8> {
     values
 }
 
-fn check_chunks_case(kernel: &Kernel<'_>, case: &Chunks) -> Checked {
+fn check_chunks_case(kernel: &Kernel<'_>, case: &ChunkParams) -> Checked {
     let chunks = case.chunks as usize;
     let before = case.at as usize * CHUNK_BYTES;
     let mut data = noise(u64::from(case.counter), before + (chunks + 1) * CHUNK_BYTES);
@@ -44,16 +44,16 @@ pub(super) fn check_chunks(shader: &Shader, checked: bool) -> Checked {
         for levels in 0..=chunks.min(GROUP).ilog2() {
             let odd = chunks.ilog2() + levels;
             let counter = chunks * [0, 1, 3, 4095][odd as usize % 4];
-            let case = Chunks { at: odd % 3, counter, chunks, levels, root: false, out_at: odd % 5 };
+            let case = ChunkParams { at: odd % 3, counter, chunks, levels, root: false, out_at: odd % 5 };
             check_chunks_case(&kernel, &case)?;
             if levels > 0 && chunks == 1 << levels {
-                check_chunks_case(&kernel, &Chunks { counter: 0, root: true, ..case })?;
+                check_chunks_case(&kernel, &ChunkParams { counter: 0, root: true, ..case })?;
             }
         }
     }
     // The last chunks of the largest slot, and of the largest string that a counter of one word allows.
     for counter in [(1 << 20) - 128, u32::MAX - 127] {
-        check_chunks_case(&kernel, &Chunks { at: 0, counter, chunks: 128, levels: 2, root: false, out_at: 0 })?;
+        check_chunks_case(&kernel, &ChunkParams { at: 0, counter, chunks: 128, levels: 2, root: false, out_at: 0 })?;
     }
     Ok(())
 }
@@ -64,7 +64,7 @@ fn chunks_are_blake3s() {
 }
 
 /// The values that `parents` should leave of its input.
-fn merged(case: &Parents, values: &[u8]) -> Vec<u8> {
+fn merged(case: &ParentParams, values: &[u8]) -> Vec<u8> {
     let mut values: Vec<[u8; VALUE_BYTES]> =
         values.chunks_exact(VALUE_BYTES).map(|value| value.try_into().unwrap()).collect();
     for level in 1..=case.levels {
@@ -80,7 +80,7 @@ fn merged(case: &Parents, values: &[u8]) -> Vec<u8> {
     values.concat()
 }
 
-fn check_parents_case(kernel: &Kernel<'_>, case: &Parents) -> Checked {
+fn check_parents_case(kernel: &Kernel<'_>, case: &ParentParams) -> Checked {
     let end = case.in_at.max(case.out_at) as usize + case.values as usize + 3;
     let mut found = noise(u64::from(case.values), end * VALUE_BYTES);
     let mut expected = found.clone();
@@ -94,11 +94,11 @@ pub(super) fn check_parents(shader: &Shader, checked: bool) -> Checked {
     let kernel = gpu().compile(shader, 1, checked)?;
     for values in [2_u32, 4, 32, 64, 128, 256, 512] {
         for levels in 1..=values.min(2 * GROUP).ilog2() {
-            let case = Parents { in_at: levels, values, levels, root: false, out_at: levels + values + 2 };
+            let case = ParentParams { in_at: levels, values, levels, root: false, out_at: levels + values + 2 };
             check_parents_case(&kernel, &case)?;
-            check_parents_case(&kernel, &Parents { in_at: case.out_at, out_at: case.in_at, ..case })?;
+            check_parents_case(&kernel, &ParentParams { in_at: case.out_at, out_at: case.in_at, ..case })?;
             if values == 1 << levels {
-                check_parents_case(&kernel, &Parents { root: true, ..case })?;
+                check_parents_case(&kernel, &ParentParams { root: true, ..case })?;
             }
         }
     }
@@ -116,10 +116,10 @@ fn levels_fit_together_to_a_digest() {
     let (chunks_log2, gpu) = (13, gpu());
     let mut data = noise(1, CHUNK_BYTES << chunks_log2);
     let mut values = vec![POISON; 256 * VALUE_BYTES];
-    let leaves = Chunks { at: 0, counter: 0, chunks: 1 << chunks_log2, levels: 6, root: false, out_at: 0 };
+    let leaves = ChunkParams { at: 0, counter: 0, chunks: 1 << chunks_log2, levels: 6, root: false, out_at: 0 };
     let kernel = gpu.compile(&chunks(), 2, false).unwrap();
     kernel.run(leaves.words(), &mut [&mut data, &mut values], (1 << chunks_log2) / GROUP).unwrap();
-    let top = Parents { in_at: 0, values: 128, levels: 7, root: true, out_at: 128 };
+    let top = ParentParams { in_at: 0, values: 128, levels: 7, root: true, out_at: 128 };
     gpu.compile(&parents(), 1, false).unwrap().run(top.words(), &mut [&mut values], 1).unwrap();
     assert_eq!(values[128 * VALUE_BYTES..][..VALUE_BYTES], *blake3::hash(&data).as_bytes());
 }
