@@ -161,7 +161,7 @@ async fn memory_is_kept_for_the_next_challenge_and_given_back_when_none_comes() 
         }
         if is_kept {
             assert!(resident_bytes(worker) >= before + SLOTS_BYTES, "it was given back before its time");
-            miner.daemon.wait_for("memory goes back");
+            miner.daemon.wait_for("releasing the devices' memory");
         }
         wait_until_at_most(worker, before + SLOTS_BYTES / 2).await;
     }
