@@ -1,4 +1,7 @@
-//! How likely a faked answer is to pass (WORK.md, Verification): reported with every verdict.
+//! What a verdict may claim: how likely a faked answer is to pass (WORK.md, Verification), how much work an audit leaves
+//! open (Audit), and how much memory a probe leaves open (Residency probe, "What can hide").
+
+use super::probe::{LINE_BYTES, Probe};
 
 /// The chance that `samples` independent draws all miss a fraction `faked` of what is drawn from: `(1 - g)^q`.
 ///
@@ -19,24 +22,128 @@ pub fn pass_log2(faked: f64, samples: u64) -> f64 {
     if samples == 0 { 0.0 } else { samples as f64 * (-faked).ln_1p() / std::f64::consts::LN_2 }
 }
 
-/// The chance that `drawn` distinct iterations out of `iterations` hold none of `faked` faked ones:
-/// `binomial(I-s, m) / binomial(I, m)`.
+/// The fraction g of wrong work that `samples` draws leave open: `tries · (1 - g)^q = chance`, the `tries` being the
+/// challenges that one could have passed (WORK.md, Audit: `chance` is 0.05). 1 without samples: nothing was checked.
 ///
 /// # Panics
-/// When more are faked or drawn than there are.
+/// When `tries` is 0, or `chance` is not above 0 and at most 1.
 #[must_use]
-pub fn undrawn_probability(faked: u32, iterations: u32, drawn: u32) -> f64 {
-    assert!(faked <= iterations && drawn <= iterations, "iterations of the challenge");
-    let honest = iterations - faked;
-    if drawn > honest {
-        return 0.0;
+pub fn hidden_fraction(samples: u64, tries: u32, chance: f64) -> f64 {
+    assert!(tries > 0, "at least this challenge");
+    assert!(chance > 0.0 && chance <= 1.0, "a probability above 0");
+    if samples == 0 { 1.0 } else { -((chance / f64::from(tries)).ln() / samples as f64).exp_m1() }
+}
+
+/// Which iterations of a challenge are examined: the last one always, and some of the others, drawn uniformly without
+/// repetition (WORK.md, Verification).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IterationDraw {
+    iterations: u32,
+    drawn: u32,
+}
+
+impl IterationDraw {
+    /// A draw of `sampled` (the policy's m) of the iterations before the last one; of all, where there are fewer.
+    ///
+    /// # Panics
+    /// When there is no iteration.
+    #[must_use]
+    pub const fn new(iterations: u32, sampled: u32) -> Self {
+        assert!(iterations > 0, "at least one iteration");
+        let others = iterations - 1;
+        Self { iterations, drawn: if sampled < others { sampled } else { others } }
     }
-    (0..drawn).map(|i| f64::from(honest - i) / f64::from(iterations - i)).product()
+
+    /// How many iterations before the last one are drawn.
+    #[must_use]
+    pub const fn drawn(&self) -> u32 {
+        self.drawn
+    }
+
+    /// How many iterations are examined, the last one with them.
+    #[must_use]
+    pub const fn examined(&self) -> u32 {
+        self.drawn + 1
+    }
+
+    /// How many iterations can go unexamined, and can be faked with a chance to pass: 0 when all are examined.
+    #[must_use]
+    pub const fn unexamined(&self) -> u32 {
+        self.iterations - self.examined()
+    }
+
+    /// The chance that none of `faked` faked iterations is drawn, none of them the last one:
+    /// `binomial(I-1-s, m) / binomial(I-1, m)`.
+    ///
+    /// # Panics
+    /// When more are faked than there are before the last one.
+    #[must_use]
+    pub fn undrawn_probability(&self, faked: u32) -> f64 {
+        let others = self.iterations - 1;
+        assert!(faked <= others, "iterations before the last one");
+        let honest = others - faked;
+        if self.drawn > honest {
+            return 0.0;
+        }
+        (0..self.drawn).map(|i| f64::from(honest - i) / f64::from(others - i)).product()
+    }
+}
+
+/// A probe of one device, as it went, and what the device may have beside the memory that the probe is about.
+#[derive(Debug, Clone, Copy)]
+pub struct TimedProbe<'a> {
+    /// What was asked.
+    pub probe: &'a Probe,
+    /// Matrix size n, which for precision 1 is also κ, the terms of an element.
+    pub n: u32,
+    /// Slots of the device.
+    pub count: u32,
+    /// t, on the validator's clock, with the round trip in it.
+    pub seconds: f64,
+    /// ρ, the multiply-accumulates a second that the device may have: for computing hidden lines again.
+    pub multiply_accumulates_per_s: f64,
+    /// β, bytes a second into the device, in one direction, over all its buses: for fetching hidden lines.
+    pub bus_bytes_per_s: f64,
+}
+
+/// The share of a device's lines that a probe leaves open (WORK.md, Residency probe, "What can hide").
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Hiding {
+    /// x_c: lines that could be computed again in the time of the probe, over the lines that it read.
+    pub computed: f64,
+    /// x_b: lines that could be moved over buses in that time, over the lines that it read.
+    pub over_buses: f64,
+    /// h: the share of the device's lines that may have been elsewhere; at 1 the probe showed nothing.
+    pub share: f64,
+}
+
+impl TimedProbe<'_> {
+    /// What could hide from the probe: `h = x/2 + √(x²/4 + 2·x·W/L)` with x = x_c + x_b and L = count · n² / 64.
+    ///
+    /// # Panics
+    /// When the time or a rate is negative or not finite.
+    #[must_use]
+    pub fn hiding(&self) -> Hiding {
+        let given = [self.seconds, self.multiply_accumulates_per_s, self.bus_bytes_per_s];
+        assert!(given.iter().all(|x| x.is_finite() && *x >= 0.0), "a time and rates");
+        let n = f64::from(self.n);
+        let line_bytes = LINE_BYTES as f64;
+        let read_bytes = self.probe.read_bytes() as f64;
+        // A line is 64 elements of n multiply-accumulates each: n of them a byte.
+        let computed = self.multiply_accumulates_per_s * self.seconds / (n * read_bytes);
+        let over_buses = self.bus_bytes_per_s * self.seconds / read_bytes;
+        let x = computed + over_buses;
+        let walks_per_line = f64::from(self.probe.walks()) * line_bytes / (f64::from(self.count) * n * n);
+        let share = x / 2.0 + (x * x / 4.0 + 2.0 * x * walks_per_line).sqrt();
+        Hiding { computed, over_buses, share: share.min(1.0) }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ProbeSeed;
+    use crate::probe::UncheckedProbe;
 
     fn close(found: f64, expected: f64) {
         assert!((found - expected).abs() <= 1e-12 * expected.abs(), "{found} is not {expected}");
@@ -72,12 +179,103 @@ mod tests {
     #[test]
     fn draws_are_without_repetition() {
         for iterations in 1..=12 {
-            for faked in 0..=iterations {
-                for drawn in 0..=iterations {
-                    let expected = binomial(iterations - faked, drawn) / binomial(iterations, drawn);
-                    close(undrawn_probability(faked, iterations, drawn), expected);
+            for sampled in 0..=iterations {
+                let draw = IterationDraw::new(iterations, sampled);
+                for faked in 0..iterations {
+                    let others = iterations - 1;
+                    let expected = binomial(others - faked, draw.drawn()) / binomial(others, draw.drawn());
+                    close(draw.undrawn_probability(faked), expected);
                 }
             }
         }
+    }
+
+    /// Two of iterations 0 … 3 are drawn, beside iteration 4: of six pairs, three leave out one that is faked, and one
+    /// leaves out two.
+    #[test]
+    fn the_last_iteration_is_always_examined() {
+        let draw = IterationDraw::new(5, 2);
+        assert_eq!((draw.drawn(), draw.examined(), draw.unexamined()), (2, 3, 2));
+        close(draw.undrawn_probability(1), 3.0 / 6.0);
+        close(draw.undrawn_probability(2), 1.0 / 6.0);
+        assert_eq!(draw.undrawn_probability(3), 0.0, "one of three is among any two of four");
+        for sampled in [0, 1, 7] {
+            let one = IterationDraw::new(1, sampled);
+            assert_eq!((one.examined(), one.unexamined()), (1, 0));
+            assert_eq!(one.undrawn_probability(0), 1.0);
+        }
+        assert_eq!(IterationDraw::new(2, u32::MAX).examined(), 2);
+        assert_eq!(IterationDraw::new(65_536, 0).undrawn_probability(1), 1.0, "nothing but the last one is examined");
+    }
+
+    #[test]
+    #[should_panic(expected = "iterations before the last one")]
+    fn the_last_iteration_cannot_be_faked_unseen() {
+        let _ = IterationDraw::new(4, 1).undrawn_probability(4);
+    }
+
+    #[test]
+    fn an_audit_leaves_a_fraction_open() {
+        let percent = |samples, tries| (hidden_fraction(samples, tries, 0.05) * 1000.0).round() / 10.0;
+        assert_eq!((percent(128, 1), percent(512, 1)), (2.3, 0.6), "as WORK.md says");
+        assert!(hidden_fraction(128, 2, 0.05) > hidden_fraction(128, 1, 0.05), "a second try helps the miner");
+        for (samples, tries, chance) in [(1, 1, 0.05), (7, 3, 0.5), (128, 20, 0.05), (4000, 1, 1e-9)] {
+            let g = hidden_fraction(samples, tries, chance);
+            let passes = f64::from(tries) * pass_probability(g, samples);
+            assert!((passes - chance).abs() <= 1e-9 * chance, "{passes} is not {chance}");
+        }
+        assert_eq!(hidden_fraction(0, 1, 0.05), 1.0, "without samples nothing was checked");
+        assert_eq!(hidden_fraction(5, 1, 1.0), 0.0);
+    }
+
+    fn probe(walks: u32, steps: u32, rounds: u32) -> Probe {
+        Probe::try_from(UncheckedProbe { seed: ProbeSeed([0; 32]), walks, steps, rounds }).unwrap()
+    }
+
+    /// The example of WORK.md: n = 8192, W/L = 2⁻¹³, a device that reads 2.6 TB/s and shows 650 T
+    /// multiply-accumulates a second, of which twice as many are assumed, behind 16 lanes of PCIe 5.
+    #[test]
+    fn what_hides_from_a_fast_device() {
+        let probe = probe(1 << 18, 64, 512);
+        let timed = TimedProbe {
+            probe: &probe,
+            n: 8192,
+            count: 2048,
+            seconds: probe.read_bytes() as f64 / 2.6e12,
+            multiply_accumulates_per_s: 2.0 * 650e12,
+            bus_bytes_per_s: 64e9,
+        };
+        let Hiding { computed, over_buses, share } = timed.hiding();
+        close(computed, 1300e12 / (8192.0 * 2.6e12));
+        close(over_buses, 64.0 / 2600.0);
+        assert!((0.085..0.086).contains(&share), "{share}");
+        // By the definition: x = h² / (h + 2·W/L).
+        close(share * share / (share + 2.0 / 8192.0), computed + over_buses);
+    }
+
+    #[test]
+    fn hiding_has_its_limits() {
+        let probe = probe(64, 1, 1);
+        let idle = TimedProbe {
+            probe: &probe,
+            n: 256,
+            count: 3,
+            seconds: 1.0,
+            multiply_accumulates_per_s: 0.0,
+            bus_bytes_per_s: 0.0,
+        };
+        assert_eq!(idle.hiding(), Hiding { computed: 0.0, over_buses: 0.0, share: 0.0 });
+        // All 64 lines that were read, moved in the second that the probe took.
+        let slow = TimedProbe { bus_bytes_per_s: 4096.0, ..idle };
+        assert_eq!(slow.hiding(), Hiding { computed: 0.0, over_buses: 1.0, share: 1.0 }, "capped");
+        // The same lines, computed again: 64 · 256 multiply-accumulates each.
+        let busy = TimedProbe { multiply_accumulates_per_s: 64.0 * 64.0 * 256.0, ..idle };
+        assert_eq!(busy.hiding(), Hiding { computed: 1.0, over_buses: 0.0, share: 1.0 });
+        // W/L = 64 · 64 / (3 · 256²) = 1/48; x = 1/8 of both: h = 1/16 + √(1/256 + 1/192).
+        let both = TimedProbe { seconds: 1.0 / 16.0, bus_bytes_per_s: 4096.0, ..busy };
+        let Hiding { computed, over_buses, share } = both.hiding();
+        assert_eq!((computed, over_buses), (1.0 / 16.0, 1.0 / 16.0));
+        close(share, 1.0 / 16.0 + (1.0_f64 / 256.0 + 1.0 / 192.0).sqrt());
+        assert_eq!(TimedProbe { seconds: 0.0, ..busy }.hiding().share, 0.0);
     }
 }

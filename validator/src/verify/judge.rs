@@ -5,7 +5,7 @@ use std::time::Duration;
 use assay_protocol::claims::Telemetry;
 use assay_protocol::message::Inventory;
 use assay_protocol::verdict::{Bound, DeviceWork, Mode, Reason, Verdict, Work, outcome_of};
-use assay_work::bounds::{pass_log2, undrawn_probability};
+use assay_work::bounds::{IterationDraw, pass_log2};
 use assay_work::probe::Probe;
 use assay_work::{Challenge, DeviceId, Share};
 
@@ -147,7 +147,7 @@ impl Findings<'_> {
         let bound = |fraction: f64| {
             // At least one iteration was faked; a fraction of them is rounded down, in the host's favour.
             let faked = ((fraction * f64::from(iterations)) as u32).max(1);
-            let undrawn = undrawn_probability(faked, iterations, self.iterations_checked);
+            let undrawn = IterationDraw::new(iterations, self.iterations_checked - 1).undrawn_probability(faked);
             Bound { fraction: f64::from(faked) / f64::from(iterations), log2_probability: undrawn.log2() }
         };
         let mut bounds = FRACTIONS.map(bound).to_vec();
