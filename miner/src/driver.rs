@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use assay_device::Handle;
 use assay_program::shutdown::Shutdown;
 use assay_protocol::identity::Identity;
-use assay_protocol::message::{Inventory, MinerMessage, OpenItem, StopCode, ValidatorMessage};
+use assay_protocol::message::{Inventory, MinerMessage, OpenItem, ValidatorMessage};
 use assay_protocol::verdict::Verdict;
 use assay_work::probe::Probe;
 use assay_work::{Challenge, ChallengeId, Nonce, PublicKey};
@@ -55,8 +55,6 @@ pub trait Observer: Send {
     fn progress(&mut self, done_slots: u64);
     /// The validator's verdict.
     fn verdict(&mut self, verdict: &Verdict);
-    /// A challenge ended without a verdict.
-    fn stopped(&mut self, code: StopCode, detail: &str);
 }
 
 /// The outgoing half of the connection.
@@ -209,7 +207,6 @@ impl Driver<'_> {
                     self.read_inventory();
                 }
                 Action::Verdict(verdict) => self.observer.verdict(&verdict),
-                Action::Stopped(stop) => self.observer.stopped(stop.code, &stop.detail),
                 Action::Close(closed) => return Ok(Some(closed)),
             }
         }

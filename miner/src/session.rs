@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use assay_device::DeviceError;
 use assay_protocol::identity::{self, Identity, SessionTranscript};
 use assay_protocol::message::{
-    Hello, Inventory, MinerMessage, Offer, OpenItem, PROTOCOL_VERSIONS, RefusedCode, Stop, StopCode, ValidatorMessage,
-    Welcome,
+    Hello, Inventory, MinerMessage, Offer, OpenItem, PROTOCOL_VERSIONS, PlanError, RefusedCode, Stop, StopCode,
+    ValidatorMessage, Welcome,
 };
 use assay_protocol::verdict::Verdict;
 use assay_work::probe::Probe;
-use assay_work::{Challenge, ChallengeId, Nonce, PublicKey};
+use assay_work::{Challenge, ChallengeError, ChallengeId, Nonce, PublicKey};
 
 /// How long the handshake may take: three small messages.
 pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(20);
@@ -62,8 +62,6 @@ pub enum Action {
     Established(PublicKey),
     /// Show this to the operator.
     Verdict(Box<Verdict>),
-    /// The validator ended the challenge without a verdict.
-    Stopped(Stop),
     /// End the stream.
     Close(Closed),
 }
@@ -246,7 +244,6 @@ impl Session {
                 })
             }
             ValidatorMessage::Verdict(verdict) => self.verdict(verdict),
-            ValidatorMessage::Abort(stop) => self.aborted(stop),
         }
     }
 
@@ -314,8 +311,8 @@ impl Session {
         }
         let challenge = offer
             .plan(&self.inventory, validator_key, self.identity.public_key())
-            .map_err(|error| (StopCode::Invalid, error.to_string()))?;
-        let weights = self.inventory.weights(offer.n);
+            .map_err(|error| (stop_code(&error), error.to_string()))?;
+        let weights = self.inventory.weights(offer.n, offer.min_slots);
         for (share, weight) in challenge.shares().iter().zip(&weights) {
             if u64::from(share.count) > weight.weight {
                 let detail = format!(
@@ -399,15 +396,6 @@ impl Session {
         actions
     }
 
-    fn aborted(&mut self, stop: Stop) -> Vec<Action> {
-        if self.running.as_ref().is_none_or(|r| r.challenge.id() != stop.challenge_id) {
-            return Vec::new();
-        }
-        let mut actions = vec![Action::Stopped(stop)];
-        actions.extend(self.release());
-        actions
-    }
-
     /// The running challenge is over: memory goes back, and a drain goes on.
     fn release(&mut self) -> Vec<Action> {
         self.running = None;
@@ -479,5 +467,13 @@ impl Session {
         }
         actions.push(Action::Close(why));
         actions
+    }
+}
+
+/// With which code an offer is declined that makes no challenge.
+const fn stop_code(error: &PlanError) -> StopCode {
+    match error {
+        PlanError::Challenge(ChallengeError::Precision(_)) => StopCode::Unsupported,
+        _ => StopCode::Invalid,
     }
 }

@@ -100,7 +100,8 @@ fn policy_of(policy: &Policy, request: &RunChallengeRequest) -> Result<Policy, S
         if !MATRIX_SIZES.contains(&n) {
             return Err(Status::invalid_argument(format!("n: {n} is not one of {MATRIX_SIZES:?}")));
         }
-        policy.n = n;
+        policy.n = Some(n);
+        policy.n_min = None;
     }
     let within = |name: &str, value: Option<u32>, most: u32, set: &mut u32| match value {
         None => Ok(()),

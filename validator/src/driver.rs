@@ -19,16 +19,16 @@ use crate::registry::{Miner, SessionCommand, Update};
 use crate::session::{Session, SessionContext, StartError};
 use crate::validator::{Validator, unix_seconds};
 use crate::verify::check::{CheckJob, TrustedValues};
-use crate::verify::replay::Extent;
+use crate::verify::replay::{Extent, Replayed};
 
 /// How long a message may wait for the connection: longer means that the miner does not read.
 const SEND_LIMIT: Duration = Duration::from_secs(10);
 /// How long a check may wait for a core: longer means that we have too much to do.
 const CHECK_WAIT_LIMIT: Duration = Duration::from_secs(60);
-/// Replays that run or wait: each may take its whole budget.
-const MAX_REPLAYS: usize = 8;
 /// How soon after its proof a miner is challenged: one ping must have come back.
 const CONNECT_DELAY: Duration = Duration::from_millis(500);
+/// After an abandoned challenge, how long a miner is not challenged on connecting where the policy has no interval.
+const ABANDONED_PAUSE: Duration = Duration::from_secs(600);
 /// How long a watcher may take to pick up the verdict.
 const WATCHER_LIMIT: Duration = Duration::from_secs(1);
 
@@ -75,6 +75,7 @@ pub async fn drive(
         miner: None,
         watchers: Vec::new(),
         next_challenge: None,
+        has_ended: false,
         entropy: OsEntropy,
     };
     let (mut shutdown, mut stopping) = (validator.shutdown.clone(), validator.shutdown.clone());
@@ -85,7 +86,7 @@ pub async fn drive(
             biased;
             () = stopping.stopped() => driver.session.drain(),
             () = shutdown.draining(), if idle => driver.session.drain(),
-            incoming = incoming.recv() => driver.incoming(incoming),
+            incoming = incoming.recv(), if !driver.has_ended => driver.incoming(incoming),
             Some(command) = asked.recv() => driver.command(command),
             Some((id, result)) = replays.recv() => driver.session.replayed(id, result),
             () = wake(driver.poll_timeout()) => driver.tick(),
@@ -115,6 +116,8 @@ struct Driver {
     miner: Option<PublicKey>,
     watchers: Vec<mpsc::Sender<Update>>,
     next_challenge: Option<Instant>,
+    /// Nothing more comes in.
+    has_ended: bool,
     entropy: OsEntropy,
 }
 
@@ -131,10 +134,10 @@ impl Driver {
         }
     }
 
+    /// Nothing more comes from the miner; its own half of the stream may still stand.
     fn disconnected(&mut self, detail: &str) -> Vec<Action> {
-        let mut actions = self.session.disconnected(detail);
-        actions.push(Action::Close(detail.into()));
-        actions
+        self.has_ended = true;
+        self.session.disconnected(detail)
     }
 
     fn command(&mut self, command: SessionCommand) -> Vec<Action> {
@@ -177,7 +180,22 @@ impl Driver {
                 }
             }
         }
-        self.session.tick(now)
+        self.session.tick(now, &mut self.entropy)
+    }
+
+    /// A miner is challenged when it connects, unless it abandoned a challenge within the interval: connecting again
+    /// must not be a way to the next draw.
+    fn schedule_first(&mut self, key: PublicKey) {
+        let policy = &self.validator.policy;
+        let interval = policy.challenge_interval.unwrap_or(ABANDONED_PAUSE);
+        let abandoned = self.validator.admission.history.abandoned_at(key);
+        if !policy.challenge_on_connect {
+            self.schedule();
+        } else if let Some(at) = abandoned.filter(|at| at.elapsed() < interval) {
+            self.next_challenge = Some(at + interval);
+        } else {
+            self.next_challenge = Some(Instant::now() + CONNECT_DELAY);
+        }
     }
 
     fn schedule(&mut self) {
@@ -245,11 +263,7 @@ impl Driver {
             round_trip: None,
         };
         self.validator.registry.enter(self.number, miner, self.commands.clone());
-        if self.validator.policy.challenge_on_connect {
-            self.next_challenge = Some(Instant::now() + CONNECT_DELAY);
-        } else {
-            self.schedule();
-        }
+        self.schedule_first(hello.miner_key);
     }
 
     /// Checks an item on a blocking thread, once a core is free. The connection is not read meanwhile.
@@ -274,24 +288,35 @@ impl Driver {
     }
 
     fn start_replay(&mut self, id: ChallengeId, binding: TrustedValues, extent: Extent) -> Vec<Action> {
-        let Some(replayer) = self.validator.replayer.clone() else {
+        let (Some(replayer), Some(key)) = (self.validator.replayer.clone(), self.miner) else {
             let detail = "this validator has no devices of its own";
             return self.session.replayed(id, Err(Reason::new(ReasonCode::ValidatorDevices, detail)));
         };
-        let replays = self.validator.replays.clone();
-        if replays.fetch_add(1, Ordering::Relaxed) >= MAX_REPLAYS {
-            replays.fetch_sub(1, Ordering::Relaxed);
-            let detail = format!("{MAX_REPLAYS} replays run or wait already");
-            return self.session.replayed(id, Err(Reason::new(ReasonCode::ValidatorOverloaded, detail)));
-        }
         self.replay = Handle::default();
         let (handle, done) = (self.replay.clone(), self.replayed.clone());
+        let (turns, history) = (self.validator.turns.clone(), self.validator.admission.history.clone());
         tokio::spawn(async move {
-            let job = move || replayer.replay(&binding.challenge, &binding.evidence, &extent, &handle);
-            let result = tokio::task::spawn_blocking(job)
-                .await
-                .unwrap_or_else(|error| Err(Reason::new(ReasonCode::ValidatorInternal, error.to_string())));
-            replays.fetch_sub(1, Ordering::Relaxed);
+            let result = match turns.wait(key, history.replayed_at(key)).await {
+                Ok(turn) => {
+                    history.replays(key, Instant::now());
+                    let second = history.second_computation(key, Instant::now());
+                    let job = move || {
+                        let _turn = turn;
+                        replayer.replay(&binding.challenge, &binding.evidence, &extent, second, &handle)
+                    };
+                    let internal = |error: tokio::task::JoinError| Replayed {
+                        result: Err(Reason::new(ReasonCode::ValidatorInternal, error.to_string())),
+                        computed_again: None,
+                    };
+                    let Replayed { result, computed_again } =
+                        tokio::task::spawn_blocking(job).await.unwrap_or_else(internal);
+                    if let Some(found) = computed_again {
+                        history.computed_again(key, found, Instant::now());
+                    }
+                    result
+                }
+                Err(error) => Err(Reason::new(ReasonCode::ValidatorOverloaded, error.to_string())),
+            };
             // The session may be over.
             let _ = done.send((id, result)).await;
         });
@@ -306,6 +331,9 @@ impl Driver {
 
     async fn verdict(&mut self, verdict: Box<Verdict>) {
         self.replay.cancel();
+        if verdict.reasons.iter().any(|r| matches!(r.code, ReasonCode::Abandoned | ReasonCode::AbandonedRepeatedly)) {
+            self.validator.admission.history.abandoned(verdict.miner_key, Instant::now());
+        }
         self.validator.record(&verdict);
         for watcher in self.watchers.drain(..) {
             let _ = watcher.send_timeout(Update::Verdict(verdict.clone()), WATCHER_LIMIT).await;

@@ -13,6 +13,7 @@ pub mod control;
 pub mod device_spec;
 pub mod driver;
 pub mod entropy;
+pub mod history;
 pub mod issue;
 pub mod peer;
 pub mod policy;

@@ -12,6 +12,14 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 pub const MAX_SAMPLES: u32 = 4096;
 /// The most of the free memory that a challenge fills: a device needs some for itself.
 pub const MAX_FILL_PERCENT: u32 = 97;
+/// The matrix size for devices whose rate is not known, or is at most [`FAST_DEVICE_PER_S`] (WORK.md, What can hide).
+const DEFAULT_N: u32 = 2048;
+/// The matrix size for faster devices, which could compute smaller slots again in the time of a probe.
+const FAST_DEVICE_N: u32 = 8192;
+/// Multiply-accumulates per second of a fast device.
+const FAST_DEVICE_PER_S: f64 = 200e12;
+/// The most challenges of a miner that are remembered to count the abandoned ones.
+pub const MAX_ABANDONED_WINDOW: u32 = 20;
 /// The longest wait for anything: a day.
 const MAX_WAIT_S: u64 = 86_400;
 
@@ -51,9 +59,15 @@ pub struct RawPolicy {
     /// Longest expected replay that auto chooses, in seconds
     #[arg(long, value_name = "S", default_value_t = 60)]
     pub replay_budget_s: u64,
-    /// Matrix size
-    #[arg(long, default_value_t = 2048)]
-    pub n: u32,
+    /// Matrix size [default: 2048, and 8192 for miners with a device above 200 T multiply-accumulates/s]
+    #[arg(long)]
+    pub n: Option<u32>,
+    /// Smallest matrix size to fall back to where the devices hold too few larger matrices [default: n]
+    #[arg(long, value_name = "N")]
+    pub n_min: Option<u32>,
+    /// Fewest matrices that a device must hold to be challenged; docs/WORK.md asks for 64 on GPUs
+    #[arg(long, value_name = "COUNT", default_value_t = 3)]
+    pub min_slots: u32,
     /// Passes of each device; one proves speed and memory best, more prove endurance
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     pub iterations: u32,
@@ -69,7 +83,7 @@ pub struct RawPolicy {
     /// Segments of the probe checked per device
     #[arg(long, value_name = "COUNT", default_value_t = 32)]
     pub segments: u32,
-    /// Iterations per device checked by replay-sample and audit
+    /// Iterations per device checked by replay-sample and audit, besides the last one
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     pub sampled_iterations: u32,
     /// Deadline for the commitment, in seconds
@@ -78,10 +92,10 @@ pub struct RawPolicy {
     /// Target duration of a probe at the expected bandwidth, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 250)]
     pub probe_target_ms: u64,
-    /// Minimum expected memory bandwidth of a device, in GB/s
+    /// Expected memory bandwidth of a device, in GB/s; probes grow with what a miner showed last
     #[arg(long, value_name = "GB_PER_S", default_value_t = 4.0)]
     pub probe_expect_gb_per_s: f64,
-    /// Number of walks of a probe
+    /// Largest number of walks of a probe; their states take at most 1/256 of the smallest share
     #[arg(long, value_name = "COUNT", default_value_t = 262_144)]
     pub probe_walks: u32,
     /// Steps per walk and round
@@ -90,6 +104,18 @@ pub struct RawPolicy {
     /// Deadline for the answer to a probe, in milliseconds [default: 10 times probe_target_ms]
     #[arg(long, value_name = "MS")]
     pub probe_deadline_ms: Option<u64>,
+    /// Factor from the compute rate that a device showed to the one it may have
+    #[arg(long, value_name = "FACTOR", default_value_t = 2.0)]
+    pub rate_factor: f64,
+    /// Peak INT8 rate of the devices' model, in TOPS, where it is known
+    #[arg(long, value_name = "TOPS")]
+    pub peak_tops: Option<f64>,
+    /// Rate of all ways from memory outside the challenge into a device, in GB/s: 32, 64, 128 for PCIe 4, 5, 6
+    #[arg(long, value_name = "GB_PER_S", default_value_t = 64.0)]
+    pub bus_gb_per_s: f64,
+    /// Least percentage of each device's challenged memory that a pass must show; 0: report only
+    #[arg(long, value_name = "PERCENT", default_value_t = 0)]
+    pub min_held_percent: u32,
     /// Deadline for the openings, in seconds
     #[arg(long, value_name = "S", default_value_t = 120)]
     pub openings_deadline_s: u64,
@@ -99,6 +125,12 @@ pub struct RawPolicy {
     /// Seconds between challenges of a miner; 0: on demand only
     #[arg(long, value_name = "S", default_value_t = 600)]
     pub challenge_interval_s: u64,
+    /// Abandoned challenges, among the last abandoned_window of a miner, that fail it
+    #[arg(long, value_name = "COUNT", default_value_t = 3)]
+    pub abandoned_limit: u32,
+    /// Last challenges of a miner that abandoned ones are counted over
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    pub abandoned_window: u32,
 }
 
 /// What is asked of miners, and how it is checked.
@@ -108,8 +140,12 @@ pub struct Policy {
     pub mode: Option<Mode>,
     /// How long a replay may be expected to take for it to be chosen.
     pub replay_budget: Duration,
-    /// The matrix size: a power of two, 256 … 32768.
-    pub n: u32,
+    /// The matrix size: a power of two, 256 … 32768; `None`: by the rate that the devices showed.
+    pub n: Option<u32>,
+    /// The smallest matrix size; `None`: the matrix size itself.
+    pub n_min: Option<u32>,
+    /// The fewest slots of a device that is challenged, 3 … 2²⁰.
+    pub min_slots: u32,
     /// Passes of each device, 1 … 65536.
     pub iterations: u32,
     /// How much of the free memory a challenge fills, 1 … 97 percent.
@@ -120,18 +156,44 @@ pub struct Policy {
     pub samples: u32,
     /// Segments of each device's probe, 1 … 1024.
     pub segments: u32,
-    /// Iterations of each device that are checked, 1 … 65536: all, when there are fewer.
+    /// Iterations of each device that are checked besides the last, 0 … 65536: all, when there are fewer.
     pub sampled_iterations: u32,
     /// From the challenge to the commitment.
     pub commit_deadline: Duration,
     /// What a probe is sized for.
     pub probe: ProbePolicy,
+    /// What may hide from it.
+    pub hiding: HidingPolicy,
     /// From the request for openings to the last of them.
     pub openings_deadline: Duration,
     /// Whether a miner is challenged when it connects.
     pub challenge_on_connect: bool,
     /// Between two challenges; `None`: only when asked to.
     pub challenge_interval: Option<Duration>,
+    /// When a miner has abandoned too many challenges.
+    pub abandoned: AbandonedPolicy,
+}
+
+/// What is assumed of a device when the probe's time is judged (WORK.md, What can hide).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HidingPolicy {
+    /// From the compute rate that a device showed to the one that it may have: 1 or more.
+    pub rate_factor: f64,
+    /// The peak rate of the devices' model in multiply-accumulates per second, where it is known.
+    pub peak_per_s: Option<f64>,
+    /// The bytes per second of all ways into a device.
+    pub bus_bytes_per_s: f64,
+    /// The least share of a device's memory that a pass shows, 0 … 1.
+    pub min_held: f64,
+}
+
+/// When a miner has abandoned too many challenges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AbandonedPolicy {
+    /// So many fail it: 1 or more.
+    pub limit: u32,
+    /// Among so many of its last challenges.
+    pub window: u32,
 }
 
 /// What a probe is sized for.
@@ -152,9 +214,9 @@ pub struct ProbePolicy {
 /// Checks a matrix size.
 ///
 /// # Errors
-/// [`SettingsError::Value`] naming the setting `n`.
-fn check_n<R: Args>(settings: &Settings<R>, n: u32) -> Result<u32, SettingsError> {
-    settings.power_of_two("n", n, MIN_N..=MAX_N, "the work is defined for these, above them sums leave 32 bits")
+/// [`SettingsError::Value`] naming the setting.
+fn check_n<R: Args>(settings: &Settings<R>, name: &'static str, n: u32) -> Result<u32, SettingsError> {
+    settings.power_of_two(name, n, MIN_N..=MAX_N, "the work is defined for these, above them sums leave 32 bits")
 }
 
 impl Policy {
@@ -175,7 +237,9 @@ impl Policy {
         Ok(Self {
             mode: raw.mode,
             replay_budget: wait("replay_budget_s", raw.replay_budget_s, 0)?,
-            n: check_n(settings, raw.n)?,
+            n: raw.n.map(|n| check_n(settings, "n", n)).transpose()?,
+            n_min: n_min(settings, raw)?,
+            min_slots: min_slots(settings, raw.min_slots)?,
             iterations: settings.in_range("iterations", raw.iterations, 1..=MAX_ITERATIONS, passes)?,
             fill_percent: settings.in_range("fill_percent", raw.fill_percent, 1..=MAX_FILL_PERCENT, fill)?,
             max_matrices: max_matrices(settings, raw.max_matrices)?,
@@ -184,16 +248,41 @@ impl Policy {
             sampled_iterations: settings.in_range(
                 "sampled_iterations",
                 raw.sampled_iterations,
-                1..=MAX_ITERATIONS,
-                "0 checks nothing, and a challenge has no more",
+                0..=MAX_ITERATIONS,
+                "a challenge has no more",
             )?,
             commit_deadline: wait("commit_deadline_s", raw.commit_deadline_s, 1)?,
             probe: ProbePolicy::check(settings, raw)?,
+            hiding: HidingPolicy::check(settings, raw)?,
             openings_deadline: wait("openings_deadline_s", raw.openings_deadline_s, 1)?,
             challenge_on_connect: raw.challenge_on_connect.0,
             challenge_interval: Some(interval).filter(|i| !i.is_zero()),
+            abandoned: AbandonedPolicy::check(settings, raw)?,
         })
     }
+
+    /// The matrix size to begin with, and the smallest to fall back to, for devices that showed this rate at most.
+    #[must_use]
+    pub fn sizes(&self, rate_per_s: f64) -> (u32, u32) {
+        let rate = self.hiding.peak_per_s.unwrap_or(0.0).max(rate_per_s);
+        let by_rate = if rate > FAST_DEVICE_PER_S { FAST_DEVICE_N } else { DEFAULT_N };
+        let n = self.n.unwrap_or_else(|| by_rate.max(self.n_min.unwrap_or(0)));
+        (n, self.n_min.unwrap_or(n))
+    }
+}
+
+fn n_min<R: Args>(settings: &Settings<R>, raw: &RawPolicy) -> Result<Option<u32>, SettingsError> {
+    let Some(n_min) = raw.n_min else { return Ok(None) };
+    if raw.n.is_some_and(|n| n_min > n) {
+        return Err(settings.wrong("n_min", "larger than n"));
+    }
+    check_n(settings, "n_min", n_min).map(Some)
+}
+
+fn min_slots<R: Args>(settings: &Settings<R>, min_slots: u32) -> Result<u32, SettingsError> {
+    let most = u32::try_from(MAX_TOTAL).unwrap_or(u32::MAX);
+    let reason = "the smallest share has two leaves and a product, and a challenge has no more than 2^20";
+    settings.in_range("min_slots", min_slots, MIN_COUNT..=most, reason)
 }
 
 fn max_matrices<R: Args>(settings: &Settings<R>, raw: Option<u32>) -> Result<u32, SettingsError> {
@@ -208,7 +297,9 @@ impl Default for Policy {
         Self {
             mode: None,
             replay_budget: Duration::from_secs(60),
-            n: 2048,
+            n: None,
+            n_min: None,
+            min_slots: MIN_COUNT,
             iterations: 1,
             fill_percent: 90,
             max_matrices: MAX_TOTAL as u32,
@@ -223,9 +314,11 @@ impl Default for Policy {
                 steps: 64,
                 deadline: Duration::from_millis(2500),
             },
+            hiding: HidingPolicy { rate_factor: 2.0, peak_per_s: None, bus_bytes_per_s: 64e9, min_held: 0.0 },
             openings_deadline: Duration::from_secs(120),
             challenge_on_connect: true,
             challenge_interval: Some(Duration::from_secs(600)),
+            abandoned: AbandonedPolicy { limit: 3, window: MAX_ABANDONED_WINDOW },
         }
     }
 }
@@ -248,5 +341,34 @@ impl ProbePolicy {
             steps: settings.in_range("probe_steps", raw.probe_steps, 1..=1024, steps)?,
             deadline: Duration::from_millis(deadline_ms),
         })
+    }
+}
+
+impl HidingPolicy {
+    fn check<R: Args>(settings: &Settings<R>, raw: &RawPolicy) -> Result<Self, SettingsError> {
+        let factor = "a device may be as fast as it showed, or faster";
+        let rate_factor = settings.in_range("rate_factor", raw.rate_factor, 1.0..=1000.0, factor)?;
+        let peak = |tops| settings.in_range("peak_tops", tops, 0.001..=1e9, "outside the range of real devices");
+        let bus = "outside the range of real buses";
+        let bus_gb_per_s = settings.in_range("bus_gb_per_s", raw.bus_gb_per_s, 0.0..=1_000_000.0, bus)?;
+        let held = "the leaves aside, no probe shows all of the memory";
+        let min_held_percent = settings.in_range("min_held_percent", raw.min_held_percent, 0..=99, held)?;
+        Ok(Self {
+            rate_factor,
+            // Two operations are one multiply-accumulate.
+            peak_per_s: raw.peak_tops.map(peak).transpose()?.map(|tops| tops * 1e12 / 2.0),
+            bus_bytes_per_s: bus_gb_per_s * 1e9,
+            min_held: f64::from(min_held_percent) / 100.0,
+        })
+    }
+}
+
+impl AbandonedPolicy {
+    fn check<R: Args>(settings: &Settings<R>, raw: &RawPolicy) -> Result<Self, SettingsError> {
+        let reason = "no more challenges of a miner are remembered";
+        let window = settings.in_range("abandoned_window", raw.abandoned_window, 1..=MAX_ABANDONED_WINDOW, reason)?;
+        let reason = "the first one may be the link's fault, and there are no more in the window";
+        let limit = settings.in_range("abandoned_limit", raw.abandoned_limit, 1..=window, reason)?;
+        Ok(Self { limit, window })
     }
 }

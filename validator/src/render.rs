@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use assay_program::render::table::{self, Cell};
 use assay_program::render::{Screen, short_ids, units};
-use assay_protocol::verdict::{Bound, Class, DeviceWork, Outcome, Reason, Verdict, Work};
+use assay_protocol::verdict::{Bound, Class, DeviceWork, Hiding, Outcome, Reason, Verdict, Work};
 
 const HEADER: [&str; 10] =
     ["device", "matrices", "GiB held", "MACs", "seconds", "TOPS", "probe GB/s", "samples", "segments", "claimed s"];
@@ -27,6 +27,8 @@ pub fn text(verdict: &Verdict, screen: &Screen) -> String {
         let _ = write!(out, "\n\n{}", figures(verdict, screen));
     }
     out += &bounds(verdict);
+    out += &hiding(verdict);
+    out += &not_challenged(verdict);
     out
 }
 
@@ -49,17 +51,31 @@ fn headline(verdict: &Verdict, screen: &Screen) -> String {
     }
     if let Some(round_trip_ms) = verdict.round_trip_ms {
         let _ = write!(out, "\n  link       {} ms round trip", units::figures(round_trip_ms));
+        let gaps = [
+            ("to hand over", verdict.handover_ms),
+            ("for roots", verdict.roots_ms),
+            ("for digests", verdict.digests_ms),
+        ];
+        for (what, ms) in gaps {
+            if let Some(ms) = ms {
+                let _ = write!(out, ", {} ms {what}", units::figures(ms));
+            }
+        }
+    }
+    if verdict.abandoned_recently > 0 {
+        let (abandoned, of) = (verdict.abandoned_recently, verdict.recent_challenges);
+        let _ = write!(out, "\n  history    {abandoned} of the last {} abandoned", plural(of.into(), "challenge"));
     }
     out
 }
 
 fn meaning(verdict: &Verdict) -> &'static str {
+    let has = |class| verdict.reasons.iter().any(|r| r.code.class() == class);
     match verdict.outcome {
         Outcome::Pass => "all checks passed",
-        Outcome::Fail if verdict.reasons.iter().any(|r| r.code.class() == Class::Forged) => {
-            "the miner sent invalid data"
-        }
-        Outcome::Fail => "the miner missed a deadline",
+        Outcome::Fail if has(Class::Forged) => "the miner sent invalid data",
+        Outcome::Fail if has(Class::Late) => "the miner was too late, or too slow to show its memory",
+        Outcome::Fail => "the miner broke off too many challenges",
         Outcome::Inconclusive => "not judged: neither a pass nor the miner's failure",
     }
 }
@@ -143,10 +159,40 @@ fn bounds(verdict: &Verdict) -> String {
     if !lines.is_empty() {
         lines = format!("\n\nProbability of passing undetected:{lines}");
     }
-    if !verdict.probe_bounds.is_empty() {
-        lines.push_str("\nAbout a tenth of the memory can be recomputed in time instead of held (docs/WORK.md).");
-    }
     lines
+}
+
+/// The device of which most may have been elsewhere.
+fn hiding(verdict: &Verdict) -> String {
+    let hidden = |device: &DeviceWork| device.hiding.map(|hiding| (device.device_id, hiding));
+    let most = verdict.devices.iter().filter_map(hidden).max_by(|a, b| a.1.share.total_cmp(&b.1.share));
+    let Some((id, hiding)) = most else { return String::new() };
+    let Hiding { rate_per_s, rate_is_shown_only, computed, over_buses, share } = hiding;
+    let of = if verdict.devices.len() > 1 { format!(" of device {id}") } else { String::new() };
+    let how = format!(
+        "in the time of the probe, {} of the lines\nread could be computed again and {} moved over buses.",
+        units::percent(computed),
+        units::percent(over_buses)
+    );
+    let mut out = if share >= 1.0 {
+        format!("\n\nThe probe showed no memory{of}:\n{how}")
+    } else {
+        format!("\n\nAt most {} of the memory{of} was elsewhere:\n{how}", units::percent(share))
+    };
+    let rate = units::figures(rate_per_s / 1e12);
+    let _ = write!(out, "\nThe device is taken for one of {rate} T MAC/s");
+    out += if rate_is_shown_only { ", by the rate that it showed (no peak_tops is set)." } else { "." };
+    out
+}
+
+fn not_challenged(verdict: &Verdict) -> String {
+    let mut out = String::new();
+    for device in &verdict.not_challenged {
+        let (id, name) = (device.device_id, units::replace_control(&device.name));
+        let slots = plural(device.slots.into(), "slot");
+        let _ = write!(out, "\nNot challenged: device {id} ({name}), which holds {slots} of n = {}.", verdict.n);
+    }
+    if out.is_empty() { out } else { format!("\n{out}") }
 }
 
 fn plural(count: u64, what: &str) -> String {
@@ -156,7 +202,7 @@ fn plural(count: u64, what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use assay_protocol::verdict::{Mode, ReasonCode};
+    use assay_protocol::verdict::{Mode, NotChallenged, ReasonCode};
     use assay_work::{ChallengeId, DeviceId, PublicKey};
 
     fn work() -> Work {
@@ -181,6 +227,13 @@ mod tests {
             name: "H200\x1b[2J".to_owned(),
             work: work(),
             claimed_telemetry: None,
+            hiding: Some(Hiding {
+                rate_per_s: 1.3e15,
+                rate_is_shown_only: true,
+                computed: 0.021,
+                over_buses: 0.0125,
+                share: 0.085,
+            }),
         };
         Verdict {
             challenge_id: ChallengeId([1; 16]),
@@ -198,6 +251,12 @@ mod tests {
             iteration_bounds: vec![Bound { fraction: 0.05, log2_probability: -0.5 }],
             probe_bounds: vec![Bound { fraction: 0.01, log2_probability: -1.86 }],
             round_trip_ms: Some(3.21),
+            handover_ms: Some(0.05),
+            roots_ms: Some(1.5),
+            digests_ms: None,
+            not_challenged: vec![NotChallenged { device_id: DeviceId([0xcc; 16]), name: "tiny".into(), slots: 2 }],
+            abandoned_recently: 1,
+            recent_challenges: 20,
             unix_seconds: 0,
         }
     }
@@ -208,7 +267,12 @@ mod tests {
         assert!(shown.starts_with("PASS  all checks passed\n"), "{shown}");
         for part in [
             "n = 2048, 1 iteration, 1 checked by audit",
-            "3.21 ms round trip",
+            "3.21 ms round trip, 0.05 ms to hand over, 1.50 ms for roots\n",
+            "1 of the last 20 challenges abandoned",
+            "At most 8.5 % of the memory of device",
+            "2.1 % of the lines\nread could be computed again and 1.25 % moved over buses.",
+            "one of 1300 T MAC/s, by the rate that it showed",
+            "(tiny), which holds 2 slots of n = 2048",
             "aaaaaaaa H200",
             "bbbbbbbb H200",
             "whole host",
@@ -231,7 +295,9 @@ mod tests {
         assert!(shown.contains("what:   slot 7, row 3"), "{shown}");
         assert!(shown.contains(ReasonCode::AuditElement.advice()), "{shown}");
         let late = text(&verdict(vec![Reason::new(ReasonCode::ProbeLate, "")]), &Screen::FILE);
-        assert!(late.starts_with("FAIL  the miner missed a deadline"), "{late}");
+        assert!(late.starts_with("FAIL  the miner was too late"), "{late}");
+        let evasive = text(&verdict(vec![Reason::new(ReasonCode::AbandonedRepeatedly, "")]), &Screen::FILE);
+        assert!(evasive.starts_with("FAIL  the miner broke off too many challenges"), "{evasive}");
         let busy = text(&verdict(vec![Reason::new(ReasonCode::MinerBusy, "")]), &Screen::FILE);
         assert!(busy.starts_with("INCONCLUSIVE"), "{busy}");
     }
@@ -249,7 +315,7 @@ mod tests {
         let screen = Screen { width: Some(80), colour: true };
         let shown = text(&verdict(vec![]), &screen);
         assert!(shown.starts_with("\x1b[1;32mPASS\x1b[0m"));
-        let (_, table) = shown.split_once("round trip\n\n").unwrap();
+        let (_, table) = shown.split_once("abandoned\n\n").unwrap();
         let (table, _) = table.split_once("\n\n").unwrap();
         assert!(table.contains("aaaaaaaa H200") && table.contains("4.38 T"), "{shown}");
         assert!(table.lines().all(|line| line.chars().count() <= 80), "{shown}");

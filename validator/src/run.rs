@@ -11,22 +11,29 @@ use assay_protocol::message::{
     DeviceDigests, DeviceRoots, Inventory, MinerMessage, OpenItem, OpenWhat, OpeningsChunk, SignedChecksum, Stop,
     StopCode, ValidatorMessage,
 };
-use assay_protocol::verdict::{Mode, Reason, ReasonCode};
+use assay_protocol::verdict::{Mode, NotChallenged, Reason, ReasonCode};
 use assay_work::commitment::{CommitmentError, DeviceEvidence, Evidence, commitment_message};
 use assay_work::probe::{Answer, AnswerError, DeviceAnswer, Probe, probe_message};
-use assay_work::{Challenge, ChallengeId, Checksum};
+use assay_work::{Challenge, ChallengeId};
 
 use crate::action::{Action, SentAt};
 use crate::entropy::{Entropy, EntropyError};
-use crate::issue::{Issued, issue_probe};
+use crate::history::{End, History, Shown};
+use crate::issue::{Issued, SAMPLES_BEFORE_REPLAY, issue_probe, iteration_draw};
 use crate::policy::Policy;
 use crate::verify::check::{Collector, TrustedValues};
 use crate::verify::draw;
-use crate::verify::judge::{DeviceClaims, Findings};
+use crate::verify::judge::{DeviceClaims, Findings, Gaps, rate_per_s};
 use crate::verify::replay::Extent;
 
 /// How long a message may wait for the transport to take it: longer means that the miner does not read.
-pub const HANDOVER_LIMIT: Duration = Duration::from_secs(30);
+pub const HANDOVER_LIMIT: Duration = Duration::from_secs(5);
+/// How long roots and digests may lag behind their head, beside the time for their size.
+pub const FOLLOW_UP_LIMIT: Duration = Duration::from_secs(2);
+/// The rate, in bytes per second, that roots and digests come at: 2 Mbit/s.
+pub const FOLLOW_UP_BYTES_PER_S: u64 = 250_000;
+/// Bytes of roots or digests of a device beside the hashes themselves: its claims, the telemetry among them.
+const FOLLOW_UP_BYTES: u64 = 1024;
 
 /// What the miner signed at the end of a stage, and the stage's time by the validator's clock.
 #[derive(Debug, Clone)]
@@ -35,23 +42,30 @@ struct Timed {
     took: Duration,
 }
 
+/// The roots behind the commitment.
+#[derive(Debug, Clone)]
+enum Roots {
+    /// Since when they come.
+    Due { since: Instant, devices: Vec<DeviceEvidence> },
+    /// All came, and match the commitment.
+    Complete(Arc<Evidence>),
+}
+
 /// How far the challenge is, with what is known there.
 #[derive(Debug)]
 enum RunStage {
     /// The offer is out.
     Working { sent: SentAt },
-    /// The commitment came, its roots come.
-    Roots { commitment: Timed, devices: Vec<DeviceEvidence> },
-    /// The probe is out.
-    Probing { commitment: Timed, evidence: Arc<Evidence>, probe: Probe, sent: SentAt },
+    /// The commitment came and the probe is out; the roots come.
+    Probing { commitment: Timed, roots: Roots, probe: Probe, sent: SentAt },
     /// The probe answer came, its digests come.
     Digests { commitment: Timed, evidence: Arc<Evidence>, probe: Probe, answer: Timed, devices: Vec<DeviceAnswer> },
-    /// The openings come; the replay may run.
-    Opening { answered: Answered, collector: Box<Collector> },
+    /// The openings come.
+    Opening { answered: Answered, collector: Box<Collector>, sent: SentAt },
     /// All openings came; checks and the replay may run.
     Judging(Answered),
     /// The verdict is out.
-    Over { committed: bool },
+    Over(Ended),
 }
 
 /// What is known once the probe is answered, and what is still pending.
@@ -61,22 +75,60 @@ struct Answered {
     probe: Probe,
     answer: Timed,
     items_unchecked: usize,
-    replaying: bool,
+    replay: Replay,
+}
+
+/// Whether passes are computed again.
+#[derive(Debug, Clone)]
+enum Replay {
+    /// It is not asked for, or ended.
+    None,
+    /// It starts once every opening has held.
+    Waiting(Box<TrustedValues>, Extent),
+    Running,
+}
+
+/// What is kept of a challenge that is over, for messages that crossed its end on the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// The challenge.
+    pub id: ChallengeId,
+    /// Whether the miner had committed.
+    pub is_committed: bool,
+    /// Chunks of openings that were asked for and had not come.
+    pub chunks_due: u64,
+}
+
+/// What a run is made of beside its challenge.
+#[derive(Debug, Clone)]
+pub struct RunContext {
+    /// What is asked.
+    pub policy: Arc<Policy>,
+    /// How the work is checked.
+    pub mode: Mode,
+    /// The devices, by the miner's claims.
+    pub inventory: Inventory,
+    /// How the miner's challenges ended, and what its devices showed.
+    pub history: Arc<History>,
+    /// The least round trip measured so far; `None` before the first pong.
+    pub round_trip: Option<Duration>,
+    /// When the challenge is sent: seconds since 1970.
+    pub unix_seconds: u64,
 }
 
 /// One challenge of one miner.
 #[derive(Debug)]
 pub struct ChallengeRun {
-    policy: Arc<Policy>,
-    mode: Mode,
+    /// What it was made with; the round trip is kept up to date.
+    pub context: RunContext,
     challenge: Arc<Challenge>,
-    inventory: Inventory,
+    not_challenged: Vec<NotChallenged>,
     stage: RunStage,
     stage_began: Instant,
     claimed: Vec<DeviceClaims>,
-    /// The least measured so far; `None` before the first pong.
-    pub round_trip: Option<Duration>,
-    unix_seconds: u64,
+    gaps: Gaps,
+    /// Messages with a deadline, and when they were handed over.
+    handed_over: Vec<(Instant, SentAt)>,
 }
 
 type Step = Result<Vec<Action>, Reason>;
@@ -84,28 +136,20 @@ type Step = Result<Vec<Action>, Reason>;
 impl ChallengeRun {
     /// Sends the offer.
     #[must_use]
-    pub fn start(
-        policy: Arc<Policy>,
-        mode: Mode,
-        issued: Issued,
-        inventory: Inventory,
-        unix_seconds: u64,
-        now: Instant,
-    ) -> (Self, Vec<Action>) {
-        let Issued { offer, challenge } = issued;
+    pub fn start(context: RunContext, issued: Issued, now: Instant) -> (Self, Vec<Action>) {
+        let Issued { offer, challenge, not_challenged } = issued;
         let sent = SentAt::default();
-        let send = Action::Send(ValidatorMessage::Challenge(offer), sent.clone());
-        let run = Self {
-            policy,
-            mode,
+        let mut run = Self {
+            context,
             challenge,
-            inventory,
-            stage: RunStage::Working { sent },
+            not_challenged,
+            stage: RunStage::Working { sent: sent.clone() },
             stage_began: now,
             claimed: Vec::new(),
-            round_trip: None,
-            unix_seconds,
+            gaps: Gaps::default(),
+            handed_over: Vec::new(),
         };
+        let send = run.hand_over(ValidatorMessage::Challenge(offer), sent, now);
         (run, vec![Action::Phase("work"), send])
     }
 
@@ -115,40 +159,42 @@ impl ChallengeRun {
         self.challenge.id()
     }
 
-    /// Whether the miner has committed.
+    /// What is kept of it, once the verdict is out.
     #[must_use]
-    pub const fn is_committed(&self) -> bool {
+    pub const fn ended(&self) -> Option<Ended> {
         match self.stage {
-            RunStage::Working { .. } => false,
-            RunStage::Over { committed } => committed,
-            _ => true,
+            RunStage::Over(ended) => Some(ended),
+            _ => None,
         }
     }
 
-    /// Whether the verdict is out.
+    /// Whether the miner is asked for openings, each of which has a bound of its own.
     #[must_use]
-    pub const fn is_over(&self) -> bool {
-        matches!(self.stage, RunStage::Over { .. })
+    pub const fn is_opening(&self) -> bool {
+        matches!(self.stage, RunStage::Opening { .. })
     }
 
     /// Takes a message of the miner that is about this challenge, received at `received`.
     pub fn message(&mut self, message: MinerMessage, received: Instant, entropy: &mut dyn Entropy) -> Vec<Action> {
         let step = match message {
-            MinerMessage::Commitment(commitment) => self.commitment(commitment, received),
-            MinerMessage::DeviceRoots(roots) => self.device_roots(roots, received, entropy),
+            MinerMessage::Commitment(commitment) => self.commitment(commitment, received, entropy),
+            MinerMessage::DeviceRoots(roots) => self.device_roots(roots, received),
             MinerMessage::ProbeAnswer(answer) => self.probe_answer(answer, received),
             MinerMessage::DeviceDigests(digests) => self.device_digests(digests, received, entropy),
             MinerMessage::OpeningsChunk(chunk) => self.openings(chunk),
             MinerMessage::Progress { done_slots, all_slots, .. } => Ok(self.progress(done_slots, all_slots)),
-            MinerMessage::Declined(stop) | MinerMessage::Abort(stop) => Err(self.stopped_by_miner(&stop)),
+            MinerMessage::Declined(stop) => self.declined(&stop),
+            MinerMessage::Abort(stop) => return self.leave(self.stopped_by_miner(&stop)),
             _ => Err(Reason::new(ReasonCode::Protocol, "a message came that has no place in a challenge")),
         };
         self.conclude(step)
     }
 
-    /// An item was checked.
-    pub fn checked(&mut self, result: Result<(), Reason>) -> Vec<Action> {
-        if let RunStage::Opening { answered, .. } | RunStage::Judging(answered) = &mut self.stage {
+    /// A part of an item was checked; with `item_ends`, the item is done.
+    pub fn checked(&mut self, result: Result<(), Reason>, item_ends: bool) -> Vec<Action> {
+        if let RunStage::Opening { answered, .. } | RunStage::Judging(answered) = &mut self.stage
+            && item_ends
+        {
             answered.items_unchecked = answered.items_unchecked.saturating_sub(1);
         }
         self.conclude(result.map(|()| Vec::new()))
@@ -157,14 +203,27 @@ impl ChallengeRun {
     /// The replay ended.
     pub fn replayed(&mut self, result: Result<(), Reason>) -> Vec<Action> {
         if let RunStage::Opening { answered, .. } | RunStage::Judging(answered) = &mut self.stage {
-            answered.replaying = false;
+            answered.replay = Replay::None;
         }
         self.conclude(result.map(|()| Vec::new()))
     }
 
-    /// Ends the challenge for a reason from outside it.
+    /// Ends the challenge for a reason of the validator's, or one that fails the miner.
     pub fn stop(&mut self, reason: Reason) -> Vec<Action> {
         self.conclude(Err(reason))
+    }
+
+    /// The miner breaks the challenge off, or its connection does. Once every opening has come it is not needed any
+    /// more; once positions were named, an end looks like a choice.
+    pub fn leave(&mut self, reason: Reason) -> Vec<Action> {
+        match &self.stage {
+            RunStage::Judging(_) => Vec::new(),
+            RunStage::Opening { .. } if !reason.code.class().fails() => {
+                let detail = format!("after positions were named: {}: {}", reason.code, reason.detail);
+                self.stop(Reason::new(ReasonCode::Abandoned, detail))
+            }
+            _ => self.stop(reason),
+        }
     }
 
     /// Excludes the time of a check from the miner's deadline: nothing was read meanwhile.
@@ -175,50 +234,87 @@ impl ChallengeRun {
     /// Ends the challenge when its stage is overdue.
     pub fn tick(&mut self, now: Instant) -> Vec<Action> {
         match self.overdue(now) {
+            Some(reason) if reason.code == ReasonCode::NotReading => self.leave(reason),
             Some(reason) => self.conclude(Err(reason)),
             None => Vec::new(),
         }
     }
 
-    /// What the stage waits for: since when, unless its message still waits for the transport, how long, and for what
-    /// it fails.
-    fn limit(&self) -> Option<(Option<Instant>, Duration, ReasonCode)> {
-        let policy = &self.policy;
+    /// Hands a message to the transport, which may wait for the miner to read.
+    fn hand_over(&mut self, message: ValidatorMessage, sent: SentAt, now: Instant) -> Action {
+        self.handed_over.push((now, sent.clone()));
+        Action::Send(message, sent)
+    }
+
+    /// The longest that a message waited, or waits by now.
+    fn handover(&self) -> Option<Duration> {
+        let waits = self.handed_over.iter().filter_map(|(at, sent)| Some(sent.get()?.saturating_duration_since(*at)));
+        waits.max()
+    }
+
+    /// What the stage waits for: since when, how long, and for what it fails. A message that the transport has not
+    /// taken has a limit of its own.
+    fn limits(&self) -> [Option<(Instant, Duration, ReasonCode)>; 2] {
+        let policy = &self.context.policy;
+        let taken = |sent: &SentAt, limit, code| match sent.get() {
+            Some(at) => (at, limit, code),
+            None => (self.stage_began, HANDOVER_LIMIT, ReasonCode::NotReading),
+        };
         match &self.stage {
-            RunStage::Working { sent } => Some((sent.get(), policy.commit_deadline, ReasonCode::CommitmentLate)),
-            RunStage::Probing { sent, .. } => Some((sent.get(), policy.probe.deadline, ReasonCode::ProbeLate)),
-            RunStage::Roots { .. } | RunStage::Digests { .. } | RunStage::Opening { .. } => {
-                Some((Some(self.stage_began), policy.openings_deadline, ReasonCode::OpeningsLate))
+            RunStage::Working { sent } => [Some(taken(sent, policy.commit_deadline, ReasonCode::CommitmentLate)), None],
+            RunStage::Probing { roots, sent, .. } => {
+                let roots = match roots {
+                    Roots::Due { since, .. } => Some((*since, self.roots_limit(), ReasonCode::RootsLate)),
+                    Roots::Complete(_) => None,
+                };
+                [Some(taken(sent, policy.probe.deadline, ReasonCode::ProbeLate)), roots]
             }
-            RunStage::Judging(_) | RunStage::Over { .. } => None,
+            RunStage::Digests { probe, .. } => {
+                [Some((self.stage_began, self.digests_limit(probe), ReasonCode::DigestsLate)), None]
+            }
+            RunStage::Opening { sent, .. } => {
+                let open = match sent.get() {
+                    Some(_) => (self.stage_began, policy.openings_deadline, ReasonCode::OpeningsLate),
+                    None => (self.stage_began, HANDOVER_LIMIT, ReasonCode::NotReading),
+                };
+                [Some(open), None]
+            }
+            RunStage::Judging(_) | RunStage::Over(_) => [None, None],
         }
+    }
+
+    fn roots_limit(&self) -> Duration {
+        follow_up_limit(&self.challenge, u64::from(self.challenge.iterations()))
+    }
+
+    fn digests_limit(&self, probe: &Probe) -> Duration {
+        follow_up_limit(&self.challenge, u64::from(probe.rounds()))
     }
 
     /// When to call [`ChallengeRun::tick`] next: never later than the moment at which it ends the challenge. `None` when the
     /// miner has nothing left to send.
     #[must_use]
     pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
-        let (since, limit, _) = self.limit()?;
-        let at = match since {
-            Some(since) => since + limit,
+        let due = |(since, limit, code): (Instant, Duration, ReasonCode)| match code {
             // The transport may take the message at any moment from now on.
-            None => (self.stage_began + HANDOVER_LIMIT).min(now + limit),
+            ReasonCode::NotReading => (since + limit).min(now + self.shortest_deadline()),
+            _ => since + limit,
         };
-        Some(at)
+        self.limits().into_iter().flatten().map(due).min()
+    }
+
+    fn shortest_deadline(&self) -> Duration {
+        let policy = &self.context.policy;
+        policy.commit_deadline.min(policy.probe.deadline).min(policy.openings_deadline)
     }
 
     fn overdue(&self, now: Instant) -> Option<Reason> {
-        let (since, limit, code) = self.limit()?;
-        match since {
-            Some(since) if now >= since + limit => {
-                Some(Reason::new(code, format!("nothing complete came within {limit:?}")))
-            }
-            None if now >= self.stage_began + HANDOVER_LIMIT => {
-                let detail = format!("the connection took no message for {HANDOVER_LIMIT:?}");
-                Some(Reason::new(ReasonCode::Disconnected, detail))
-            }
-            _ => None,
-        }
+        let (_, limit, code) = self.limits().into_iter().flatten().find(|(since, limit, _)| now >= *since + *limit)?;
+        let detail = match code {
+            ReasonCode::NotReading => format!("a message of the challenge waited {limit:?} for the connection"),
+            _ => format!("nothing complete came within {limit:?}"),
+        };
+        Some(Reason::new(code, detail))
     }
 
     fn enter(&mut self, stage: RunStage, now: Instant) {
@@ -226,7 +322,7 @@ impl ChallengeRun {
         self.stage_began = now;
     }
 
-    fn commitment(&mut self, signed: SignedChecksum, received: Instant) -> Step {
+    fn commitment(&mut self, signed: SignedChecksum, received: Instant, entropy: &mut dyn Entropy) -> Step {
         let RunStage::Working { sent } = &self.stage else {
             return Err(Reason::new(ReasonCode::CommitmentTwice, "the first one stands"));
         };
@@ -234,23 +330,48 @@ impl ChallengeRun {
             let detail = format!("it is for challenge {}", signed.challenge_id);
             return Err(Reason::new(ReasonCode::CommitmentChallenge, detail));
         }
+        let limit = self.context.policy.commit_deadline;
         let took = received.saturating_duration_since(sent.get().unwrap_or(self.stage_began));
-        if took > self.policy.commit_deadline {
-            let detail = format!("it took {took:.1?}, {:?} were allowed", self.policy.commit_deadline);
+        if took > limit {
+            let detail = format!("it took {took:.1?}, {limit:?} were allowed");
             return Err(Reason::new(ReasonCode::CommitmentLate, detail));
         }
-        self.enter(RunStage::Roots { commitment: Timed { signed, took }, devices: Vec::new() }, received);
-        Ok(Vec::new())
+        let message = commitment_message(self.challenge.work_key(), &signed.checksum);
+        if !verify(&self.challenge.fields().miner_key, &message, &signed.signature) {
+            return Err(Reason::new(ReasonCode::CommitmentSignature, "it does not hold for the key of this session"));
+        }
+        self.send_probe(Timed { signed, took }, received, entropy)
     }
 
-    fn device_roots(&mut self, roots: DeviceRoots, received: Instant, entropy: &mut dyn Entropy) -> Step {
+    /// The head of the commitment binds the roots: nothing is gained by waiting for them, only time to move slots.
+    fn send_probe(&mut self, commitment: Timed, now: Instant, entropy: &mut dyn Entropy) -> Step {
+        let RunContext { policy, history, round_trip, .. } = &self.context;
+        let shown = history.shown(self.challenge.fields().miner_key);
+        let probe = issue_probe(policy, &self.challenge, &shown, *round_trip, entropy)
+            .map_err(|error| Reason::new(ReasonCode::ValidatorInternal, error.to_string()))?;
+        let sent = SentAt::default();
+        let message = ValidatorMessage::Probe { challenge_id: self.id(), probe, deadline: policy.probe.deadline };
+        let roots = Roots::Due { since: now, devices: Vec::new() };
+        self.enter(RunStage::Probing { commitment, roots, probe, sent: sent.clone() }, now);
+        Ok(vec![Action::Phase("probe"), self.hand_over(message, sent, now)])
+    }
+
+    fn device_roots(&mut self, device: DeviceRoots, received: Instant) -> Step {
+        let limit = self.roots_limit();
         let shares = self.challenge.shares();
-        let RunStage::Roots { commitment, devices } = &mut self.stage else {
+        let RunStage::Probing { commitment, roots, .. } = &mut self.stage else {
             return Err(Reason::new(ReasonCode::Protocol, "roots came out of turn"));
         };
-        // At least one share is still due in this stage.
+        let Roots::Due { since, devices } = roots else {
+            return Err(Reason::new(ReasonCode::Protocol, "roots came after those of the last device"));
+        };
+        let took = received.saturating_duration_since(*since);
+        if took > limit {
+            return Err(Reason::new(ReasonCode::RootsLate, format!("they took {took:.1?}, {limit:?} were allowed")));
+        }
+        // At least one share is still due.
         let expected = &shares[devices.len()];
-        let share = roots.evidence.share();
+        let share = device.evidence.share();
         if share != *expected {
             let detail = format!(
                 "{} slots from {} on device {} were committed to, split() gives {} from {} on {}",
@@ -260,32 +381,16 @@ impl ChallengeRun {
         }
         self.claimed.push(DeviceClaims {
             device_id: share.device_id,
-            elapsed: roots.claimed,
-            telemetry: roots.claimed_telemetry,
+            elapsed: device.claimed,
+            telemetry: device.claimed_telemetry,
         });
-        devices.push(roots.evidence);
-        if devices.len() < shares.len() {
-            return Ok(Vec::new());
+        devices.push(device.evidence);
+        if devices.len() == shares.len() {
+            let evidence = check_commitment(&self.challenge, &commitment.signed, std::mem::take(devices))?;
+            *roots = Roots::Complete(Arc::new(evidence));
+            self.gaps.roots = Some(took);
         }
-        let (commitment, devices) = (commitment.clone(), std::mem::take(devices));
-        let evidence = check_commitment(&self.challenge, &commitment.signed, devices)?;
-        self.send_probe(commitment, Arc::new(evidence), received, entropy)
-    }
-
-    fn send_probe(
-        &mut self,
-        commitment: Timed,
-        evidence: Arc<Evidence>,
-        now: Instant,
-        entropy: &mut dyn Entropy,
-    ) -> Step {
-        let probe = issue_probe(&self.policy, &self.challenge, entropy)
-            .map_err(|error| Reason::new(ReasonCode::ValidatorInternal, error.to_string()))?;
-        let sent = SentAt::default();
-        let message = ValidatorMessage::Probe { challenge_id: self.id(), probe, deadline: self.policy.probe.deadline };
-        let send = Action::Send(message, sent.clone());
-        self.enter(RunStage::Probing { commitment, evidence, probe, sent }, now);
-        Ok(vec![Action::Phase("probe"), send])
+        Ok(Vec::new())
     }
 
     fn probe_answer(&mut self, signed: SignedChecksum, received: Instant) -> Step {
@@ -296,13 +401,21 @@ impl ChallengeRun {
             let detail = format!("it is for challenge {}", signed.challenge_id);
             return Err(Reason::new(ReasonCode::ProbeChallenge, detail));
         }
-        let RunStage::Probing { commitment, evidence, probe, sent } = &self.stage else {
+        let RunStage::Probing { commitment, roots, probe, sent } = &self.stage else {
             return Err(Reason::new(ReasonCode::Protocol, "a probe answer came before the probe"));
         };
+        let Roots::Complete(evidence) = roots else {
+            return Err(Reason::new(ReasonCode::Protocol, "a probe answer came before the last of the roots"));
+        };
+        let limit = self.context.policy.probe.deadline;
         let took = received.saturating_duration_since(sent.get().unwrap_or(self.stage_began));
-        if took > self.policy.probe.deadline {
-            let detail = format!("it took {took:.1?}, {:?} were allowed", self.policy.probe.deadline);
+        if took > limit {
+            let detail = format!("it took {took:.1?}, {limit:?} were allowed");
             return Err(Reason::new(ReasonCode::ProbeLate, detail));
+        }
+        let message = probe_message(self.challenge.work_key(), &evidence.checksum, probe, &signed.checksum);
+        if !verify(&self.challenge.fields().miner_key, &message, &signed.signature) {
+            return Err(Reason::new(ReasonCode::ProbeSignature, "it does not hold for the key of this session"));
         }
         let (commitment, evidence, probe) = (commitment.clone(), evidence.clone(), *probe);
         let answer = Timed { signed, took };
@@ -314,23 +427,29 @@ impl ChallengeRun {
         let RunStage::Digests { commitment, evidence, probe, answer, devices } = &mut self.stage else {
             return Err(Reason::new(ReasonCode::Protocol, "digests came out of turn"));
         };
+        let limit = follow_up_limit(&self.challenge, u64::from(probe.rounds()));
+        let took = received.saturating_duration_since(self.stage_began);
+        if took > limit {
+            return Err(Reason::new(ReasonCode::DigestsLate, format!("they took {took:.1?}, {limit:?} were allowed")));
+        }
         devices.push(digests.answer);
         if devices.len() < self.challenge.shares().len() {
             return Ok(Vec::new());
         }
         let devices = std::mem::take(devices);
-        let checked = check_answer(&self.challenge, &evidence.checksum, probe, &answer.signed, devices)?;
+        let checked = check_answer(&self.challenge, probe, &answer.signed, devices)?;
         let binding = TrustedValues {
             challenge: self.challenge.clone(),
             evidence: evidence.clone(),
             probe: *probe,
             answer: Arc::new(checked),
         };
+        self.gaps.digests = Some(took);
         let (commitment, answer) = (commitment.clone(), answer.clone());
         self.send_open(commitment, answer, binding, received, entropy)
     }
 
-    /// Names the positions, now that nothing can change any more, and starts the replay where one is due.
+    /// Names the positions, now that nothing can change any more.
     fn send_open(
         &mut self,
         commitment: Timed,
@@ -342,43 +461,40 @@ impl ChallengeRun {
         let (items, iterations) = self
             .draw(&binding.probe, entropy)
             .map_err(|error| Reason::new(ReasonCode::ValidatorInternal, error.to_string()))?;
-        let deadline = self.policy.openings_deadline;
+        let deadline = self.context.policy.openings_deadline;
         let message = ValidatorMessage::Open { challenge_id: self.id(), items: items.clone(), deadline };
-        let mut actions = vec![Action::Phase("openings"), Action::send(message)];
-        let extent = match self.mode {
-            Mode::Replay => Some(Extent::Everything),
-            Mode::ReplaySample => Some(Extent::Sampled(iterations)),
-            Mode::Audit => None,
+        let replay = match self.context.mode {
+            Mode::Replay => Replay::Waiting(Box::new(binding.clone()), Extent::Everything),
+            Mode::ReplaySample => Replay::Waiting(Box::new(binding.clone()), Extent::Sampled(iterations)),
+            Mode::Audit => Replay::None,
         };
-        let answered = Answered {
-            commitment,
-            probe: binding.probe,
-            answer,
-            items_unchecked: items.len(),
-            replaying: extent.is_some(),
-        };
-        if let Some(extent) = extent {
-            actions.push(Action::Replay(self.id(), Box::new(binding.clone()), extent));
-        }
-        self.enter(RunStage::Opening { answered, collector: Box::new(Collector::new(binding, items)) }, now);
-        Ok(actions)
+        let answered = Answered { commitment, probe: binding.probe, answer, items_unchecked: items.len(), replay };
+        let (collector, sent) = (Box::new(Collector::new(binding, items)), SentAt::default());
+        self.enter(RunStage::Opening { answered, collector, sent: sent.clone() }, now);
+        Ok(vec![Action::Phase("openings"), self.hand_over(message, sent, now)])
     }
 
     /// What is opened, and the iterations drawn of each share. Segments of every device come first, while the last
-    /// pass is resident, then samples of the latest iterations, then of earlier ones.
+    /// pass is resident, then samples of the latest iterations, then of earlier ones. Before a replay, a few samples of
+    /// the last iteration must hold: noise is not worth a replay.
     fn draw(&self, probe: &Probe, entropy: &mut dyn Entropy) -> Result<(Vec<OpenItem>, Vec<Vec<u32>>), EntropyError> {
-        let challenge = &self.challenge;
+        let (challenge, policy) = (&self.challenge, &self.context.policy);
         let mut items = Vec::new();
         for share in challenge.shares() {
-            let segments = draw::segments(probe, self.policy.segments, entropy)?;
+            let segments = draw::segments(probe, policy.segments, entropy)?;
             items.push(OpenItem { device_id: share.device_id, what: OpenWhat::Segments(segments) });
         }
         let mut audits = Vec::new();
         let mut iterations = Vec::with_capacity(challenge.shares().len());
         for share in challenge.shares() {
-            let drawn = draw::iterations(challenge.iterations(), self.policy.sampled_iterations, entropy)?;
-            for iteration in drawn.iter().copied().filter(|_| self.mode == Mode::Audit) {
-                let samples = draw::samples(challenge.n(), share.count, self.policy.samples, entropy)?;
+            let drawn = draw::iterations(iteration_draw(policy, challenge), entropy)?;
+            let (audited, samples) = match self.context.mode {
+                Mode::Audit => (drawn.as_slice(), policy.samples),
+                // The last one is always drawn.
+                Mode::Replay | Mode::ReplaySample => (&drawn[drawn.len() - 1..], SAMPLES_BEFORE_REPLAY),
+            };
+            for &iteration in audited {
+                let samples = draw::samples(challenge.n(), share.count, samples, entropy)?;
                 let what = OpenWhat::Samples { iteration, samples };
                 audits.push((iteration, OpenItem { device_id: share.device_id, what }));
             }
@@ -391,7 +507,7 @@ impl ChallengeRun {
 
     fn openings(&mut self, chunk: OpeningsChunk) -> Step {
         let (answered, collector) = match &mut self.stage {
-            RunStage::Opening { answered, collector } => (answered, collector),
+            RunStage::Opening { answered, collector, .. } => (answered, collector),
             RunStage::Judging(_) => {
                 return Err(Reason::new(ReasonCode::AuditRows, "openings came after the last item"));
             }
@@ -411,11 +527,19 @@ impl ChallengeRun {
         }
     }
 
+    fn declined(&self, stop: &Stop) -> Step {
+        Err(match self.stage {
+            RunStage::Working { .. } => self.stopped_by_miner(stop),
+            _ => Reason::new(ReasonCode::Protocol, "a challenge was declined after it was committed to"),
+        })
+    }
+
     /// A deadline that the miner itself gives up on is one that it missed; all else is no fault of honesty.
     fn stopped_by_miner(&self, stop: &Stop) -> Reason {
         let code = match (stop.code, &self.stage) {
             (StopCode::Deadline, RunStage::Working { .. }) => ReasonCode::CommitmentLate,
             (StopCode::Deadline, RunStage::Probing { .. }) => ReasonCode::ProbeLate,
+            (StopCode::Deadline, RunStage::Digests { .. }) => ReasonCode::DigestsLate,
             (StopCode::Deadline, RunStage::Opening { .. }) => ReasonCode::OpeningsLate,
             (code, _) => code.reason(),
         };
@@ -428,21 +552,24 @@ impl ChallengeRun {
             Ok(actions) => actions,
             Err(reason) => return self.finish(vec![reason]),
         };
-        if let RunStage::Judging(Answered { items_unchecked: 0, replaying, .. }) = self.stage {
-            if replaying {
-                actions.push(Action::Phase("replay"));
-            } else {
-                actions.extend(self.finish(Vec::new()));
+        let id = self.challenge.id();
+        if let RunStage::Judging(Answered { items_unchecked: 0, replay, .. }) = &mut self.stage {
+            match std::mem::replace(replay, Replay::Running) {
+                Replay::None => actions.extend(self.finish(Vec::new())),
+                Replay::Waiting(binding, extent) => {
+                    actions.extend([Action::Phase("replay"), Action::Replay(id, binding, extent)]);
+                }
+                Replay::Running => {}
             }
         }
         actions
     }
 
     /// The miner learns the verdict, which also ends what it still does for the challenge.
-    fn finish(&mut self, reasons: Vec<Reason>) -> Vec<Action> {
+    fn finish(&mut self, mut reasons: Vec<Reason>) -> Vec<Action> {
+        let chunks_due = if let RunStage::Opening { collector, .. } = &self.stage { collector.chunks_due() } else { 0 };
         let (commitment, probe, answered) = match &self.stage {
             RunStage::Working { .. } => (None, None, false),
-            RunStage::Roots { commitment, .. } => (Some(commitment), None, false),
             RunStage::Probing { commitment, probe, .. } => (Some(commitment), Some((probe, None)), false),
             RunStage::Digests { commitment, probe, answer, .. } => {
                 (Some(commitment), Some((probe, Some(answer.took))), false)
@@ -451,37 +578,83 @@ impl ChallengeRun {
                 let Answered { commitment, probe, answer, .. } = answered;
                 (Some(commitment), Some((probe, Some(answer.took))), true)
             }
-            RunStage::Over { .. } => return Vec::new(),
+            RunStage::Over(_) => return Vec::new(),
         };
+        let RunContext { policy, mode, inventory, history, round_trip, unix_seconds } = &self.context;
+        let miner_key = self.challenge.fields().miner_key;
+        let recent = history.ended(miner_key, end_of(&reasons), policy.abandoned);
+        if end_of(&reasons) != End::Other && recent.abandoned >= policy.abandoned.limit {
+            let detail = format!(
+                "{} of the last {} challenges were abandoned, {} are the limit; this one: {}",
+                recent.abandoned, recent.of, policy.abandoned.limit, reasons[0].detail
+            );
+            reasons = vec![Reason::new(ReasonCode::AbandonedRepeatedly, detail)];
+        }
         let passed = reasons.is_empty();
         let checked = |n: u32| if passed { n } else { 0 };
-        let iterations_checked = match self.mode {
-            Mode::Replay => self.challenge.iterations(),
-            Mode::ReplaySample | Mode::Audit => self.policy.sampled_iterations.min(self.challenge.iterations()),
+        let (iterations_checked, samples) = match mode {
+            Mode::Replay => (self.challenge.iterations(), SAMPLES_BEFORE_REPLAY),
+            Mode::ReplaySample => (iteration_draw(policy, &self.challenge).examined(), SAMPLES_BEFORE_REPLAY),
+            Mode::Audit => (iteration_draw(policy, &self.challenge).examined(), policy.samples),
         };
-        let audited = self.mode == Mode::Audit;
         let findings = Findings {
             challenge: &self.challenge,
-            inventory: &self.inventory,
-            mode: answered.then_some(self.mode),
+            inventory,
+            mode: answered.then_some(*mode),
             iterations_checked: checked(iterations_checked),
             work_time: commitment.map(|commitment| commitment.took),
             probe,
-            samples: if audited { checked(self.policy.samples) } else { 0 },
-            segments: checked(self.policy.segments),
+            samples: checked(samples),
+            segments: checked(policy.segments),
             claimed: std::mem::take(&mut self.claimed),
             claimed_whole: commitment.map(|commitment| commitment.signed.claimed),
-            round_trip: self.round_trip,
+            round_trip: *round_trip,
+            gaps: Gaps { handover: self.handover(), ..self.gaps },
+            hiding: policy.hiding,
+            not_challenged: self.not_challenged.clone(),
+            recent,
             reasons,
-            unix_seconds: self.unix_seconds,
+            unix_seconds: *unix_seconds,
         };
         let verdict = Box::new(findings.verdict());
-        self.stage = RunStage::Over { committed: commitment.is_some() };
+        if passed {
+            self.remember();
+        }
+        let is_committed = !matches!(self.stage, RunStage::Working { .. });
+        self.stage = RunStage::Over(Ended { id: self.id(), is_committed, chunks_due });
         vec![Action::send(ValidatorMessage::Verdict(verdict.clone())), Action::Verdict(verdict)]
+    }
+
+    /// Keeps what the devices showed, for the next challenge's size.
+    fn remember(&self) {
+        let RunStage::Judging(Answered { commitment, probe, answer, .. }) = &self.stage else { return };
+        let miner_key = self.challenge.fields().miner_key;
+        for share in self.challenge.shares() {
+            let shown = Shown {
+                rate_per_s: rate_per_s(&self.challenge, share, commitment.took),
+                probe_bytes_per_s: probe.read_bytes() as f64 / answer.took.as_secs_f64().max(1e-9),
+            };
+            self.context.history.showed(miner_key, share.device_id, shown);
+        }
     }
 }
 
-/// The whole commitment is here: every checksum again, then the signature.
+/// How a challenge ended that has these reasons.
+fn end_of(reasons: &[Reason]) -> End {
+    match reasons.first().map(|reason| reason.code) {
+        Some(ReasonCode::Abandoned) => End::Abandoned,
+        Some(ReasonCode::NotReading) => End::NotReading,
+        _ => End::Other,
+    }
+}
+
+/// How long so many hashes of each device may take to follow their head.
+fn follow_up_limit(challenge: &Challenge, hashes: u64) -> Duration {
+    let bytes = challenge.shares().len() as u64 * (32 * hashes + FOLLOW_UP_BYTES);
+    FOLLOW_UP_LIMIT + Duration::from_millis(1000 * bytes / FOLLOW_UP_BYTES_PER_S)
+}
+
+/// The whole commitment is here: every checksum again. Its signature was checked with its head.
 fn check_commitment(
     challenge: &Challenge,
     signed: &SignedChecksum,
@@ -490,17 +663,12 @@ fn check_commitment(
     let SignedChecksum { challenge_id, checksum, signature, .. } = *signed;
     let evidence = Evidence { challenge_id, devices, checksum, signature: Some(signature) };
     evidence.check(challenge).map_err(|error| commitment_reason(&error))?;
-    let message = commitment_message(challenge.work_key(), &checksum);
-    if !verify(&challenge.fields().miner_key, &message, &signature) {
-        return Err(Reason::new(ReasonCode::CommitmentSignature, "it does not hold for the key of this session"));
-    }
     Ok(evidence)
 }
 
-/// The whole answer is here: the digests, the checksum again, then the signature.
+/// The whole answer is here: the digests, the checksum again. Its signature was checked with its head.
 fn check_answer(
     challenge: &Challenge,
-    committed: &Checksum,
     probe: &Probe,
     signed: &SignedChecksum,
     devices: Vec<DeviceAnswer>,
@@ -508,10 +676,6 @@ fn check_answer(
     let SignedChecksum { checksum, signature, .. } = *signed;
     let answer = Answer { devices, checksum, signature: Some(signature) };
     answer.check(challenge, probe).map_err(|error| answer_reason(&error))?;
-    let message = probe_message(challenge.work_key(), committed, probe, &checksum);
-    if !verify(&challenge.fields().miner_key, &message, &signature) {
-        return Err(Reason::new(ReasonCode::ProbeSignature, "it does not hold for the key of this session"));
-    }
     Ok(answer)
 }
 

@@ -15,9 +15,11 @@ use assay_work::{ChallengeId, Nonce, PublicKey, Signature};
 
 use crate::action::{Action, SentAt};
 use crate::entropy::Entropy;
-use crate::issue::{IssueError, check_draws, issue};
+use crate::history::{End, History};
+use crate::issue::{IssueError, Sizing, check_draws, fresh};
 use crate::policy::Policy;
-use crate::run::ChallengeRun;
+use crate::run::{ChallengeRun, Ended, HANDOVER_LIMIT, RunContext};
+use crate::verify::judge::Unchallenged;
 use crate::verify::replay::Replayer;
 
 /// How long the handshake may take: three small messages on a slow link.
@@ -27,6 +29,10 @@ pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(15);
 pub const MISSED_PINGS: u32 = 3;
 /// Messages between two pings, openings aside: far more than an honest miner sends.
 pub const MAX_MESSAGES_PER_PING: u32 = 1000;
+/// Pings in flight: one goes out with each message of a challenge that has a deadline, beside those at intervals.
+const MAX_PINGS: usize = 8;
+/// How often a session whose ping waits for the transport looks whether it went out.
+const UNREAD_PAUSE: Duration = Duration::from_millis(100);
 /// Round trips remembered; the least of them is shown, as the one least disturbed by load.
 const MAX_ROUND_TRIPS: usize = 8;
 /// Challenges remembered after their end, for messages that crossed it on the way.
@@ -53,6 +59,8 @@ pub struct Admission {
     pub allowed: Vec<PublicKey>,
     /// How often miners are pinged.
     pub ping_interval: Duration,
+    /// How the miners' challenges ended, and what their devices showed.
+    pub history: Arc<History>,
 }
 
 /// Why a challenge cannot be started.
@@ -83,7 +91,9 @@ pub struct Session {
     admission: Arc<Admission>,
     state: SessionState,
     run: Option<ChallengeRun>,
-    recent: VecDeque<(ChallengeId, bool)>,
+    recent: VecDeque<Ended>,
+    /// Why the session ends once the run has its verdict: the miner has gone.
+    leaving: Option<String>,
     pings: Pings,
     messages: u32,
     began: Instant,
@@ -93,10 +103,17 @@ pub struct Session {
 /// Pings in flight, and the round trips that they gave.
 #[derive(Debug, Default)]
 struct Pings {
-    next: u64,
     last: Option<Instant>,
-    waiting: VecDeque<(u64, SentAt)>,
+    waiting: VecDeque<Ping>,
     round_trips: VecDeque<Duration>,
+}
+
+/// A ping that was not answered yet.
+#[derive(Debug)]
+struct Ping {
+    sequence: u64,
+    handed_over: Instant,
+    sent: SentAt,
 }
 
 impl Session {
@@ -108,6 +125,7 @@ impl Session {
             state: SessionState::AwaitHello,
             run: None,
             recent: VecDeque::new(),
+            leaving: None,
             pings: Pings::default(),
             messages: 0,
             began: now,
@@ -129,8 +147,7 @@ impl Session {
         context: &mut SessionContext<'_>,
     ) -> Vec<Action> {
         self.heard = received;
-        // Openings that were asked for have bounds of their own.
-        if self.run.is_none() || !matches!(message, MinerMessage::OpeningsChunk(_)) {
+        if !self.was_asked_for(&message) {
             self.messages += 1;
         }
         if self.messages > MAX_MESSAGES_PER_PING {
@@ -138,6 +155,7 @@ impl Session {
         }
         match (&self.state, message) {
             (SessionState::Closed, _) => Vec::new(),
+            _ if self.leaving.is_some() => Vec::new(),
             (SessionState::AwaitHello, MinerMessage::Hello(hello)) => self.hello(hello, context),
             (SessionState::AwaitHello, _) => self.refuse(RefusedCode::Malformed, "the first message must be a hello"),
             (SessionState::AwaitProof { .. }, MinerMessage::Proof(signature)) => self.proof(&signature),
@@ -149,6 +167,7 @@ impl Session {
     /// A message arrived that could not be read.
     pub fn malformed(&mut self, problem: &str) -> Vec<Action> {
         match self.state {
+            _ if self.leaving.is_some() => Vec::new(),
             SessionState::Connected { .. } => self.protocol_violation(problem),
             _ => self.refuse(RefusedCode::Malformed, problem),
         }
@@ -216,7 +235,7 @@ impl Session {
         context: &mut SessionContext<'_>,
     ) -> Vec<Action> {
         let id = challenge_of(&message);
-        let recent = self.recent.iter().find(|(recent, _)| Some(*recent) == id).map(|(_, committed)| *committed);
+        let recent = self.recent.iter().find(|recent| Some(recent.id) == id).map(|recent| recent.is_committed);
         // What crossed the end of its challenge on the way is no fault, but a commitment given before is a replayed one.
         let replayed = recent == Some(true) && matches!(message, MinerMessage::Commitment(_));
         if recent.is_some() && !replayed {
@@ -232,7 +251,19 @@ impl Session {
         } else {
             run.message(message, received, context.entropy)
         };
-        self.retire(actions)
+        let actions = self.retire(actions);
+        self.with_ping(actions, context.now, context.entropy)
+    }
+
+    /// Whether a message is an opening that was asked for, which has a bound of its own: of the challenge that runs, or
+    /// of one that ended while the miner was sending.
+    fn was_asked_for(&mut self, message: &MinerMessage) -> bool {
+        let MinerMessage::OpeningsChunk(chunk) = message else { return false };
+        if self.run.as_ref().is_some_and(|run| run.id() == chunk.challenge_id && run.is_opening()) {
+            return true;
+        }
+        let ended = self.recent.iter_mut().find(|ended| ended.id == chunk.challenge_id && ended.chunks_due > 0);
+        ended.map(|ended| ended.chunks_due -= 1).is_some()
     }
 
     /// Starts a challenge of this miner.
@@ -246,8 +277,16 @@ impl Session {
         if self.run.is_some() {
             return Err(StartError::Busy);
         }
-        let validator_key = self.admission.identity.public_key();
-        let issued = issue(policy, inventory, validator_key, *miner_key, context.entropy)?;
+        let (miner_key, inventory) = (*miner_key, inventory.clone());
+        let history = self.admission.history.clone();
+        let shown = history.shown(miner_key);
+        let replayed = matches!(policy.mode, Some(Mode::Replay | Mode::ReplaySample));
+        let room = context.replayer.filter(|_| replayed).map(Replayer::room);
+        let sizing = Sizing { policy, inventory: &inventory, shown: &shown, room };
+        let issued = match sizing.issue(self.admission.identity.public_key(), miner_key, context.entropy) {
+            Ok(issued) => issued,
+            Err(error) => return self.unchallenged(&sizing, miner_key, error, context),
+        };
         let mode = match policy.mode {
             Some(mode) => mode,
             None => {
@@ -256,16 +295,54 @@ impl Session {
             }
         };
         check_draws(policy, mode, &issued.challenge)?;
-        let (mut run, actions) =
-            ChallengeRun::start(policy.clone(), mode, issued, inventory.clone(), context.unix_seconds, context.now);
-        run.round_trip = self.pings.least();
+        let run = RunContext {
+            policy: policy.clone(),
+            mode,
+            inventory,
+            history,
+            round_trip: self.pings.least(),
+            unix_seconds: context.unix_seconds,
+        };
+        let (run, actions) = ChallengeRun::start(run, issued, context.now);
         self.run = Some(run);
-        Ok(self.retire(actions))
+        let actions = self.retire(actions);
+        Ok(self.with_ping(actions, context.now, context.entropy))
+    }
+
+    /// The verdict on a host that has too little to challenge.
+    fn unchallenged(
+        &self,
+        sizing: &Sizing<'_>,
+        miner_key: PublicKey,
+        error: IssueError,
+        context: &mut SessionContext<'_>,
+    ) -> Result<Vec<Action>, StartError> {
+        let code = match error {
+            IssueError::NotEnoughMemory { .. } => ReasonCode::NotEnoughMemory,
+            IssueError::NothingToChallenge { .. } => ReasonCode::NothingToChallenge,
+            error => return Err(error.into()),
+        };
+        let (challenge_id, _) = fresh(context.entropy).map_err(IssueError::Entropy)?;
+        let (_, n) = sizing.sizes();
+        let policy = sizing.policy;
+        let verdict = Unchallenged {
+            challenge_id,
+            miner_key,
+            validator_key: self.admission.identity.public_key(),
+            n,
+            iterations: policy.iterations,
+            reason: Reason::new(code, error.to_string()),
+            not_challenged: sizing.left_out(n, policy.min_slots),
+            recent: self.admission.history.ended(miner_key, End::Other, policy.abandoned),
+            unix_seconds: context.unix_seconds,
+        };
+        let verdict = Box::new(verdict.verdict());
+        Ok(vec![Action::send(ValidatorMessage::Verdict(verdict.clone())), Action::Verdict(verdict)])
     }
 
     /// An item was checked.
     pub fn checked(&mut self, result: Result<(), Reason>) -> Vec<Action> {
-        let actions = self.run.as_mut().map(|run| run.checked(result)).unwrap_or_default();
+        let actions = self.run.as_mut().map(|run| run.checked(result, true)).unwrap_or_default();
         self.retire(actions)
     }
 
@@ -292,10 +369,15 @@ impl Session {
         match self.state {
             SessionState::Closed => None,
             SessionState::AwaitHello | SessionState::AwaitProof { .. } => Some(self.began + HANDSHAKE_LIMIT),
+            // The miner is not waited for any more.
+            SessionState::Connected { .. } if self.leaving.is_some() => None,
             SessionState::Connected { .. } => {
-                let run = self.run.as_ref().and_then(|run| run.poll_timeout(now));
                 let ping = self.pings.due(self.admission.ping_interval).unwrap_or(now);
-                [Some(self.silent_at()), Some(ping), run].into_iter().flatten().min()
+                let unread = self.pings.unread_at();
+                let run = self.run.as_ref().and_then(|run| run.poll_timeout(now));
+                // While a ping waits, the run's deadlines do too.
+                let run = if unread.is_some() { run.map(|at| at.max(now + UNREAD_PAUSE)) } else { run };
+                [Some(self.silent_at()), Some(ping), unread, run].into_iter().flatten().min()
             }
         }
     }
@@ -306,31 +388,57 @@ impl Session {
     }
 
     /// Enforces deadlines and sends the ping that is due.
-    pub fn tick(&mut self, now: Instant) -> Vec<Action> {
+    pub fn tick(&mut self, now: Instant, entropy: &mut dyn Entropy) -> Vec<Action> {
+        if self.leaving.is_some() {
+            return Vec::new();
+        }
         if !matches!(self.state, SessionState::Connected { .. }) {
             let late = !matches!(self.state, SessionState::Closed) && now >= self.began + HANDSHAKE_LIMIT;
             return if late { self.refuse(RefusedCode::Malformed, "the handshake took too long") } else { Vec::new() };
         }
-        let actions = self.run.as_mut().map(|run| run.tick(now)).unwrap_or_default();
-        let mut actions = self.retire(actions);
+        if self.pings.unread_at().is_some_and(|at| now >= at) {
+            let detail = format!("a message waited {HANDOVER_LIMIT:?} for the connection");
+            return self.leave(Reason::new(ReasonCode::NotReading, detail));
+        }
+        // A message that the miner has not read may have taken the transport's only place before one with a deadline.
+        let mut actions = if self.pings.unread_at().is_some() {
+            Vec::new()
+        } else {
+            let actions = self.run.as_mut().map(|run| run.tick(now)).unwrap_or_default();
+            self.retire(actions)
+        };
         if now >= self.silent_at() {
             let silence = now.saturating_duration_since(self.heard);
             let detail = format!("nothing came for {silence:.1?}");
-            actions.extend(self.stop_run(Reason::new(ReasonCode::PeerSilent, detail.clone())));
-            actions.extend(self.close(detail));
+            actions.extend(self.leave(Reason::new(ReasonCode::PeerSilent, detail)));
             return actions;
         }
         if self.pings.due(self.admission.ping_interval).is_none_or(|due| now >= due) {
             self.messages = 0;
-            actions.extend(self.pings.send(now));
+            actions.extend(self.pings.send(now, entropy));
         }
         actions
     }
 
-    /// The stream broke.
+    /// The stream broke, or the miner closed its side of it.
     pub fn disconnected(&mut self, detail: &str) -> Vec<Action> {
-        let actions = self.stop_run(Reason::new(ReasonCode::Disconnected, detail));
-        self.state = SessionState::Closed;
+        self.leave(Reason::new(ReasonCode::Disconnected, detail))
+    }
+
+    /// The miner is gone, or is as good as gone: what runs ends for this reason, unless it can be judged without the
+    /// miner; then the session ends with the verdict.
+    fn leave(&mut self, reason: Reason) -> Vec<Action> {
+        if self.leaving.is_some() {
+            return Vec::new();
+        }
+        let why = reason.detail.clone();
+        let actions = self.run.as_mut().map(|run| run.leave(reason)).unwrap_or_default();
+        let mut actions = self.retire(actions);
+        if self.run.is_some() {
+            self.leaving = Some(why);
+        } else {
+            actions.extend(self.close(why));
+        }
         actions
     }
 
@@ -345,10 +453,12 @@ impl Session {
 
     /// Another connection of the same miner took this one's place.
     pub fn replaced(&mut self) -> Vec<Action> {
-        let mut actions = self.stop_run(Reason::new(ReasonCode::Disconnected, "the miner connected anew"));
-        let goodbye = ValidatorMessage::Goodbye(StopCode::Busy, "another connection with this key took over".into());
-        actions.push(Action::send(goodbye));
-        actions.extend(self.close("another connection with this key took over".into()));
+        const WHY: &str = "another connection with this key took over";
+        let goodbye = Action::send(ValidatorMessage::Goodbye(StopCode::Busy, WHY.into()));
+        let mut actions = self.leave(Reason::new(ReasonCode::Disconnected, WHY));
+        // Before the stream is closed, after a verdict.
+        let end = actions.iter().position(|action| matches!(action, Action::Close(_))).unwrap_or(actions.len());
+        actions.insert(end, goodbye);
         actions
     }
 
@@ -363,7 +473,7 @@ impl Session {
             return self.protocol_violation("a pong came that answers no ping");
         };
         if let Some(run) = &mut self.run {
-            run.round_trip = self.pings.least();
+            run.context.round_trip = self.pings.least();
         }
         vec![Action::RoundTrip(round_trip)]
     }
@@ -378,9 +488,7 @@ impl Session {
     }
 
     fn goodbye(&mut self, code: StopCode, detail: &str) -> Vec<Action> {
-        let mut actions = self.stop_run(Reason::new(code.reason(), format!("the miner says: {detail}")));
-        actions.extend(self.close(format!("the miner said goodbye: {detail}")));
-        actions
+        self.leave(Reason::new(code.reason(), format!("the miner said goodbye: {detail}")))
     }
 
     /// Handles a message that no honest miner sends: the challenge fails, the session ends.
@@ -402,11 +510,24 @@ impl Session {
         vec![Action::Close(why)]
     }
 
-    /// Drops a run that is over and remembers its id.
-    fn retire(&mut self, actions: Vec<Action>) -> Vec<Action> {
-        if let Some(run) = self.run.take_if(|run| run.is_over()) {
-            self.recent.push_front((run.id(), run.is_committed()));
-            self.recent.truncate(MAX_ENDED);
+    /// Drops a run that is over and remembers what may still come of it; ends a session that only waited for it.
+    fn retire(&mut self, mut actions: Vec<Action>) -> Vec<Action> {
+        let Some(ended) = self.run.as_ref().and_then(ChallengeRun::ended) else { return actions };
+        self.run = None;
+        self.recent.push_front(ended);
+        self.recent.truncate(MAX_ENDED);
+        if let Some(why) = self.leaving.clone() {
+            actions.extend(self.close(why));
+        }
+        actions
+    }
+
+    /// Adds a ping behind a message with a deadline: while it waits for the transport, the miner does not read.
+    fn with_ping(&mut self, mut actions: Vec<Action>, now: Instant, entropy: &mut dyn Entropy) -> Vec<Action> {
+        use ValidatorMessage::{Challenge, Open, Probe};
+        let timed = |a: &Action| matches!(a, Action::Send(Challenge(_) | Probe { .. } | Open { .. }, _));
+        if actions.iter().any(timed) {
+            actions.extend(self.pings.send(now, entropy));
         }
         actions
     }
@@ -435,23 +556,29 @@ impl Pings {
         self.last.map(|last| last + interval)
     }
 
-    /// The next ping; none while as many are unanswered as may be.
-    fn send(&mut self, now: Instant) -> Option<Action> {
+    /// The next ping; none while as many are unanswered as may be, or without random bytes: who knows a sequence
+    /// ahead answers early.
+    fn send(&mut self, now: Instant, entropy: &mut dyn Entropy) -> Option<Action> {
         self.last = Some(now);
-        if self.waiting.len() >= MISSED_PINGS as usize {
+        if self.waiting.len() >= MAX_PINGS {
             return None;
         }
+        let sequence = entropy.below(u64::MAX).ok()?;
         let sent = SentAt::default();
-        let sequence = self.next;
-        self.next += 1;
-        self.waiting.push_back((sequence, sent.clone()));
+        self.waiting.push_back(Ping { sequence, handed_over: now, sent: sent.clone() });
         Some(Action::Send(ValidatorMessage::Ping(sequence), sent))
+    }
+
+    /// When a ping that the transport has not taken shows that the miner does not read.
+    fn unread_at(&self) -> Option<Instant> {
+        let unread = self.waiting.iter().find(|ping| ping.sent.get().is_none())?;
+        Some(unread.handed_over + HANDOVER_LIMIT)
     }
 
     /// The round trip of a ping; `None` when there is no such ping in flight.
     fn answered(&mut self, sequence: u64, received: Instant) -> Option<Duration> {
-        let place = self.waiting.iter().position(|(s, _)| *s == sequence)?;
-        let sent = self.waiting[place].1.get()?;
+        let place = self.waiting.iter().position(|ping| ping.sequence == sequence)?;
+        let sent = self.waiting[place].sent.get()?;
         // Pongs come in order: what was pinged before is answered too.
         self.waiting.drain(..=place);
         let round_trip = received.saturating_duration_since(sent);

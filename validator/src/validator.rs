@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -15,6 +15,7 @@ use crate::policy::Policy;
 use crate::registry::Registry;
 use crate::session::Admission;
 use crate::verify::replay::Replayer;
+use crate::verify::turns::ReplayTurns;
 
 /// What all sessions share.
 pub struct Validator {
@@ -30,8 +31,8 @@ pub struct Validator {
     pub checks: Semaphore,
     /// Sessions that stand or come about, at most.
     pub sessions: Arc<Semaphore>,
-    /// Replays that run or wait.
-    pub replays: Arc<AtomicUsize>,
+    /// Who has our devices, and who waits for them.
+    pub turns: ReplayTurns,
     /// Where verdicts are kept.
     pub verdicts: VerdictLog,
     /// When to end.

@@ -17,7 +17,7 @@ use assay_miner::engine::Engine;
 use assay_miner::session::Closed;
 use assay_program::shutdown::{Shutdown, Trigger};
 use assay_protocol::identity::{Identity, random_bytes};
-use assay_protocol::message::{Inventory, StopCode};
+use assay_protocol::message::Inventory;
 use assay_protocol::verdict::Verdict;
 use assay_work::{Challenge, DeviceId, Nonce, PublicKey};
 use tokio::sync::mpsc;
@@ -161,5 +161,4 @@ impl Observer for Silent {
     fn challenged(&mut self, _challenge: &Challenge) {}
     fn progress(&mut self, _done_slots: u64) {}
     fn verdict(&mut self, _verdict: &Verdict) {}
-    fn stopped(&mut self, _code: StopCode, _detail: &str) {}
 }

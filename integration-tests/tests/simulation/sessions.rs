@@ -44,7 +44,8 @@ impl World {
         let inventory = engine.inventory(0).unwrap();
         let (miner, hello) = miner::Session::start(identity, None, inventory, Nonce([3; 32]), now);
         let ping_interval = Duration::from_secs(5);
-        let admission = Admission { identity: Identity::from_seed(&[2; 32]), allowed: Vec::new(), ping_interval };
+        let identity = Identity::from_seed(&[2; 32]);
+        let admission = Admission { identity, allowed: Vec::new(), ping_interval, history: Arc::default() };
         let mut world = Self {
             now,
             entropy: SeededEntropy::new(seed),
@@ -70,7 +71,8 @@ impl World {
 
     fn start(&mut self) {
         let probe = ProbePolicy { expect_gb_per_s: 0.001, steps: 4, walks: 64, ..Policy::default().probe };
-        let policy = Policy { mode: Some(Mode::Audit), n: 256, samples: 16, segments: 4, probe, ..Policy::default() };
+        let policy =
+            Policy { mode: Some(Mode::Audit), n: Some(256), samples: 16, segments: 4, probe, ..Policy::default() };
         let Self { validator, entropy, now, .. } = self;
         let mut context = SessionContext { now: *now, unix_seconds: 0, entropy, replayer: None };
         let actions = validator.start(&Arc::new(policy), &mut context).unwrap();
@@ -96,7 +98,7 @@ impl World {
     fn pass(&mut self, time: Duration) {
         let due = self.validator.poll_timeout(self.now);
         self.now += time;
-        let actions = self.validator.tick(self.now);
+        let actions = self.validator.tick(self.now, &mut self.entropy);
         assert!(actions.is_empty() || due.is_some_and(|due| due <= self.now), "{actions:?} before {due:?}");
         self.validator_does(actions);
     }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use anyhow::Context;
 use assay_program::exit::{Exit, Failure};
 use assay_program::shutdown::Shutdown;
-use assay_protocol::message::StopCode;
 use assay_protocol::verdict::{Outcome, Verdict};
 use assay_work::{Challenge, PublicKey};
 
@@ -89,9 +88,5 @@ impl Observer for Log {
                 }
             }
         }
-    }
-
-    fn stopped(&mut self, code: StopCode, detail: &str) {
-        tracing::warn!(?code, "the validator stopped the challenge: {detail}");
     }
 }

@@ -40,6 +40,14 @@ pub struct DeviceClaim {
     pub claimed_hardware: Option<Hardware>,
 }
 
+impl DeviceClaim {
+    /// How many n-by-n slots fit by its claim; 0 for an n that is none of [`MATRIX_SIZES`].
+    #[must_use]
+    pub fn slots_of(&self, n: u32) -> u32 {
+        MATRIX_SIZES.iter().position(|size| *size == n).map_or(0, |size| self.slots[size])
+    }
+}
+
 /// The devices of a host, in order of id.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Inventory {
@@ -50,14 +58,14 @@ pub struct Inventory {
 }
 
 impl Inventory {
-    /// What a challenge over n-by-n matrices is split by: each device that can hold at least one, with how many.
+    /// What a challenge over n-by-n matrices is split by: each device with at least `min_slots` slots, and at least
+    /// one, with how many it has.
     ///
     /// An n that is none of [`MATRIX_SIZES`] gives no weights.
     #[must_use]
-    pub fn weights(&self, n: u32) -> Vec<Weight> {
-        let Some(size) = MATRIX_SIZES.iter().position(|m| *m == n) else { return Vec::new() };
-        let weight = |d: &DeviceClaim| Weight { device_id: d.id, weight: u64::from(d.slots[size]) };
-        self.devices.iter().map(weight).filter(|w| w.weight > 0).collect()
+    pub fn weights(&self, n: u32, min_slots: u32) -> Vec<Weight> {
+        let weight = |d: &DeviceClaim| Weight { device_id: d.id, weight: u64::from(d.slots_of(n)) };
+        self.devices.iter().map(weight).filter(|w| w.weight >= u64::from(min_slots.max(1))).collect()
     }
 
     /// The device with an id.
@@ -88,6 +96,8 @@ pub struct Offer {
     pub inventory_sequence: u32,
     /// How long the validator waits for the commitment.
     pub deadline: Duration,
+    /// Devices with fewer slots at n take no part; 0 means 1.
+    pub min_slots: u32,
 }
 
 /// Why no valid challenge can be made of an offer.
@@ -112,7 +122,7 @@ impl Offer {
         validator_key: PublicKey,
         miner_key: PublicKey,
     ) -> Result<Challenge, PlanError> {
-        let shares = split(self.total, &inventory.weights(self.n))?;
+        let shares = split(self.total, &inventory.weights(self.n, self.min_slots))?;
         Ok(Challenge::try_from(UncheckedChallenge {
             version: self.version,
             challenge_id: self.challenge_id,
@@ -380,8 +390,6 @@ pub enum ValidatorMessage {
     },
     /// The end of a challenge.
     Verdict(Box<Verdict>),
-    /// The challenge ends here.
-    Abort(Stop),
     /// The session ends here.
     Goodbye(StopCode, String),
 }

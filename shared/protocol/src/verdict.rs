@@ -29,7 +29,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Whose doing a reason is. Only [`Class::Forged`] and [`Class::Late`] can fail a miner.
+/// Whose doing a reason is. Only [`Class::Forged`], [`Class::Late`] and [`Class::Evasive`] can fail a miner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
@@ -37,6 +37,8 @@ pub enum Class {
     Forged,
     /// The miner let a deadline pass.
     Late,
+    /// The miner broke off challenges too often once it knew what would be checked.
+    Evasive,
     /// A device of the miner failed.
     Sick,
     /// The miner had other things to do, or too little memory.
@@ -54,6 +56,7 @@ impl Class {
         match self {
             Self::Forged => "forged",
             Self::Late => "late",
+            Self::Evasive => "evasive",
             Self::Sick => "sick",
             Self::Busy => "busy",
             Self::Network => "network",
@@ -64,7 +67,7 @@ impl Class {
     /// Whether a reason of this class fails the miner.
     #[must_use]
     pub const fn fails(self) -> bool {
-        matches!(self, Self::Forged | Self::Late)
+        matches!(self, Self::Forged | Self::Late | Self::Evasive)
     }
 }
 
@@ -142,15 +145,22 @@ reason_codes! {
     Protocol "protocol" Forged "A message came that an honest miner does not send then." "Check that the host runs an unmodified assay-miner of the same version.";
     CommitmentLate "commitment_late" Late "No commitment came before the deadline." "Ask again with a longer deadline if the host is known to be slow; else treat the claimed hardware as not there.";
     ProbeLate "probe_late" Late "No probe answer came before the deadline." "Treat the memory as not resident, or not of the claimed bandwidth.";
+    RootsLate "roots_late" Late "The roots behind the commitment did not come before their deadline." "Check the link if it is known to be slow; else treat the work as not done.";
+    DigestsLate "digests_late" Late "The digests behind the probe answer did not come before their deadline." "Check the link if it is known to be slow; else treat the memory as not shown.";
+    ResidencyShare "residency_share" Late "The probe took so long that more of the memory may have been elsewhere than the policy allows." "Treat the memory as not shown to the share that the policy asks for; ask with larger matrices if the device is known to be fast.";
     OpeningsLate "openings_late" Late "The openings did not come before their deadline." "Ask again with a longer deadline if the link is known to be slow; else treat the work as not done.";
+    AbandonedRepeatedly "abandoned_repeatedly" Evasive "The miner broke off too many of its last challenges after positions were named." "Treat the host as dishonest, or its link as unfit to be judged over.";
     DeviceSick "device_sick" Sick "A device of the miner failed." "Look at the device: the miner's log says what its driver reported.";
     MinerBusy "miner_busy" Busy "The miner is busy." "Ask again later.";
     MinerDraining "miner_draining" Busy "The miner is shutting down." "Ask again when it is back.";
     NotEnoughMemory "not_enough_memory" Busy "The miner has too little free memory for the challenge." "Ask again later, for a smaller share of the memory, or with smaller matrices.";
+    NothingToChallenge "nothing_to_challenge" Busy "No device of the miner has as many slots as the policy asks for." "Free memory on the host, or lower the policy's min_slots.";
     StaleInventory "stale_inventory" Busy "The miner's devices changed while the challenge was on its way." "Ask again.";
     MinerUnsupported "miner_unsupported" Busy "The miner's devices cannot do what the challenge asks." "Ask for another n or a smaller probe.";
     MinerStopped "miner_stopped" Busy "The miner stopped without a fault of its devices." "Look at the miner's log, and ask again.";
     Disconnected "disconnected" Network "The connection broke." "Ask again when the miner is back.";
+    NotReading "not_reading" Network "The miner did not read what the validator sent." "Check the link and the miner, and ask again.";
+    Abandoned "abandoned" Network "The miner broke the challenge off after positions were named." "Ask again; a host that does so repeatedly fails.";
     PeerSilent "peer_silent" Network "The miner no longer answers pings." "Check the link, and ask again.";
     MinerInternal "miner_internal" Ours "The miner's program met an error of its own, or a process of it was killed." "Look at the miner's log, and ask again.";
     ValidatorDevices "validator_devices" Ours "The validator's own devices failed or do not suffice." "Look at the validator's log; ask for an audit, which needs no device.";
@@ -250,13 +260,14 @@ impl fmt::Display for Mode {
 pub struct Work {
     /// Slots filled in the last iteration.
     pub matrices: u64,
-    /// Bytes shown to be in memory: `(count - 2) · n²`, leaves can be computed instead of stored.
+    /// Bytes shown to be in memory: of `(count - 2) · n²` what [`Hiding::share`] and the audit leave. Leaves can be
+    /// computed instead of stored.
     pub bytes_held: u64,
     /// Multiply-accumulates over all iterations.
     pub multiply_accumulates: u128,
     /// From the challenge out to the commitment in, on the validator's clock.
     pub seconds: f64,
-    /// 2 · multiply-accumulates / seconds / 10¹².
+    /// 2 · multiply-accumulates / seconds / 10¹², less what the audit leaves open.
     pub tops: f64,
     /// Bytes that the probe read.
     pub probe_bytes: u64,
@@ -284,6 +295,34 @@ pub struct DeviceWork {
     pub work: Work,
     /// What the miner says that the device's sensors showed during the work: a claim, on which nothing rests.
     pub claimed_telemetry: Option<Telemetry>,
+    /// How much of its memory may have been elsewhere; `None` without an answer to a probe.
+    pub hiding: Option<Hiding>,
+}
+
+/// How much of a device's memory may have been elsewhere during the probe (WORK.md, What can hide).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Hiding {
+    /// ρ: the multiply-accumulates per second that the device may have.
+    pub rate_per_s: f64,
+    /// Whether ρ is only what the device showed times the policy's factor: no peak rate of a model is known.
+    pub rate_is_shown_only: bool,
+    /// x_c: the share of the lines read that it could compute again.
+    pub computed: f64,
+    /// x_b: the share that it could move over its buses.
+    pub over_buses: f64,
+    /// h: the share of its lines that may have been hidden, at most 1.
+    pub share: f64,
+}
+
+/// A device of the inventory that was not challenged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NotChallenged {
+    /// The device.
+    pub device_id: DeviceId,
+    /// The name that the miner gives it: a claim.
+    pub name: String,
+    /// The slots at n that it claims.
+    pub slots: u32,
 }
 
 /// With which probability a host would have passed although a fraction of its work was wrong.
@@ -328,6 +367,18 @@ pub struct Verdict {
     pub probe_bounds: Vec<Bound>,
     /// The round trip of the connection, measured by ping.
     pub round_trip_ms: Option<f64>,
+    /// The longest wait of a message of the challenge for the miner to read.
+    pub handover_ms: Option<f64>,
+    /// From the commitment to the last of the roots behind it.
+    pub roots_ms: Option<f64>,
+    /// From the probe answer to the last of the digests behind it.
+    pub digests_ms: Option<f64>,
+    /// The devices that hold fewer slots at n than the policy's least, in order of id.
+    pub not_challenged: Vec<NotChallenged>,
+    /// How many of the key's last [`Verdict::recent_challenges`], this one included, were abandoned by the miner.
+    pub abandoned_recently: u32,
+    /// How many of the key's challenges that counts over.
+    pub recent_challenges: u32,
     /// When the challenge was sent, or files were judged: seconds since 1970, by the validator's clock.
     pub unix_seconds: u64,
 }
@@ -337,10 +388,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_forged_and_late_fail() {
+    fn only_forged_late_and_evasive_fail() {
         for code in ReasonCode::ALL {
             let outcome = outcome_of(&[Reason::new(*code, "")]);
-            let fails = matches!(code.class(), Class::Forged | Class::Late);
+            let fails = matches!(code.class(), Class::Forged | Class::Late | Class::Evasive);
             assert_eq!(outcome, if fails { Outcome::Fail } else { Outcome::Inconclusive }, "{code}");
         }
         assert_eq!(outcome_of(&[]), Outcome::Pass);

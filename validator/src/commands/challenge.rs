@@ -149,7 +149,7 @@ fn challenge(config: &ValidatorConfig, args: &ChallengeArgs) -> anyhow::Result<C
         validator_key,
         miner_key,
         precision: Precision::Int8.code(),
-        n: args.n.unwrap_or(config.policy.n),
+        n: args.n.unwrap_or_else(|| config.policy.sizes(0.0).0),
         iterations: args.iterations.unwrap_or(config.policy.iterations),
         shares,
     };

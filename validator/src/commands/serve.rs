@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -20,6 +20,7 @@ use crate::server::{SPARE_CONNECTIONS, bind_control, serve_control, serve_miners
 use crate::session::Admission;
 use crate::validator::{Validator, VerdictLog};
 use crate::verify::replay::Replayer;
+use crate::verify::turns::ReplayTurns;
 
 /// How long sessions may take to end what they stop: to log and send the verdicts, and to say goodbye.
 const STOP_LIMIT: Duration = Duration::from_millis(500);
@@ -54,13 +55,18 @@ fn validator(
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let allowed = config.allowed_miners.iter().copied().collect();
     Validator {
-        admission: Arc::new(Admission { identity, allowed, ping_interval: config.ping_interval }),
+        admission: Arc::new(Admission {
+            identity,
+            allowed,
+            ping_interval: config.ping_interval,
+            history: Arc::default(),
+        }),
         policy: Arc::new(config.policy.clone()),
         registry: Registry::default(),
         replayer,
         checks: Semaphore::new(cores),
         sessions: Arc::new(Semaphore::new(config.max_miners as usize)),
-        replays: Arc::new(AtomicUsize::new(0)),
+        turns: ReplayTurns::default(),
         verdicts,
         shutdown,
         next_session: AtomicU64::new(0),

@@ -10,15 +10,17 @@ use assay_program::{file, progress};
 use assay_protocol::identity;
 use assay_protocol::message::Inventory;
 use assay_protocol::verdict::{Mode, Reason, ReasonCode, Verdict};
+use assay_work::bounds::IterationDraw;
 use assay_work::commitment::{Evidence, commitment_message};
 use assay_work::{Challenge, UncheckedChallenge};
 
 use crate::cli::VerifyArgs;
 use crate::config::ValidatorConfig;
 use crate::entropy::{EntropyError, OsEntropy};
+use crate::history::{Recent, SecondComputation};
 use crate::run::commitment_reason;
 use crate::verify::draw;
-use crate::verify::judge::Findings;
+use crate::verify::judge::{Findings, Gaps};
 use crate::verify::replay::{Extent, Replayer};
 
 /// Checks evidence by computing the work again, on this machine's devices.
@@ -34,12 +36,9 @@ pub fn execute(config: &ValidatorConfig, args: &VerifyArgs) -> anyhow::Result<Ex
     })?;
     let evidence: Evidence = file::read(&args.evidence, "evidence", assay_work::from_json)?;
     let drawn = args.sampled_iterations.unwrap_or(config.policy.sampled_iterations);
-    if drawn == 0 {
-        return Err(Failure::new(Exit::Usage, "--sampled-iterations 0: must be at least 1").into());
-    }
     let extent = extent(&challenge, (args.mode == Mode::ReplaySample).then_some(drawn))?;
     let result = judge(config, &challenge, &evidence, &extent);
-    let verdict = sum_up(&challenge, args.mode, &extent, result.err());
+    let verdict = sum_up(config, &challenge, args.mode, &extent, result.err());
     if args.json {
         print(&serde_json::to_string_pretty(&verdict)?)?;
     } else {
@@ -54,7 +53,8 @@ pub fn execute(config: &ValidatorConfig, args: &VerifyArgs) -> anyhow::Result<Ex
 /// All iterations, or as many as are to be drawn for each device.
 fn extent(challenge: &Challenge, drawn: Option<u32>) -> Result<Extent, EntropyError> {
     let Some(drawn) = drawn else { return Ok(Extent::Everything) };
-    let draw = |_| draw::iterations(challenge.iterations(), drawn, &mut OsEntropy);
+    let of = IterationDraw::new(challenge.iterations(), drawn);
+    let draw = |_| draw::iterations(of, &mut OsEntropy);
     Ok(Extent::Sampled(challenge.shares().iter().map(draw).collect::<Result<_, _>>()?))
 }
 
@@ -78,10 +78,17 @@ fn judge(config: &ValidatorConfig, challenge: &Challenge, evidence: &Evidence, e
         Extent::Sampled(drawn) => drawn[index].len() as u64,
     };
     let slots = challenge.shares().iter().enumerate().map(|(index, s)| u64::from(s.count) * passes(index)).sum();
-    progress::watch("replay", slots, || handle.done_steps(), || replayer.replay(challenge, evidence, extent, &handle))
+    let replay = || replayer.replay(challenge, evidence, extent, SecondComputation::Due, &handle).result;
+    progress::watch("replay", slots, || handle.done_steps(), replay)
 }
 
-fn sum_up(challenge: &Challenge, mode: Mode, extent: &Extent, reason: Option<Reason>) -> Verdict {
+fn sum_up(
+    config: &ValidatorConfig,
+    challenge: &Challenge,
+    mode: Mode,
+    extent: &Extent,
+    reason: Option<Reason>,
+) -> Verdict {
     let checked = match extent {
         Extent::Everything => challenge.iterations(),
         Extent::Sampled(drawn) => drawn.iter().map(|d| d.len() as u32).min().unwrap_or(0),
@@ -98,6 +105,10 @@ fn sum_up(challenge: &Challenge, mode: Mode, extent: &Extent, reason: Option<Rea
         claimed: Vec::new(),
         claimed_whole: None,
         round_trip: None,
+        gaps: Gaps::default(),
+        hiding: config.policy.hiding,
+        not_challenged: Vec::new(),
+        recent: Recent::default(),
         reasons: reason.into_iter().collect(),
         unix_seconds: unix_seconds(),
     }

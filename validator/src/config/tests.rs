@@ -59,7 +59,15 @@ const BOUNDS: &[(&str, &str, &str, &[&str], &str)] = &[
     ("max-matrices", "3", "1048576", &["2", "1048577"], "from 3 to 1048576"),
     ("samples", "1", "4096", &["0", "4097"], "from 1 to 4096"),
     ("segments", "1", "1024", &["0", "1025"], "from 1 to 1024"),
-    ("sampled-iterations", "1", "65536", &["0", "65537"], "from 1 to 65536"),
+    ("sampled-iterations", "0", "65536", &["65537"], "from 0 to 65536"),
+    ("n-min", "256", "32768", &["0", "128", "300", "65536"], "a power of two from 256 to 32768"),
+    ("min-slots", "3", "1048576", &["2", "1048577"], "from 3 to 1048576"),
+    ("rate-factor", "1", "1000", &["0.9", "1001", "NaN"], "from 1 to 1000"),
+    ("peak-tops", "0.001", "1000000000", &["0", "2000000000", "inf"], "from 0.001 to 1000000000"),
+    ("bus-gb-per-s", "0", "1000000", &["1000001", "NaN"], "from 0 to 1000000"),
+    ("min-held-percent", "0", "99", &["100"], "from 0 to 99"),
+    ("abandoned-limit", "1", "20", &["0", "21"], "from 1 to 20"),
+    ("abandoned-window", "3", "20", &["0", "21"], "from 1 to 20"),
     ("commit-deadline-s", "1", "86400", &["0", "86401"], "from 1 to 86400"),
     ("probe-target-ms", "10", "60000", &["9", "60001"], "from 10 to 60000"),
     ("probe-expect-gb-per-s", "0.01", "100000", &["0", "0.009", "100001", "NaN", "inf"], "from 0.01 to 100000"),
@@ -102,4 +110,16 @@ fn listening_beyond_this_machine_takes_a_word_from_the_operator() {
         check(&[&flag, "--insecure-allow-remote-plaintext"]).unwrap();
     }
     check(&["--listen=127.0.0.2:7400"]).unwrap();
+}
+
+#[test]
+fn settings_that_contradict_each_other_are_refused() {
+    let error = check(&["--n=1024", "--n-min=2048"]).unwrap_err().to_string();
+    assert!(error.contains("n_min") && error.contains("larger than n"), "{error}");
+    let error = check(&["--abandoned-window=2"]).unwrap_err().to_string();
+    assert!(error.contains("abandoned_limit") && error.contains("from 1 to 2"), "{error}");
+    // A least size above the default one raises it.
+    assert_eq!(check(&["--n-min=4096"]).unwrap().policy.sizes(0.0), (4096, 4096));
+    assert_eq!(check(&["--n-min=256"]).unwrap().policy.sizes(0.0), (2048, 256));
+    assert_eq!(check(&[]).unwrap().policy.sizes(201e12), (8192, 8192));
 }

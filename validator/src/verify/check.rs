@@ -53,6 +53,21 @@ impl Collector {
         Self { binding, items, current: 0, slot_digests: Vec::new(), samples: Vec::new(), segments: Vec::new() }
     }
 
+    /// The most chunks that may still come.
+    #[must_use]
+    pub fn chunks_due(&self) -> u64 {
+        let due = |item: &OpenItem| {
+            let count = self.binding.challenge.share(item.device_id).map_or(0, |share| u64::from(share.count));
+            let draws = match &item.what {
+                OpenWhat::Segments(segments) => segments.len(),
+                OpenWhat::Samples { samples, .. } => samples.len(),
+            };
+            // Each chunk of digests has one at least; the end is a chunk of its own.
+            count + draws as u64 + 1
+        };
+        self.items[self.current..].iter().map(due).sum()
+    }
+
     /// Whether every item came.
     #[must_use]
     pub fn is_complete(&self) -> bool {

@@ -2,23 +2,23 @@
 
 use std::collections::BTreeSet;
 
+use assay_work::bounds::IterationDraw;
 use assay_work::opening::Sample;
 use assay_work::probe::Probe;
 use assay_work::segment::Segment;
 
 use crate::entropy::{Entropy, EntropyError};
 
-/// Distinct iterations out of `iterations`, in ascending order: all of them when as many are asked for, or more.
+/// The iterations that are examined, in ascending order: distinct ones as the draw says, and the last one, whose slots
+/// the probe reads.
 ///
 /// # Errors
 /// [`EntropyError`].
-pub fn iterations(iterations: u32, drawn: u32, entropy: &mut dyn Entropy) -> Result<Vec<u32>, EntropyError> {
-    if drawn >= iterations {
-        return Ok((0..iterations).collect());
-    }
+pub fn iterations(draw: IterationDraw, entropy: &mut dyn Entropy) -> Result<Vec<u32>, EntropyError> {
+    let others = draw.examined() + draw.unexamined() - 1;
     // Floyd's sampling: one draw for each, none thrown away.
-    let mut chosen = BTreeSet::new();
-    for last in iterations - drawn..iterations {
+    let mut chosen = BTreeSet::from([others]);
+    for last in others - draw.drawn()..others {
         // Below last + 1, a u32.
         let draw = entropy.below(u64::from(last) + 1)? as u32;
         if !chosen.insert(draw) {
@@ -62,19 +62,23 @@ mod tests {
     use assay_work::probe::UncheckedProbe;
 
     #[test]
-    fn iterations_are_distinct_and_each_as_likely() {
+    fn the_last_iteration_is_always_drawn_and_the_others_are_as_likely() {
         let mut entropy = SeededEntropy::new(1);
-        let mut seen = [0; 7];
+        let mut seen = [0; 8];
         for _ in 0..7000 {
-            let drawn = iterations(7, 3, &mut entropy).unwrap();
-            assert!(drawn.len() == 3 && drawn.windows(2).all(|w| w[0] < w[1]));
+            let drawn = iterations(IterationDraw::new(8, 3), &mut entropy).unwrap();
+            assert!(drawn.len() == 4 && drawn.windows(2).all(|w| w[0] < w[1]));
             for i in drawn {
                 seen[i as usize] += 1;
             }
         }
+        let (last, others) = seen.split_last().unwrap();
+        assert_eq!(*last, 7000);
         // 3000 expected of each; five standard deviations are 207.
-        assert!(seen.iter().all(|n| (2790..3210).contains(n)), "{seen:?}");
-        assert_eq!(iterations(3, 5, &mut entropy).unwrap(), vec![0, 1, 2]);
+        assert!(others.iter().all(|n| (2790..3210).contains(n)), "{seen:?}");
+        assert_eq!(iterations(IterationDraw::new(3, 5), &mut entropy).unwrap(), vec![0, 1, 2]);
+        assert_eq!(iterations(IterationDraw::new(1, 0), &mut entropy).unwrap(), vec![0]);
+        assert_eq!(iterations(IterationDraw::new(4, 0), &mut entropy).unwrap(), vec![3]);
     }
 
     #[test]

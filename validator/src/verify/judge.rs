@@ -4,13 +4,20 @@ use std::time::Duration;
 
 use assay_protocol::claims::Telemetry;
 use assay_protocol::message::Inventory;
-use assay_protocol::verdict::{Bound, DeviceWork, Mode, Reason, Verdict, Work, outcome_of};
-use assay_work::bounds::{IterationDraw, pass_log2};
+use assay_protocol::verdict::{
+    Bound, DeviceWork, Hiding, Mode, NotChallenged, Reason, ReasonCode, Verdict, Work, outcome_of,
+};
+use assay_work::bounds::{IterationDraw, TimedProbe, hidden_fraction, pass_log2};
 use assay_work::probe::Probe;
-use assay_work::{Challenge, DeviceId, Share};
+use assay_work::{Challenge, ChallengeId, DeviceId, PublicKey, Share};
+
+use crate::history::Recent;
+use crate::policy::HidingPolicy;
 
 /// The fractions that bounds are given for (WORK.md, Audit).
 pub const FRACTIONS: [f64; 3] = [0.01, 0.05, 0.10];
+/// The chance that an audit's samples missed more wrong work than a verdict takes off (WORK.md, Audit).
+const MISSED_CHANCE: f64 = 0.05;
 
 /// Everything known at the end of a challenge.
 #[derive(Debug)]
@@ -27,7 +34,7 @@ pub struct Findings<'a> {
     pub work_time: Option<Duration>,
     /// The probe, when there was one, and from it out to its answer in.
     pub probe: Option<(&'a Probe, Option<Duration>)>,
-    /// Samples checked of each device and iteration, without the leaves' rows.
+    /// Samples checked of each device, without the leaves' rows: in an audit, of each iteration checked.
     pub samples: u32,
     /// Segments checked of each device.
     pub segments: u32,
@@ -37,10 +44,85 @@ pub struct Findings<'a> {
     pub claimed_whole: Option<Duration>,
     /// The round trip measured.
     pub round_trip: Option<Duration>,
+    /// The stretches that are on no stage's clock.
+    pub gaps: Gaps,
+    /// What is assumed of the devices.
+    pub hiding: HidingPolicy,
+    /// The devices that took no part.
+    pub not_challenged: Vec<NotChallenged>,
+    /// The miner's abandoned challenges.
+    pub recent: Recent,
     /// What went wrong.
     pub reasons: Vec<Reason>,
     /// Seconds since 1970.
     pub unix_seconds: u64,
+}
+
+/// The stretches of a challenge beside the times of work and probe.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Gaps {
+    /// The longest wait of a message for the miner to read.
+    pub handover: Option<Duration>,
+    /// From the commitment to the last of its roots.
+    pub roots: Option<Duration>,
+    /// From the probe answer to the last of its digests.
+    pub digests: Option<Duration>,
+}
+
+/// A challenge that could not be made, as a verdict.
+#[derive(Debug)]
+pub struct Unchallenged {
+    /// A fresh id.
+    pub challenge_id: ChallengeId,
+    /// Who would have answered.
+    pub miner_key: PublicKey,
+    /// Who would have asked.
+    pub validator_key: PublicKey,
+    /// The smallest matrix size allowed.
+    pub n: u32,
+    /// Passes of each device.
+    pub iterations: u32,
+    /// Why.
+    pub reason: Reason,
+    /// Every device of the miner.
+    pub not_challenged: Vec<NotChallenged>,
+    /// The miner's abandoned challenges.
+    pub recent: Recent,
+    /// Seconds since 1970.
+    pub unix_seconds: u64,
+}
+
+impl Unchallenged {
+    /// The verdict.
+    #[must_use]
+    pub fn verdict(self) -> Verdict {
+        let Self { challenge_id, miner_key, validator_key, n, iterations, reason, .. } = self;
+        let reasons = vec![reason];
+        Verdict {
+            challenge_id,
+            miner_key,
+            validator_key,
+            outcome: outcome_of(&reasons),
+            reasons,
+            mode: None,
+            n,
+            iterations,
+            iterations_checked: 0,
+            devices: Vec::new(),
+            whole: Work::default(),
+            work_bounds: Vec::new(),
+            iteration_bounds: Vec::new(),
+            probe_bounds: Vec::new(),
+            round_trip_ms: None,
+            handover_ms: None,
+            roots_ms: None,
+            digests_ms: None,
+            not_challenged: self.not_challenged,
+            abandoned_recently: self.recent.abandoned,
+            recent_challenges: self.recent.of,
+            unix_seconds: self.unix_seconds,
+        }
+    }
 }
 
 /// What a miner says of a device beside its roots: shown, and nothing else.
@@ -57,9 +139,16 @@ pub struct DeviceClaims {
 impl Findings<'_> {
     /// The verdict.
     #[must_use]
-    pub fn verdict(self) -> Verdict {
+    pub fn verdict(mut self) -> Verdict {
         let fields = self.challenge.fields();
         let devices: Vec<_> = self.challenge.shares().iter().map(|share| self.device_work(share)).collect();
+        let whole = self.whole(&devices);
+        let [work_bounds, iteration_bounds, probe_bounds] =
+            [self.work_bounds(), self.iteration_bounds(), self.probe_bounds()];
+        if self.reasons.is_empty() {
+            self.reasons = devices.iter().filter_map(|device| self.short_of_memory(device)).collect();
+        }
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
         Verdict {
             challenge_id: fields.challenge_id,
             miner_key: fields.miner_key,
@@ -69,11 +158,17 @@ impl Findings<'_> {
             n: fields.n,
             iterations: fields.iterations,
             iterations_checked: self.iterations_checked,
-            whole: self.whole(&devices),
-            work_bounds: self.work_bounds(),
-            iteration_bounds: self.iteration_bounds(),
-            probe_bounds: self.probe_bounds(),
-            round_trip_ms: self.round_trip.map(|t| t.as_secs_f64() * 1e3),
+            whole,
+            work_bounds,
+            iteration_bounds,
+            probe_bounds,
+            round_trip_ms: self.round_trip.map(ms),
+            handover_ms: self.gaps.handover.map(ms),
+            roots_ms: self.gaps.roots.map(ms),
+            digests_ms: self.gaps.digests.map(ms),
+            not_challenged: self.not_challenged,
+            abandoned_recently: self.recent.abandoned,
+            recent_challenges: self.recent.of,
             unix_seconds: self.unix_seconds,
             devices,
             reasons: self.reasons,
@@ -82,19 +177,84 @@ impl Findings<'_> {
 
     fn device_work(&self, share: &Share) -> DeviceWork {
         let claims = self.claimed.iter().find(|claims| claims.device_id == share.device_id);
+        let hiding = self.hiding_of(share);
+        let slots_bytes = u64::from(share.count - 2) * self.challenge.slot_bytes();
+        let held = hiding.map_or(0.0, |hiding| (1.0 - hiding.share) * (1.0 - self.wrong_work()));
         let work = Work {
             matrices: u64::from(share.count),
-            bytes_held: u64::from(share.count - 2) * self.challenge.slot_bytes(),
+            bytes_held: (slots_bytes as f64 * held) as u64,
             multiply_accumulates: self.challenge.multiply_accumulates(share),
             probe_bytes: self.probe.map_or(0, |(probe, _)| probe.read_bytes()),
-            samples: self.samples * self.iterations_checked,
+            samples: self.samples * if self.mode == Some(Mode::Audit) { self.iterations_checked } else { 1 },
             segments: self.segments,
             claimed_seconds: claims.map(|claims| claims.elapsed.as_secs_f64()),
             ..Work::default()
         };
         let name = self.inventory.device(share.device_id).map_or_else(String::new, |d| d.name.clone());
         let claimed_telemetry = claims.and_then(|claims| claims.telemetry.as_deref().cloned());
-        DeviceWork { device_id: share.device_id, name, work: self.timed(work), claimed_telemetry }
+        DeviceWork { device_id: share.device_id, name, work: self.timed(work), claimed_telemetry, hiding }
+    }
+
+    /// How much of a device's memory may have been elsewhere; `None` where the probe was not answered or something was
+    /// wrong: then nothing was shown.
+    fn hiding_of(&self, share: &Share) -> Option<Hiding> {
+        let (probe, Some(probe_time)) = self.probe? else { return None };
+        let work_time = self.work_time.filter(|_| self.reasons.is_empty())?;
+        let HidingPolicy { rate_factor, peak_per_s, bus_bytes_per_s, .. } = self.hiding;
+        let shown = rate_per_s(self.challenge, share, work_time) * rate_factor;
+        let rate = peak_per_s.unwrap_or(0.0).max(shown);
+        let timed = TimedProbe {
+            probe,
+            n: self.challenge.n(),
+            count: share.count,
+            seconds: probe_time.as_secs_f64(),
+            multiply_accumulates_per_s: rate,
+            bus_bytes_per_s,
+        };
+        let bound = timed.hiding();
+        Some(Hiding {
+            rate_per_s: rate,
+            rate_is_shown_only: peak_per_s.is_none(),
+            computed: bound.computed,
+            over_buses: bound.over_buses,
+            share: bound.share,
+        })
+    }
+
+    /// The fraction of the work that an audit leaves open; a replay leaves none.
+    fn wrong_work(&self) -> f64 {
+        match self.mode {
+            Some(Mode::Audit) => hidden_fraction(u64::from(self.samples), self.tries(), MISSED_CHANCE),
+            _ => 0.0,
+        }
+    }
+
+    /// Challenges that the miner could choose from: it may have broken off those of which the draw would have told.
+    const fn tries(&self) -> u32 {
+        self.recent.abandoned + 1
+    }
+
+    /// The bound over all tries: each of them could have passed.
+    fn over_tries(&self, log2_probability: f64) -> f64 {
+        (log2_probability + f64::from(self.tries()).log2()).min(0.0)
+    }
+
+    /// The reason against a device that showed less of its memory than the policy asks for.
+    fn short_of_memory(&self, device: &DeviceWork) -> Option<Reason> {
+        let hiding = device.hiding?;
+        let least = self.hiding.min_held;
+        let held = (1.0 - hiding.share) * (1.0 - self.wrong_work());
+        let percent = |share: f64| 100.0 * share;
+        let detail = format!(
+            "{:.1} % of the challenged memory was shown, at least {:.0} % is asked for: in the {:.3} s of the probe, {:.1} % \
+             of the lines read could be computed again and {:.1} % moved over buses",
+            percent(held),
+            percent(least),
+            device.work.probe_seconds,
+            percent(hiding.computed),
+            percent(hiding.over_buses)
+        );
+        (held < least).then(|| Reason::on_device(ReasonCode::ResidencyShare, device.device_id, detail))
     }
 
     fn whole(&self, devices: &[DeviceWork]) -> Work {
@@ -119,7 +279,7 @@ impl Findings<'_> {
         }
         if let Some(seconds) = self.work_time.map(|t| t.as_secs_f64()).filter(|seconds| *seconds > 0.0) {
             work.seconds = seconds;
-            work.tops = 2.0 * work.multiply_accumulates as f64 / seconds / 1e12;
+            work.tops = 2.0 * work.multiply_accumulates as f64 * (1.0 - self.wrong_work()) / seconds / 1e12;
         }
         match self.probe.and_then(|(_, time)| time).map(|t| t.as_secs_f64()) {
             Some(seconds) if seconds > 0.0 => {
@@ -135,8 +295,8 @@ impl Findings<'_> {
         if self.mode != Some(Mode::Audit) || self.samples == 0 {
             return Vec::new();
         }
-        let bound = |fraction| Bound { fraction, log2_probability: pass_log2(fraction, u64::from(self.samples)) };
-        FRACTIONS.map(bound).to_vec()
+        let missed = |fraction| self.over_tries(pass_log2(fraction, u64::from(self.samples)));
+        FRACTIONS.map(|fraction| Bound { fraction, log2_probability: missed(fraction) }).to_vec()
     }
 
     fn iteration_bounds(&self) -> Vec<Bound> {
@@ -148,7 +308,8 @@ impl Findings<'_> {
             // At least one iteration was faked; a fraction of them is rounded down, in the host's favour.
             let faked = ((fraction * f64::from(iterations)) as u32).max(1);
             let undrawn = IterationDraw::new(iterations, self.iterations_checked - 1).undrawn_probability(faked);
-            Bound { fraction: f64::from(faked) / f64::from(iterations), log2_probability: undrawn.log2() }
+            let log2_probability = self.over_tries(undrawn.log2());
+            Bound { fraction: f64::from(faked) / f64::from(iterations), log2_probability }
         };
         let mut bounds = FRACTIONS.map(bound).to_vec();
         // So many are drawn that one of the faked ones must be among them.
@@ -161,7 +322,14 @@ impl Findings<'_> {
         let Some((probe, _)) = self.probe.filter(|_| self.segments > 0) else { return Vec::new() };
         let lines = u64::from(self.segments) * u64::from(probe.steps());
         // A walk passes only when every one of its lines is right: (1 - h)^(T · q).
-        let bound = |fraction| Bound { fraction, log2_probability: pass_log2(fraction, lines) };
-        FRACTIONS.map(bound).to_vec()
+        let missed = |fraction| self.over_tries(pass_log2(fraction, lines));
+        FRACTIONS.map(|fraction| Bound { fraction, log2_probability: missed(fraction) }).to_vec()
     }
+}
+
+/// Multiply-accumulates per second of a device: all its iterations, in the time from challenge to commitment.
+#[must_use]
+pub fn rate_per_s(challenge: &Challenge, share: &Share, work_time: Duration) -> f64 {
+    // Not 0, so that the rate is finite.
+    challenge.multiply_accumulates(share) as f64 / work_time.as_secs_f64().max(1e-9)
 }

@@ -4,3 +4,4 @@ pub mod check;
 pub mod draw;
 pub mod judge;
 pub mod replay;
+pub mod turns;

@@ -1,5 +1,6 @@
 //! Symmetric re-execution: the miner's passes again, on whatever devices the validator has.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,20 +11,20 @@ use assay_protocol::message::MATRIX_SIZES;
 use assay_protocol::verdict::{Reason, ReasonCode};
 use assay_work::audit::roots_at;
 use assay_work::commitment::Evidence;
-use assay_work::{Challenge, DeviceId, PassKey, Root};
+use assay_work::{Challenge, PassKey, Root};
+
+use crate::history::SecondComputation;
 
 /// A matrix size and a slot count whose pass takes milliseconds: enough to tell how fast a device is.
 const CALIBRATION: (u32, u32) = (1024, 10);
 
-/// The validator's own devices, used by one replay at a time.
+/// The validator's own devices. Whoever calls [`Replayer::replay`] runs one at a time.
 pub struct Replayer {
     host: Host,
     /// Multiply-accumulates a second of all devices together.
     speed: f64,
     /// The most slots that any device holds, for each of [`MATRIX_SIZES`].
     room: Vec<u32>,
-    /// Held by the replay that runs.
-    turn: Mutex<()>,
 }
 
 /// Which iterations of each device are replayed.
@@ -55,7 +56,13 @@ impl Replayer {
         let ids: Vec<_> = host.ids().collect();
         let jobs = ids.into_iter().map(|id| host.submit(id, calibrate_device)).collect::<Result<Vec<_>, _>>()?;
         let speed = jobs.into_iter().map(|job| job.wait()?).sum::<Result<f64, _>>()?;
-        Ok(Self { host, speed, room, turn: Mutex::new(()) })
+        Ok(Self { host, speed, room })
+    }
+
+    /// The most slots of a share that can be replayed, for each of [`MATRIX_SIZES`].
+    #[must_use]
+    pub fn room(&self) -> &[u32] {
+        &self.room
     }
 
     /// How long a full replay takes about; `None` when a share fits no device.
@@ -69,31 +76,62 @@ impl Replayer {
         Duration::try_from_secs_f64(work as f64 / self.speed).ok()
     }
 
-    /// Computes what the extent asks for and compares every root. Waits for a replay that runs.
-    ///
-    /// # Errors
-    /// A reason of class `forged` for the first root that differs, of class `ours` when the devices fail,
-    /// do not suffice, or the handle was cancelled.
+    /// Computes what the extent asks for and compares every root. One that differs is computed a second time where
+    /// `second` says so.
     pub fn replay(
         &self,
         challenge: &Challenge,
         evidence: &Evidence,
         extent: &Extent,
+        second: SecondComputation,
         handle: &Handle,
-    ) -> Result<(), Reason> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+    ) -> Replayed {
         let pieces = pieces(challenge, evidence, extent);
-        let found = Arc::new(Mutex::new(None));
+        let found = Arc::new(Found { second, ..Found::default() });
         let run = {
             let (handle, found) = (handle.clone(), found.clone());
             move |device: &mut dyn Device, piece: ReplayPiece| piece.compare(device, &handle, &found)
         };
         let result = self.host.run_anywhere(pieces, run);
         self.host.release();
-        if let Some(reason) = found.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            return Err(reason);
+        let mismatch = found.mismatch.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let result = match mismatch {
+            Some(reason) => Err(reason),
+            None => result.map(|_| ()).map_err(|error| Reason::new(ReasonCode::ValidatorDevices, error.to_string())),
+        };
+        Replayed { result, computed_again: *found.computed_again.lock().unwrap_or_else(PoisonError::into_inner) }
+    }
+}
+
+/// What a replay gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replayed {
+    /// A reason of class `forged` for the first root that differs, of class `ours` when the devices fail, do not
+    /// suffice, or the handle was cancelled.
+    pub result: Result<(), Reason>,
+    /// What a second computation gave, where one was made.
+    pub computed_again: Option<SecondComputation>,
+}
+
+/// What the pieces of a replay found so far.
+#[derive(Debug)]
+struct Found {
+    /// Whether a root that differs is computed again.
+    second: SecondComputation,
+    /// Set by the first root that differs: the others are not needed.
+    is_found: AtomicBool,
+    mismatch: Mutex<Option<Reason>>,
+    computed_again: Mutex<Option<SecondComputation>>,
+}
+
+impl Default for Found {
+    fn default() -> Self {
+        Self {
+            second: SecondComputation::Due,
+            is_found: AtomicBool::new(false),
+            mismatch: Mutex::default(),
+            computed_again: Mutex::default(),
         }
-        result.map(|_| ()).map_err(|error| Reason::new(ReasonCode::ValidatorDevices, error.to_string()))
     }
 }
 
@@ -118,38 +156,59 @@ fn pieces(challenge: &Challenge, evidence: &Evidence, extent: &Extent) -> Vec<Fi
 
 impl ReplayPiece {
     /// Computes, and compares each root as it comes.
-    fn compare(
-        &self,
-        device: &mut dyn Device,
-        handle: &Handle,
-        found: &Mutex<Option<Reason>>,
-    ) -> Result<(), DeviceError> {
+    fn compare(&self, device: &mut dyn Device, handle: &Handle, found: &Found) -> Result<(), DeviceError> {
         let iterations = self.only.map_or(0..self.task.iterations, |i| i..i + 1);
         for iteration in iterations {
             // After a mismatch, what is left need not be known.
-            if found.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+            if found.is_found.load(Ordering::Relaxed) {
                 return Ok(());
             }
             let (before, committed) = roots_at(&self.roots, iteration);
             let (root, _) = self.task.run_pass(device, iteration, &before, handle)?;
             if root != committed {
-                // Before it accuses anyone, a device does it again: a bit may flip here as well as there.
-                let (again, _) = self.task.run_pass(device, iteration, &before, handle)?;
-                if again != root {
-                    return Err(DeviceError::Sick(format!("iteration {iteration} gave {root}, and then {again}")));
+                if found.is_found.swap(true, Ordering::Relaxed) {
+                    return Ok(());
                 }
-                let reason = mismatch(self.task.share.device_id, iteration, &committed, &root);
-                found.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
+                let again = self.compute_again(device, iteration, &root, handle, found)?;
+                let detail =
+                    format!("iteration {iteration}: the miner's root is {committed}, re-execution gives {root}{again}");
+                let reason = Reason::on_device(ReasonCode::RootMismatch, self.task.share.device_id, detail);
+                *found.mismatch.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
                 return Ok(());
             }
         }
         Ok(())
     }
-}
 
-fn mismatch(device_id: DeviceId, iteration: u32, claimed: &Root, found: &Root) -> Reason {
-    let detail = format!("iteration {iteration}: the miner's root is {claimed}, re-execution gives {found}");
-    Reason::on_device(ReasonCode::RootMismatch, device_id, detail)
+    /// Before it accuses anyone, a device does it again: a bit may flip here as well as there. A miner has that once
+    /// an hour, or it would cost the validator twice as much as the miner each time.
+    fn compute_again(
+        &self,
+        device: &mut dyn Device,
+        iteration: u32,
+        root: &Root,
+        handle: &Handle,
+        found: &Found,
+    ) -> Result<&'static str, DeviceError> {
+        match found.second {
+            SecondComputation::Confirmed => return Ok(" (computed once: within the hour another was confirmed)"),
+            SecondComputation::Unreliable => {
+                let detail = format!("iteration {iteration} differs, and within the hour a device gave two results");
+                return Err(DeviceError::Sick(detail));
+            }
+            SecondComputation::Due => {}
+        }
+        let (before, _) = roots_at(&self.roots, iteration);
+        let (again, _) = self.task.run_pass(device, iteration, &before, handle)?;
+        let is_same = again == *root;
+        let what = if is_same { SecondComputation::Confirmed } else { SecondComputation::Unreliable };
+        *found.computed_again.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);
+        if is_same {
+            Ok(", twice")
+        } else {
+            Err(DeviceError::Sick(format!("iteration {iteration} gave {root}, and then {again}")))
+        }
+    }
 }
 
 /// Multiply-accumulates a second of one device, 0 when it has no room for the calibration.

@@ -38,7 +38,6 @@ oneof! {
         Probe { challenge_id, probe, deadline },
         Open { challenge_id, items, deadline },
         Verdict(verdict): BoxedInDomain,
-        Abort(stop),
         Goodbye(code, detail),
     }
 }

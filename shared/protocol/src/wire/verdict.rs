@@ -12,7 +12,7 @@ use super::field::{
 use super::limits::{
     MAX_BOUNDS, MAX_CLASS_BYTES, MAX_DETAIL_BYTES, MAX_DEVICES, MAX_NAME_BYTES, MAX_REASON_CODE_BYTES, MAX_REASONS,
 };
-use crate::verdict::{Bound, Class, DeviceWork, Reason, ReasonCode, Verdict, Work};
+use crate::verdict::{Bound, Class, DeviceWork, Hiding, NotChallenged, Reason, ReasonCode, Verdict, Work};
 
 messages! {
     v1::Verdict = Verdict {
@@ -32,6 +32,12 @@ messages! {
         probe_bounds: List(MAX_BOUNDS),
         round_trip_ms: ZeroIfUnmeasured,
         unix_seconds,
+        not_challenged: DeviceList(MAX_DEVICES, |device: &NotChallenged| device.device_id),
+        abandoned_recently,
+        recent_challenges,
+        handover_ms: Optional(Finite),
+        roots_ms: Optional(Finite),
+        digests_ms: Optional(Finite),
     }
     v1::Reason = Reason { code & class & detail as code & detail: CodeOfClass, device_id: Optional(ByteString) }
     v1::DeviceWork = DeviceWork {
@@ -39,7 +45,16 @@ messages! {
         name: BoundedText(MAX_NAME_BYTES),
         work: Required,
         claimed_telemetry: Optional(Nested),
+        hiding: Optional(Nested),
     }
+    v1::Hiding = Hiding {
+        rate_per_s: Finite,
+        rate_is_shown_only,
+        computed: Finite,
+        over_buses: Finite,
+        share: Finite,
+    }
+    v1::NotChallenged = NotChallenged { device_id: ByteString, name: BoundedText(MAX_NAME_BYTES), slots }
     v1::Work = Work {
         matrices,
         bytes_held,
@@ -117,6 +132,7 @@ const fn least_specific(class: Class) -> ReasonCode {
     match class {
         Class::Forged => ReasonCode::Protocol,
         Class::Late => ReasonCode::CommitmentLate,
+        Class::Evasive => ReasonCode::AbandonedRepeatedly,
         Class::Sick => ReasonCode::DeviceSick,
         Class::Busy => ReasonCode::MinerStopped,
         Class::Network => ReasonCode::Disconnected,

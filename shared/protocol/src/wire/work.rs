@@ -32,6 +32,7 @@ messages! {
         total,
         inventory_sequence,
         deadline_ms as deadline: DEADLINE,
+        min_slots,
     }
     v1::Progress = (ChallengeId, u64, u64) { challenge_id: ByteString, done_slots & all_slots: DONE_OF_ALL }
     v1::Commitment | v1::ProbeAnswer = SignedChecksum {

@@ -118,6 +118,10 @@ fn lists_of_a_verdict() {
     let bound = v1::Bound { fraction: 0.1, log2_probability: -1.0 };
     let verdict = samples::verdict;
     at_most(verdict(), "Verdict.reasons", MAX_REASONS, |m, n| m.reasons = vec![samples::reason(); n]);
+    at_most(verdict(), "Verdict.not_challenged", MAX_DEVICES, |m, n| {
+        let device = |device_id| v1::NotChallenged { device_id, ..Default::default() };
+        m.not_challenged = ids(n).map(|id| device(vec![id; 16])).collect();
+    });
     at_most(verdict(), "Verdict.devices", MAX_DEVICES, |m, n| m.devices = ids(n).map(samples::device_work).collect());
     at_most(verdict(), "Verdict.work_bounds", MAX_BOUNDS, |m, n| m.work_bounds = vec![bound; n]);
     at_most(verdict(), "Verdict.iteration_bounds", MAX_BOUNDS, |m, n| m.iteration_bounds = vec![bound; n]);
@@ -330,6 +334,10 @@ fn numbers_that_are_not_finite() {
             assert_eq!(refused(verdict, field), Problem::NotFinite);
         };
         refuse("Verdict.round_trip_ms", |v, x| v.round_trip_ms = x);
+        refuse("Verdict.handover_ms", |v, x| v.handover_ms = Some(x));
+        refuse("Verdict.roots_ms", |v, x| v.roots_ms = Some(x));
+        refuse("Verdict.digests_ms", |v, x| v.digests_ms = Some(x));
+        refuse("Hiding.share", |v, x| v.devices[0].hiding = Some(v1::Hiding { share: x, ..Default::default() }));
         refuse("Bound.fraction", |v, x| v.work_bounds[0].fraction = x);
         refuse("Bound.log2_probability", |v, x| v.probe_bounds[0].log2_probability = x);
         refuse("Work.seconds", |v, x| v.whole = Some(v1::Work { seconds: x, ..samples::work() }));

@@ -104,6 +104,7 @@ pub fn challenge() -> v1::Challenge {
         total: 9,
         inventory_sequence: 7,
         deadline_ms: 60_000,
+        min_slots: 3,
     }
 }
 
@@ -191,7 +192,15 @@ pub fn reason() -> v1::Reason {
 
 pub fn device_work(id: u8) -> v1::DeviceWork {
     let name = "NVIDIA H200".into();
-    v1::DeviceWork { device_id: vec![id; 16], name, work: Some(work()), claimed_telemetry: Some(telemetry()) }
+    let hiding =
+        v1::Hiding { rate_per_s: 1e15, rate_is_shown_only: true, computed: 0.02, over_buses: 0.03, share: 0.06 };
+    v1::DeviceWork {
+        device_id: vec![id; 16],
+        name,
+        work: Some(work()),
+        claimed_telemetry: Some(telemetry()),
+        hiding: Some(hiding),
+    }
 }
 
 pub fn verdict() -> v1::Verdict {
@@ -213,5 +222,11 @@ pub fn verdict() -> v1::Verdict {
         probe_bounds: bounds,
         round_trip_ms: 1.5,
         unix_seconds: 1_800_000_000,
+        not_challenged: vec![v1::NotChallenged { device_id: vec![9; 16], name: "a small device".into(), slots: 2 }],
+        abandoned_recently: 1,
+        recent_challenges: 20,
+        handover_ms: Some(0.1),
+        roots_ms: Some(2.5),
+        digests_ms: Some(0.5),
     }
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::claims::{ConfidentialComputing, Hardware, Spread, Telemetry, ThrottleReason};
 use crate::message::*;
-use crate::verdict::{Bound, DeviceWork, Mode, Outcome, Reason, ReasonCode, Verdict, Work};
+use crate::verdict::{Bound, DeviceWork, Hiding, Mode, NotChallenged, Outcome, Reason, ReasonCode, Verdict, Work};
 use crate::wire::limits::*;
 use assay_work::commitment::DeviceEvidence;
 use assay_work::opening::{OpenedRange, Parents, Sample, SampleOpenings};
@@ -183,9 +183,9 @@ fn welcome() -> impl Strategy<Value = Welcome> {
 }
 
 fn offer() -> impl Strategy<Value = Offer> {
-    (bytes(), bytes(), any::<[u32; 6]>(), deadline()).prop_map(|(challenge_id, nonce, numbers, deadline)| {
-        let [version, precision, n, iterations, total, inventory_sequence] = numbers;
-        Offer { version, challenge_id, nonce, precision, n, iterations, total, inventory_sequence, deadline }
+    (bytes(), bytes(), any::<[u32; 7]>(), deadline()).prop_map(|(challenge_id, nonce, numbers, deadline)| {
+        let [version, precision, n, iterations, total, inventory_sequence, min_slots] = numbers;
+        Offer { version, challenge_id, nonce, precision, n, iterations, total, inventory_sequence, deadline, min_slots }
     })
 }
 
@@ -294,13 +294,30 @@ fn work() -> impl Strategy<Value = Work> {
 }
 
 fn device_works() -> impl Strategy<Value = Vec<DeviceWork>> {
-    btree_map(any::<[u8; 16]>(), (text(), work(), option::of(telemetry())), 0..6).prop_map(|devices| {
-        let device = |(id, (name, work, claimed_telemetry))| DeviceWork {
-            device_id: DeviceId(id),
-            name,
-            work,
-            claimed_telemetry,
-        };
+    btree_map(any::<[u8; 16]>(), (text(), work(), option::of(telemetry()), option::of(hiding())), 0..6).prop_map(
+        |devices| {
+            let device = |(id, (name, work, claimed_telemetry, hiding))| DeviceWork {
+                device_id: DeviceId(id),
+                name,
+                work,
+                claimed_telemetry,
+                hiding,
+            };
+            devices.into_iter().map(device).collect()
+        },
+    )
+}
+
+fn hiding() -> impl Strategy<Value = Hiding> {
+    ([finite(), finite(), finite(), finite()], any::<bool>()).prop_map(|(numbers, rate_is_shown_only)| {
+        let [rate_per_s, computed, over_buses, share] = numbers;
+        Hiding { rate_per_s, rate_is_shown_only, computed, over_buses, share }
+    })
+}
+
+fn not_challenged() -> impl Strategy<Value = Vec<NotChallenged>> {
+    btree_map(any::<[u8; 16]>(), (text(), any::<u32>()), 0..4).prop_map(|devices| {
+        let device = |(id, (name, slots))| NotChallenged { device_id: DeviceId(id), name, slots };
         devices.into_iter().map(device).collect()
     })
 }
@@ -314,13 +331,16 @@ fn verdict() -> impl Strategy<Value = Verdict> {
     let ids = (bytes(), bytes(), bytes());
     let outcome = proptest::sample::select(vec![Outcome::Pass, Outcome::Fail, Outcome::Inconclusive]);
     let mode = option::of(proptest::sample::select(vec![Mode::Replay, Mode::ReplaySample, Mode::Audit]));
-    let numbers = (any::<[u32; 3]>(), any::<u64>());
+    let numbers = (any::<[u32; 5]>(), any::<u64>());
     let round_trip_ms = option::of(finite().prop_filter("0 stands for none", |ms| *ms != 0.0));
-    let works = (device_works(), work(), [bounds(), bounds(), bounds()]);
-    (ids, outcome, vec(reason(), 0..4), mode, numbers, works, round_trip_ms).prop_map(
-        |(ids, outcome, reasons, mode, ([n, iterations, iterations_checked], unix_seconds), works, round_trip_ms)| {
+    let times = (round_trip_ms, [option::of(finite()), option::of(finite()), option::of(finite())]);
+    let works = (device_works(), not_challenged(), work(), [bounds(), bounds(), bounds()]);
+    (ids, outcome, vec(reason(), 0..4), mode, numbers, works, times).prop_map(
+        |(ids, outcome, reasons, mode, (counts, unix_seconds), works, (round_trip_ms, gaps))| {
             let (challenge_id, miner_key, validator_key) = ids;
-            let (devices, whole, [work_bounds, iteration_bounds, probe_bounds]) = works;
+            let (devices, not_challenged, whole, [work_bounds, iteration_bounds, probe_bounds]) = works;
+            let [n, iterations, iterations_checked, abandoned_recently, recent_challenges] = counts;
+            let [handover_ms, roots_ms, digests_ms] = gaps;
             Verdict {
                 challenge_id,
                 miner_key,
@@ -337,6 +357,12 @@ fn verdict() -> impl Strategy<Value = Verdict> {
                 iteration_bounds,
                 probe_bounds,
                 round_trip_ms,
+                handover_ms,
+                roots_ms,
+                digests_ms,
+                not_challenged,
+                abandoned_recently,
+                recent_challenges,
                 unix_seconds,
             }
         },
@@ -385,7 +411,6 @@ pub fn validator_message() -> impl Strategy<Value = ValidatorMessage> {
         probe.prop_map(|(challenge_id, probe, deadline)| ValidatorMessage::Probe { challenge_id, probe, deadline }),
         open.prop_map(|(challenge_id, items, deadline)| ValidatorMessage::Open { challenge_id, items, deadline }),
         verdict().prop_map(|verdict| ValidatorMessage::Verdict(Box::new(verdict))),
-        stop().prop_map(ValidatorMessage::Abort),
         (stop_code(), text()).prop_map(|(code, detail)| ValidatorMessage::Goodbye(code, detail)),
     ]
 }

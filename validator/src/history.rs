@@ -1,0 +1,228 @@
+//! What is remembered of miners between their challenges, by key: how the last ones ended, what the devices showed.
+//!
+//! It lives in memory and is bounded. Nothing in it is a claim.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use assay_work::{DeviceId, PublicKey};
+
+use crate::policy::{AbandonedPolicy, MAX_ABANDONED_WINDOW};
+
+/// Keys remembered: as many as miners can be connected. The one unused for longest makes room.
+const MAX_KEYS: usize = 65_536;
+/// Devices remembered of a key: those of the last challenge, and of a host that changes them.
+const MAX_DEVICES: usize = 128;
+/// How long a mismatch that was computed twice stands for the next one of the same miner.
+const SECOND_COMPUTATION_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// How a challenge ended, by the miner's doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// It was judged, or ended by nobody's or the validator's doing.
+    Other,
+    /// The miner broke it off after positions were named.
+    Abandoned,
+    /// The miner did not read. The first in the window may be the link's doing.
+    NotReading,
+}
+
+/// The abandoned ones among the last challenges of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Recent {
+    /// Abandoned ones.
+    pub abandoned: u32,
+    /// Of so many, the latest included.
+    pub of: u32,
+}
+
+/// What a device showed in the last challenge that it passed.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Shown {
+    /// Multiply-accumulates per second.
+    pub rate_per_s: f64,
+    /// Bytes per second that the probe read.
+    pub probe_bytes_per_s: f64,
+}
+
+/// Whether a root that differs may be computed a second time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecondComputation {
+    /// It was not done for this miner within the hour.
+    Due,
+    /// It was, and the root differed again: another mismatch stands by itself.
+    Confirmed,
+    /// It was, and the validator's own device gave two results: another mismatch shows nothing.
+    Unreliable,
+}
+
+#[derive(Debug, Default)]
+struct Record {
+    used: u64,
+    ends: VecDeque<End>,
+    abandoned_at: Option<Instant>,
+    shown: BTreeMap<DeviceId, Shown>,
+    second_computation: Option<(Instant, SecondComputation)>,
+    replayed_at: Option<Instant>,
+}
+
+#[derive(Debug, Default)]
+struct Records {
+    clock: u64,
+    by_key: HashMap<PublicKey, Record>,
+    /// The keys by when they were used last.
+    by_use: BTreeMap<u64, PublicKey>,
+}
+
+/// The history of all miners.
+#[derive(Debug, Default)]
+pub struct History(Mutex<Records>);
+
+impl History {
+    /// Notes how a challenge of a miner ended; gives the abandoned ones of its last challenges, this one included.
+    pub fn ended(&self, key: PublicKey, end: End, policy: AbandonedPolicy) -> Recent {
+        let mut records = self.lock();
+        let record = records.entry(key);
+        record.ends.push_front(end);
+        record.ends.truncate(MAX_ABANDONED_WINDOW as usize);
+        record.recent(policy)
+    }
+
+    /// Notes when a challenge was abandoned.
+    pub fn abandoned(&self, key: PublicKey, now: Instant) {
+        self.lock().entry(key).abandoned_at = Some(now);
+    }
+
+    /// When a miner last abandoned a challenge.
+    #[must_use]
+    pub fn abandoned_at(&self, key: PublicKey) -> Option<Instant> {
+        self.lock().by_key.get(&key).and_then(|record| record.abandoned_at)
+    }
+
+    /// Notes what a device showed.
+    pub fn showed(&self, key: PublicKey, device_id: DeviceId, shown: Shown) {
+        let mut records = self.lock();
+        let devices = &mut records.entry(key).shown;
+        if devices.len() >= MAX_DEVICES && !devices.contains_key(&device_id) {
+            devices.clear();
+        }
+        devices.insert(device_id, shown);
+    }
+
+    /// What a miner's devices showed last.
+    #[must_use]
+    pub fn shown(&self, key: PublicKey) -> BTreeMap<DeviceId, Shown> {
+        self.lock().by_key.get(&key).map(|record| record.shown.clone()).unwrap_or_default()
+    }
+
+    /// Whether a root of this miner that differs may be computed a second time now.
+    #[must_use]
+    pub fn second_computation(&self, key: PublicKey, now: Instant) -> SecondComputation {
+        match self.lock().by_key.get(&key).and_then(|record| record.second_computation) {
+            Some((at, found)) if now.saturating_duration_since(at) < SECOND_COMPUTATION_INTERVAL => found,
+            _ => SecondComputation::Due,
+        }
+    }
+
+    /// Notes what a second computation gave.
+    pub fn computed_again(&self, key: PublicKey, found: SecondComputation, now: Instant) {
+        self.lock().entry(key).second_computation = Some((now, found));
+    }
+
+    /// When a replay for this miner began last.
+    #[must_use]
+    pub fn replayed_at(&self, key: PublicKey) -> Option<Instant> {
+        self.lock().by_key.get(&key).and_then(|record| record.replayed_at)
+    }
+
+    /// Notes that a replay for this miner begins.
+    pub fn replays(&self, key: PublicKey, now: Instant) {
+        self.lock().entry(key).replayed_at = Some(now);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Records> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Record {
+    fn recent(&self, policy: AbandonedPolicy) -> Recent {
+        let count = |end| self.ends.iter().take(policy.window as usize).filter(|e| **e == end).count() as u32;
+        let of = (self.ends.len() as u32).min(policy.window);
+        Recent { abandoned: count(End::Abandoned) + count(End::NotReading).saturating_sub(1), of }
+    }
+}
+
+impl Records {
+    /// A key's record, made when there is none; it is the one used last from now on.
+    fn entry(&mut self, key: PublicKey) -> &mut Record {
+        if !self.by_key.contains_key(&key)
+            && self.by_key.len() >= MAX_KEYS
+            && let Some((_, oldest)) = self.by_use.pop_first()
+        {
+            self.by_key.remove(&oldest);
+        }
+        self.clock += 1;
+        let record = self.by_key.entry(key).or_default();
+        self.by_use.remove(&record.used);
+        self.by_use.insert(self.clock, key);
+        record.used = self.clock;
+        record
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLICY: AbandonedPolicy = AbandonedPolicy { limit: 3, window: 4 };
+
+    fn key(number: u32) -> PublicKey {
+        let mut key = [0; 32];
+        key[..4].copy_from_slice(&number.to_le_bytes());
+        PublicKey(key)
+    }
+
+    #[test]
+    fn abandoned_challenges_are_counted_over_the_last_ones() {
+        let history = History::default();
+        let ends = [End::Abandoned, End::Other, End::Abandoned, End::Other, End::Other];
+        let counts = ends.map(|end| history.ended(key(1), end, POLICY));
+        assert_eq!(counts.map(|recent| recent.abandoned), [1, 1, 2, 2, 1]);
+        assert_eq!(counts.map(|recent| recent.of), [1, 2, 3, 4, 4]);
+        assert_eq!(history.ended(key(2), End::Other, POLICY), Recent { abandoned: 0, of: 1 });
+    }
+
+    #[test]
+    fn not_reading_counts_when_repeated() {
+        let history = History::default();
+        let ends = [End::NotReading, End::Abandoned, End::NotReading];
+        assert_eq!(ends.map(|end| history.ended(key(1), end, POLICY).abandoned), [0, 1, 2]);
+    }
+
+    #[test]
+    fn the_key_unused_for_longest_is_forgotten() {
+        let history = History::default();
+        for number in 0..MAX_KEYS as u32 {
+            history.ended(key(number), End::Abandoned, POLICY);
+        }
+        history.ended(key(0), End::Abandoned, POLICY);
+        history.ended(key(u32::MAX), End::Abandoned, POLICY);
+        assert_eq!(history.ended(key(0), End::Other, POLICY).abandoned, 2);
+        assert_eq!(history.ended(key(1), End::Other, POLICY).abandoned, 0, "the oldest made room");
+        let records = history.lock();
+        assert_eq!((records.by_key.len(), records.by_use.len()), (MAX_KEYS, MAX_KEYS));
+    }
+
+    #[test]
+    fn a_second_computation_is_due_once_an_hour() {
+        let (history, start) = (History::default(), Instant::now());
+        assert_eq!(history.second_computation(key(1), start), SecondComputation::Due);
+        history.computed_again(key(1), SecondComputation::Confirmed, start);
+        let later = |seconds| start + Duration::from_secs(seconds);
+        assert_eq!(history.second_computation(key(1), later(3599)), SecondComputation::Confirmed);
+        assert_eq!(history.second_computation(key(1), later(3600)), SecondComputation::Due);
+        assert_eq!(history.second_computation(key(2), start), SecondComputation::Due);
+    }
+}

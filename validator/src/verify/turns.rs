@@ -1,0 +1,151 @@
+//! Turns at the validator's devices: one replay at a time, the miner that waited longest for one first.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use assay_work::PublicKey;
+use tokio::sync::oneshot;
+
+/// Replays that may wait: each may take its whole budget.
+pub const MAX_WAITING_REPLAYS: usize = 8;
+
+/// Who has the devices, and who waits for them.
+#[derive(Debug, Clone, Default)]
+pub struct ReplayTurns(Arc<Mutex<Queue>>);
+
+#[derive(Debug, Default)]
+struct Queue {
+    is_running: bool,
+    arrivals: u64,
+    waiting: Vec<Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    key: PublicKey,
+    /// When the miner had its last turn, and in which order it came: the least goes first.
+    rank: (Option<Instant>, u64),
+    start: oneshot::Sender<Turn>,
+}
+
+/// The right to use the devices, until it is dropped.
+#[derive(Debug)]
+pub struct Turn(ReplayTurns);
+
+/// There is no turn: too many miners wait, all of whom waited for longer, or one of this key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{MAX_WAITING_REPLAYS} replays wait already, or one of this miner does")]
+pub struct NoTurn;
+
+impl ReplayTurns {
+    /// Waits for a turn. `last` is when this miner had its last one.
+    ///
+    /// # Errors
+    /// [`NoTurn`].
+    pub async fn wait(&self, key: PublicKey, last: Option<Instant>) -> Result<Turn, NoTurn> {
+        let started = {
+            let mut queue = self.lock();
+            if !queue.is_running {
+                queue.is_running = true;
+                return Ok(Turn(self.clone()));
+            }
+            queue.enter(key, last)?
+        };
+        started.await.map_err(|_| NoTurn)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue {
+    fn enter(&mut self, key: PublicKey, last: Option<Instant>) -> Result<oneshot::Receiver<Turn>, NoTurn> {
+        self.waiting.retain(|waiting| !waiting.start.is_closed());
+        if self.waiting.iter().any(|waiting| waiting.key == key) {
+            return Err(NoTurn);
+        }
+        self.arrivals += 1;
+        let rank = (last, self.arrivals);
+        if self.waiting.len() >= MAX_WAITING_REPLAYS {
+            let latest = self.waiting.iter().enumerate().max_by_key(|(_, waiting)| waiting.rank);
+            match latest {
+                // Dropped, it learns that there is no turn.
+                Some((index, waiting)) if waiting.rank > rank => drop(self.waiting.swap_remove(index)),
+                _ => return Err(NoTurn),
+            }
+        }
+        let (start, started) = oneshot::channel();
+        self.waiting.push(Waiting { key, rank, start });
+        Ok(started)
+    }
+
+    fn next(&mut self) -> Option<Waiting> {
+        let (index, _) = self.waiting.iter().enumerate().min_by_key(|(_, waiting)| waiting.rank)?;
+        Some(self.waiting.swap_remove(index))
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let next = {
+            let mut queue = self.0.lock();
+            let next = queue.next();
+            queue.is_running = next.is_some();
+            next
+        };
+        // A session that is gone drops the turn it gets, which passes it on.
+        if let Some(next) = next {
+            let _ = next.start.send(Turn(self.0.clone()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn key(number: u8) -> PublicKey {
+        PublicKey([number; 32])
+    }
+
+    /// Enters the queue without waiting.
+    fn enter(turns: &ReplayTurns, number: u8, last: Option<Instant>) -> Result<oneshot::Receiver<Turn>, NoTurn> {
+        turns.lock().enter(key(number), last)
+    }
+
+    #[tokio::test]
+    async fn the_miner_without_a_turn_for_longest_goes_first() {
+        let (turns, now) = (ReplayTurns::default(), Instant::now());
+        let running = turns.wait(key(0), None).await.unwrap();
+        let mut just_now = enter(&turns, 1, Some(now)).unwrap();
+        let mut long_ago = enter(&turns, 2, Some(now - Duration::from_secs(60))).unwrap();
+        let never = enter(&turns, 3, None).unwrap();
+        drop(running);
+        let turn = never.await.unwrap();
+        assert!(long_ago.try_recv().is_err() && just_now.try_recv().is_err(), "one at a time");
+        drop(turn);
+        let turn = long_ago.await.unwrap();
+        assert!(just_now.try_recv().is_err());
+        drop(turn);
+        drop(just_now.await.unwrap());
+        assert!(turns.wait(key(4), None).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_full_queue_refuses_who_had_a_turn_last() {
+        let (turns, now) = (ReplayTurns::default(), Instant::now());
+        let running = turns.wait(key(0), None).await.unwrap();
+        let mut waiting: Vec<_> = (1..=8).map(|number| enter(&turns, number, Some(now)).unwrap()).collect();
+        assert_eq!(enter(&turns, 9, Some(now)).unwrap_err(), NoTurn);
+        assert_eq!(enter(&turns, 3, None).unwrap_err(), NoTurn, "one for each miner");
+        let first = enter(&turns, 10, None).unwrap();
+        assert!(waiting.remove(7).await.is_err(), "the one that came last made room");
+        // Who is gone does not hold the queue up.
+        drop(waiting);
+        drop(running);
+        drop(first.await.unwrap());
+        assert!(turns.wait(key(11), None).await.is_ok());
+    }
+}
