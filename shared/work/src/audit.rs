@@ -125,40 +125,67 @@ pub fn check_pass_openings(audit: &Audit<'_>, given: &PassOpenings) -> Result<()
 }
 
 /// A check that takes the samples one by one, in the order drawn, so that no more than one need be in memory.
+///
+/// It keeps the digests of the pass and the samples drawn, whatever it is given.
 #[derive(Debug)]
-pub struct PassCheck<'a> {
-    audit: &'a Audit<'a>,
+pub struct PassCheck {
+    n: u32,
+    share: Share,
     key: PassKey,
+    samples: Vec<Sample>,
     digests: Vec<Digest>,
     seen: usize,
     first_fault: Option<OpeningFault>,
 }
 
-impl<'a> PassCheck<'a> {
+/// What is wrong in a sample, and the opening where it is wrong.
+type SampleFault = (FaultKind, Option<usize>);
+
+impl PassCheck {
     /// Checks the digests of the pass, which the samples lead to.
     ///
     /// # Errors
     /// `digests`.
-    pub fn begin(audit: &'a Audit<'a>, digests: Vec<Digest>) -> Result<Self, OpeningFault> {
+    pub fn begin(audit: &Audit<'_>, digests: Vec<Digest>) -> Result<Self, OpeningFault> {
         if digests.len() != audit.share.count as usize || pass_root(&digests) != audit.root {
             return Err(audit.fault(FaultKind::Digests, FaultPlace::Answer));
         }
-        Ok(Self { audit, key: audit.pass_key(), digests, seen: 0, first_fault: None })
+        Ok(Self {
+            n: audit.challenge.n(),
+            share: audit.share,
+            key: audit.pass_key(),
+            samples: audit.samples.to_vec(),
+            digests,
+            seen: 0,
+            first_fault: None,
+        })
     }
 
-    /// Checks the next sample.
+    /// Checks that the next sample is the one drawn, opened by ranges of the right number, places and lengths: a few
+    /// comparisons, so that nothing else need be kept.
+    ///
+    /// # Errors
+    /// `rows`, `range` or `siblings`.
+    pub fn check_shape(&self, given: &SampleOpenings) -> Result<(), OpeningFault> {
+        self.shape(self.seen, given).map(|_| ()).map_err(|fault| self.fault(self.seen, fault))
+    }
+
+    /// Checks the next sample whole, and notes its first fault.
     pub fn sample(&mut self, given: &SampleOpenings) {
         let sample = self.seen;
         self.seen += 1;
-        let Err((kind, opening)) = self.check_sample(sample, given) else { return };
+        let checked = self.shape(sample, given).and_then(|requests| self.check_content(&requests, given));
+        let Err(fault) = checked else { return };
         // Samples come in order, so that among faults of one kind the first stays.
-        if self.first_fault.is_none_or(|first| kind < first.kind) {
-            let place = match opening {
-                Some(opening) => FaultPlace::Opening { sample, opening },
-                None => FaultPlace::Sample { sample },
-            };
-            self.first_fault = Some(self.audit.fault(kind, place));
+        if self.first_fault.is_none_or(|first| fault.0 < first.kind) {
+            self.first_fault = Some(self.fault(sample, fault));
         }
+    }
+
+    /// The first fault in WORK.md's order among the samples given so far.
+    #[must_use]
+    pub const fn first_fault(&self) -> Option<&OpeningFault> {
+        self.first_fault.as_ref()
     }
 
     /// What was found, once every sample was given.
@@ -166,35 +193,56 @@ impl<'a> PassCheck<'a> {
     /// # Errors
     /// The first [`OpeningFault`] in WORK.md's order; `rows` when a sample was left out.
     pub fn finish(mut self) -> Result<(), OpeningFault> {
-        let left_out = self.seen < self.audit.samples.len();
+        let left_out = self.seen < self.samples.len();
         if left_out && self.first_fault.is_none_or(|first| first.kind > FaultKind::Rows) {
-            self.first_fault = Some(self.audit.fault(FaultKind::Rows, FaultPlace::Sample { sample: self.seen }));
+            self.first_fault = Some(self.fault(self.seen, (FaultKind::Rows, None)));
         }
         self.first_fault.map_or(Ok(()), Err)
     }
 
-    /// The first fault of one sample, and the opening where it is.
-    fn check_sample(&self, index: usize, given: &SampleOpenings) -> Result<(), (FaultKind, Option<usize>)> {
+    const fn fault(&self, sample: usize, (kind, opening): SampleFault) -> OpeningFault {
+        let place = match opening {
+            Some(opening) => FaultPlace::Opening { sample, opening },
+            None => FaultPlace::Sample { sample },
+        };
+        OpeningFault { kind, device_id: self.share.device_id, place }
+    }
+
+    /// The ranges asked for, when those given have their slots, places, lengths and numbers of siblings.
+    fn shape(&self, index: usize, given: &SampleOpenings) -> Result<Vec<RangeRequest>, SampleFault> {
         let rows = (FaultKind::Rows, None);
-        let sample = self.audit.samples.get(index).ok_or(rows)?;
-        if given.sample != *sample || !sample.fits(self.audit.challenge.n(), self.audit.share.count) {
+        let sample = self.samples.get(index).ok_or(rows)?;
+        if given.sample != *sample || !sample.fits(self.n, self.share.count) {
             return Err(rows);
         }
         self.check_parents(given).map_err(|kind| (kind, None))?;
-        let requests = sample_ranges(&self.key, self.audit.challenge.n(), sample);
+        let requests = sample_ranges(&self.key, self.n, sample);
         if given.openings.len() != requests.len() {
             return Err(rows);
         }
-        let each = |check: &dyn Fn(&RangeRequest, &OpenedRange) -> Result<(), FaultKind>| {
-            let mut pairs = requests.iter().zip(&given.openings).enumerate();
-            pairs.try_for_each(|(i, (request, opening))| check(request, opening).map_err(|kind| (kind, Some(i))))
-        };
-        each(&|request, opening| if opening.slot == request.slot { Ok(()) } else { Err(FaultKind::Rows) })?;
-        each(&|request, opening| self.expected(request).check_range(opening.first_byte, &opening.bytes))?;
-        each(&|request, opening| self.expected(request).check_siblings(&opening.siblings))?;
-        each(&|request, opening| self.expected(request).check_path(&opening.bytes, &opening.siblings))?;
-        each(&|request, opening| self.check_leaf(request, &opening.bytes))?;
-        self.check_elements(sample, &requests, &given.openings)
+        let openings = &given.openings;
+        each(
+            &requests,
+            openings,
+            |request, opening| {
+                if opening.slot == request.slot { Ok(()) } else { Err(FaultKind::Rows) }
+            },
+        )?;
+        each(&requests, openings, |request, opening| {
+            self.expected(request).check_range(opening.first_byte, &opening.bytes)
+        })?;
+        each(&requests, openings, |request, opening| self.expected(request).check_siblings(&opening.siblings))?;
+        Ok(requests)
+    }
+
+    /// What the ranges of a sample of the right shape hold.
+    fn check_content(&self, requests: &[RangeRequest], given: &SampleOpenings) -> Result<(), SampleFault> {
+        let openings = &given.openings;
+        each(requests, openings, |request, opening| {
+            self.expected(request).check_path(&opening.bytes, &opening.siblings)
+        })?;
+        each(requests, openings, |request, opening| self.check_leaf(request, &opening.bytes))?;
+        self.check_elements(&given.sample, requests, openings)
     }
 
     /// The parents that an answer names, where it names them.
@@ -211,7 +259,7 @@ impl<'a> PassCheck<'a> {
         Expected {
             first_byte: request.first_byte,
             range_bytes: request.len,
-            total_bytes: self.audit.challenge.slot_bytes(),
+            total_bytes: u64::from(self.n) * u64::from(self.n),
             digest: &self.digests[request.slot as usize],
         }
     }
@@ -221,9 +269,9 @@ impl<'a> PassCheck<'a> {
         if request.slot >= 2 {
             return Ok(());
         }
-        let n = self.audit.challenge.n();
+        let n = self.n;
         let mut row = vec![0; n as usize];
-        let stream = self.audit.share.offset + request.slot;
+        let stream = self.share.offset + request.slot;
         leaf(&self.key, stream, u64::from(request.row) * u64::from(n), &mut row);
         if request.row_of(bytes, n) == row { Ok(()) } else { Err(FaultKind::Leaf) }
     }
@@ -234,9 +282,9 @@ impl<'a> PassCheck<'a> {
         sample: &Sample,
         requests: &[RangeRequest],
         openings: &[OpenedRange],
-    ) -> Result<(), (FaultKind, Option<usize>)> {
+    ) -> Result<(), SampleFault> {
         let Sample::Product { slot, row, column, inner } = *sample else { return Ok(()) };
-        let n = self.audit.challenge.n();
+        let n = self.n;
         let row_at = |i: usize| requests[i].row_of(&openings[i].bytes, n);
         let (earlier, previous) = (requests[1].slot, requests[2].slot);
         let mut below = 3;
@@ -255,6 +303,16 @@ impl<'a> PassCheck<'a> {
         }
         Ok(())
     }
+}
+
+/// Checks each range against its request, and names the first that fails.
+fn each(
+    requests: &[RangeRequest],
+    openings: &[OpenedRange],
+    check: impl Fn(&RangeRequest, &OpenedRange) -> Result<(), FaultKind>,
+) -> Result<(), SampleFault> {
+    let mut pairs = requests.iter().zip(openings).enumerate();
+    pairs.try_for_each(|(i, (request, opening))| check(request, opening).map_err(|kind| (kind, Some(i))))
 }
 
 /// The root that an iteration follows and its own, out of those of a device.

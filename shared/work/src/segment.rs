@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::bytes::{ChainingValue, DeviceId, Digest, ProbeKey, Root, hex_vec};
+use super::bytes::{ChainingValue, DeviceId, Digest, ProbeKey, Root, RoundKey, hex_vec};
 use super::challenge::{Challenge, Share};
 use super::digest::pass_root;
 use super::fault::{FaultKind, FaultPlace, OpeningFault};
@@ -110,16 +110,6 @@ impl<'a> SegmentAudit<'a> {
     const fn fault(&self, kind: FaultKind, place: FaultPlace) -> OpeningFault {
         OpeningFault { kind, device_id: self.share.device_id, place }
     }
-
-    /// Where the state of a segment is opened.
-    fn expected_state(&self, segment: &Segment) -> Expected<'_> {
-        Expected {
-            first_byte: chunk_of(segment.state_byte()),
-            range_bytes: CHUNK_BYTES,
-            total_bytes: self.probe.out_bytes(),
-            digest: &self.digests[segment.round as usize],
-        }
-    }
 }
 
 /// Checks everything that a device opened of its probe.
@@ -139,47 +129,71 @@ pub fn check_segments(audit: &SegmentAudit<'_>, given: &ProbeOpenings) -> Result
     check.finish()
 }
 
-/// A check that takes the segments one by one, in the order drawn.
+/// A check that takes the segments one by one, in the order drawn, so that no more than one need be in memory.
+///
+/// It keeps the digests of the last pass and the segments drawn, whatever it is given.
 #[derive(Debug)]
-pub struct SegmentCheck<'a> {
-    audit: &'a SegmentAudit<'a>,
+pub struct SegmentCheck {
+    n: u32,
+    share: Share,
+    probe: Probe,
+    drawn: Vec<DrawnSegment>,
     slot_digests: Vec<Digest>,
     seen: usize,
 }
 
-impl<'a> SegmentCheck<'a> {
+/// A segment, with the key that its walk starts from and the digest of the states that it ends in.
+#[derive(Debug)]
+struct DrawnSegment {
+    segment: Segment,
+    round_key: RoundKey,
+    out_digest: Digest,
+}
+
+/// What is wrong in a segment, and the step where it is wrong.
+type SegmentFault = (FaultKind, Option<usize>);
+
+impl SegmentCheck {
     /// Checks the digests of the last pass, which the lines lead to.
     ///
     /// # Errors
     /// `digests`.
-    pub fn begin(audit: &'a SegmentAudit<'a>, slot_digests: Vec<Digest>) -> Result<Self, OpeningFault> {
+    pub fn begin(audit: &SegmentAudit<'_>, slot_digests: Vec<Digest>) -> Result<Self, OpeningFault> {
         if slot_digests.len() != audit.share.count as usize || pass_root(&slot_digests) != audit.last_root {
             return Err(audit.fault(FaultKind::Digests, FaultPlace::Answer));
         }
-        Ok(Self { audit, slot_digests, seen: 0 })
+        let drawn = |&segment: &Segment| DrawnSegment {
+            segment,
+            round_key: round_key_after(&audit.probe_key, segment.round, audit.digests),
+            out_digest: audit.digests[segment.round as usize],
+        };
+        Ok(Self {
+            n: audit.n,
+            share: audit.share,
+            probe: *audit.probe,
+            drawn: audit.segments.iter().map(drawn).collect(),
+            slot_digests,
+            seen: 0,
+        })
     }
 
-    /// Checks the next segment.
+    /// Checks that the next segment is the one drawn, with as many lines as steps, and ranges of the right lengths: a
+    /// few comparisons, so that nothing else need be kept. Which ranges the lines must be, only the walk says.
+    ///
+    /// # Errors
+    /// `rows`, `range` or `siblings`.
+    pub fn check_shape(&self, given: &SegmentOpenings) -> Result<(), OpeningFault> {
+        self.shape(self.seen, given).map_err(|fault| self.fault(self.seen, fault))
+    }
+
+    /// Checks the next segment whole.
     ///
     /// # Errors
     /// The segment's first [`OpeningFault`], which is the answer's: what comes after it need not be looked at.
     pub fn segment(&mut self, given: &SegmentOpenings) -> Result<(), OpeningFault> {
         let index = self.seen;
         self.seen += 1;
-        let whole = FaultPlace::Segment { segment: index };
-        let fail = |kind| self.audit.fault(kind, whole);
-        let segment = self.audit.segments.get(index).ok_or_else(|| fail(FaultKind::Rows))?;
-        let same = given.round == segment.round && given.walk == segment.walk;
-        if !same || given.lines.len() != self.audit.probe.steps() as usize {
-            return Err(fail(FaultKind::Rows));
-        }
-        let Opening { first_byte, bytes, siblings } = &given.state;
-        check_opening(&self.audit.expected_state(segment), *first_byte, bytes, siblings).map_err(fail)?;
-        let end = self
-            .walk(segment, &given.lines)
-            .map_err(|(kind, step)| self.audit.fault(kind, FaultPlace::Step { segment: index, step }))?;
-        let start = (segment.state_byte() - first_byte) as usize;
-        if bytes[start..start + LINE_BYTES] == state_bytes(&end) { Ok(()) } else { Err(fail(FaultKind::State)) }
+        self.check_segment(index, given).map_err(|fault| self.fault(index, fault))
     }
 
     /// What was found, once every segment was given.
@@ -187,29 +201,83 @@ impl<'a> SegmentCheck<'a> {
     /// # Errors
     /// `rows` when a segment was left out.
     pub fn finish(self) -> Result<(), OpeningFault> {
-        if self.seen < self.audit.segments.len() {
-            return Err(self.audit.fault(FaultKind::Rows, FaultPlace::Segment { segment: self.seen }));
+        if self.seen < self.drawn.len() {
+            return Err(self.fault(self.seen, (FaultKind::Rows, None)));
         }
         Ok(())
     }
 
+    const fn fault(&self, segment: usize, (kind, step): SegmentFault) -> OpeningFault {
+        let place = match step {
+            Some(step) => FaultPlace::Step { segment, step },
+            None => FaultPlace::Segment { segment },
+        };
+        OpeningFault { kind, device_id: self.share.device_id, place }
+    }
+
+    /// The segment drawn, when the one given is that with as many lines as steps.
+    fn drawn(&self, index: usize, given: &SegmentOpenings) -> Result<&DrawnSegment, SegmentFault> {
+        let rows = (FaultKind::Rows, None);
+        let drawn = self.drawn.get(index).ok_or(rows)?;
+        let same = given.round == drawn.segment.round && given.walk == drawn.segment.walk;
+        if same && given.lines.len() == self.probe.steps() as usize { Ok(drawn) } else { Err(rows) }
+    }
+
+    fn shape(&self, index: usize, given: &SegmentOpenings) -> Result<(), SegmentFault> {
+        let state = self.expected_state(self.drawn(index, given)?);
+        let fail = |kind| (kind, None);
+        state.check_range(given.state.first_byte, &given.state.bytes).map_err(fail)?;
+        state.check_siblings(&given.state.siblings).map_err(fail)?;
+        for (index, opened) in given.lines.iter().enumerate() {
+            if opened.slot >= self.share.count {
+                return Err((FaultKind::Range, Some(index)));
+            }
+            let expected = self.expected_line(opened.slot, chunk_of(opened.first_byte));
+            expected.check_range(opened.first_byte, &opened.bytes).map_err(|kind| (kind, Some(index)))?;
+            expected.check_siblings(&opened.siblings).map_err(|kind| (kind, Some(index)))?;
+        }
+        Ok(())
+    }
+
+    fn check_segment(&self, index: usize, given: &SegmentOpenings) -> Result<(), SegmentFault> {
+        let drawn = self.drawn(index, given)?;
+        let Opening { first_byte, bytes, siblings } = &given.state;
+        check_opening(&self.expected_state(drawn), *first_byte, bytes, siblings).map_err(|kind| (kind, None))?;
+        let end = self.walk(drawn, &given.lines).map_err(|(kind, step)| (kind, Some(step)))?;
+        let start = (drawn.segment.state_byte() - first_byte) as usize;
+        if bytes[start..start + LINE_BYTES] == state_bytes(&end) { Ok(()) } else { Err((FaultKind::State, None)) }
+    }
+
+    /// Where the state of a segment is opened.
+    const fn expected_state<'a>(&self, drawn: &'a DrawnSegment) -> Expected<'a> {
+        Expected {
+            first_byte: chunk_of(drawn.segment.state_byte()),
+            range_bytes: CHUNK_BYTES,
+            total_bytes: self.probe.out_bytes(),
+            digest: &drawn.out_digest,
+        }
+    }
+
+    /// Where a line of a slot is opened.
+    fn expected_line(&self, slot: u32, line_byte: u64) -> Expected<'_> {
+        Expected {
+            first_byte: chunk_of(line_byte),
+            range_bytes: CHUNK_BYTES,
+            total_bytes: u64::from(self.n) * u64::from(self.n),
+            digest: &self.slot_digests[slot as usize],
+        }
+    }
+
     /// Walks a segment over the lines opened, each checked before it is used, to the state it ends in.
-    fn walk(&self, segment: &Segment, lines: &[OpenedRange]) -> Result<State, (FaultKind, usize)> {
-        let audit = self.audit;
-        let key = round_key_after(&audit.probe_key, segment.round, audit.digests);
-        let mut state = start_state(&key, segment.walk);
+    fn walk(&self, drawn: &DrawnSegment, lines: &[OpenedRange]) -> Result<State, (FaultKind, usize)> {
+        let mut state = start_state(&drawn.round_key, drawn.segment.walk);
         for (index, opened) in lines.iter().enumerate() {
-            let (slot, line) = position(&state, audit.share.count, audit.n);
+            let (slot, line) = position(&state, self.share.count, self.n);
             let line_byte = u64::from(line) * LINE_BYTES as u64;
-            let expected = Expected {
-                first_byte: chunk_of(line_byte),
-                range_bytes: CHUNK_BYTES,
-                total_bytes: u64::from(audit.n) * u64::from(audit.n),
-                digest: &self.slot_digests[slot as usize],
-            };
             if opened.slot != slot {
                 return Err((FaultKind::Range, index));
             }
+            let expected = self.expected_line(slot, line_byte);
             check_opening(&expected, opened.first_byte, &opened.bytes, &opened.siblings).map_err(|k| (k, index))?;
             step(&mut state, &line_in(&opened.bytes, line_byte));
         }
