@@ -96,10 +96,11 @@ impl Audited {
         for part in parts {
             let chunk = OpeningsChunk { challenge_id: challenge.id(), item: 0, part };
             if let Some(job) = collector.take(chunk)? {
-                return job.run();
+                job.run()?;
             }
         }
-        panic!("the last part ends the item");
+        assert!(collector.is_complete(), "the last part ends the item");
+        Ok(())
     }
 
     /// The probability that a sample touches a wrong element: the sampled one, or a factor that is a product's.

@@ -266,7 +266,7 @@ impl Driver {
         self.schedule_first(hello.miner_key);
     }
 
-    /// Checks an item on a blocking thread, once a core is free. The connection is not read meanwhile.
+    /// Checks a part of the openings on a blocking thread, once a core is free. The connection is not read meanwhile.
     async fn check(&mut self, job: CheckJob) -> Vec<Action> {
         let began = Instant::now();
         let result = self.check_on_a_core(job).await;

@@ -74,7 +74,7 @@ struct Answered {
     commitment: Timed,
     probe: Probe,
     answer: Timed,
-    items_unchecked: usize,
+    checks_pending: usize,
     replay: Replay,
 }
 
@@ -190,12 +190,10 @@ impl ChallengeRun {
         self.conclude(step)
     }
 
-    /// A part of an item was checked; with `item_ends`, the item is done.
-    pub fn checked(&mut self, result: Result<(), Reason>, item_ends: bool) -> Vec<Action> {
-        if let RunStage::Opening { answered, .. } | RunStage::Judging(answered) = &mut self.stage
-            && item_ends
-        {
-            answered.items_unchecked = answered.items_unchecked.saturating_sub(1);
+    /// A part of the openings was checked.
+    pub fn checked(&mut self, result: Result<(), Reason>) -> Vec<Action> {
+        if let RunStage::Opening { answered, .. } | RunStage::Judging(answered) = &mut self.stage {
+            answered.checks_pending = answered.checks_pending.saturating_sub(1);
         }
         self.conclude(result.map(|()| Vec::new()))
     }
@@ -214,10 +212,11 @@ impl ChallengeRun {
     }
 
     /// The miner breaks the challenge off, or its connection does. Once every opening has come it is not needed any
-    /// more; once positions were named, an end looks like a choice.
+    /// more; once positions were named, an end looks like a choice, and does not hide what was found before.
     pub fn leave(&mut self, reason: Reason) -> Vec<Action> {
         match &self.stage {
             RunStage::Judging(_) => Vec::new(),
+            RunStage::Opening { collector, .. } if let Some(found) = collector.found() => self.stop(found),
             RunStage::Opening { .. } if !reason.code.class().fails() => {
                 let detail = format!("after positions were named: {}: {}", reason.code, reason.detail);
                 self.stop(Reason::new(ReasonCode::Abandoned, detail))
@@ -468,7 +467,7 @@ impl ChallengeRun {
             Mode::ReplaySample => Replay::Waiting(Box::new(binding.clone()), Extent::Sampled(iterations)),
             Mode::Audit => Replay::None,
         };
-        let answered = Answered { commitment, probe: binding.probe, answer, items_unchecked: items.len(), replay };
+        let answered = Answered { commitment, probe: binding.probe, answer, checks_pending: 0, replay };
         let (collector, sent) = (Box::new(Collector::new(binding, items)), SentAt::default());
         self.enter(RunStage::Opening { answered, collector, sent: sent.clone() }, now);
         Ok(vec![Action::Phase("openings"), self.hand_over(message, sent, now)])
@@ -514,6 +513,7 @@ impl ChallengeRun {
             _ => return Err(Reason::new(ReasonCode::Protocol, "openings came before they were asked")),
         };
         let job = collector.take(chunk)?;
+        answered.checks_pending += usize::from(job.is_some());
         if collector.is_complete() {
             self.stage = RunStage::Judging(answered.clone());
         }
@@ -553,7 +553,7 @@ impl ChallengeRun {
             Err(reason) => return self.finish(vec![reason]),
         };
         let id = self.challenge.id();
-        if let RunStage::Judging(Answered { items_unchecked: 0, replay, .. }) = &mut self.stage {
+        if let RunStage::Judging(Answered { checks_pending: 0, replay, .. }) = &mut self.stage {
             match std::mem::replace(replay, Replay::Running) {
                 Replay::None => actions.extend(self.finish(Vec::new())),
                 Replay::Waiting(binding, extent) => {

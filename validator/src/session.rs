@@ -340,9 +340,9 @@ impl Session {
         Ok(vec![Action::send(ValidatorMessage::Verdict(verdict.clone())), Action::Verdict(verdict)])
     }
 
-    /// An item was checked.
+    /// A part of the openings was checked.
     pub fn checked(&mut self, result: Result<(), Reason>) -> Vec<Action> {
-        let actions = self.run.as_mut().map(|run| run.checked(result, true)).unwrap_or_default();
+        let actions = self.run.as_mut().map(|run| run.checked(result)).unwrap_or_default();
         self.retire(actions)
     }
 

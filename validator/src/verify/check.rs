@@ -1,6 +1,7 @@
-//! Collects openings chunk by chunk, within what was asked, and checks each item once it is whole.
+//! Takes openings chunk by chunk: each is held against what was asked for before it is kept, and checked before the
+//! next one is read.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use assay_protocol::message::{OpenItem, OpenWhat, OpeningsChunk, OpeningsPart};
 use assay_protocol::verdict::{Reason, ReasonCode};
@@ -25,32 +26,53 @@ pub struct TrustedValues {
     pub answer: Arc<Answer>,
 }
 
-/// The items asked for, and what came of the current one.
+/// The items asked for, and how far the current one is: its digests come first, then exactly the samples or segments
+/// drawn, in order, then its end. Of all that comes only the digests are kept.
 #[derive(Debug)]
 pub struct Collector {
     binding: TrustedValues,
-    items: Vec<OpenItem>,
+    items: Arc<[OpenItem]>,
     current: usize,
+    /// Of the current item, until all have come.
     slot_digests: Vec<Digest>,
-    samples: Vec<SampleOpenings>,
-    segments: Vec<SegmentOpenings>,
+    /// Of the current item, once its digests have come.
+    check: Option<SharedCheck>,
 }
 
-/// One item, whole, to be checked.
+/// The check of an item, which a [`CheckJob`] and the [`Collector`] take in turn.
+type SharedCheck = Arc<Mutex<ItemCheck>>;
+
+/// How far the check of an item is.
+#[derive(Debug)]
+enum ItemCheck {
+    /// The digests are not checked yet, or are wrong.
+    Begun,
+    Samples(PassCheck),
+    Segments(SegmentCheck),
+}
+
+/// One part of an item, to be checked before the next chunk is taken.
 #[derive(Debug)]
 pub struct CheckJob {
     binding: TrustedValues,
-    item: OpenItem,
-    slot_digests: Vec<Digest>,
-    samples: Vec<SampleOpenings>,
-    segments: Vec<SegmentOpenings>,
+    items: Arc<[OpenItem]>,
+    current: usize,
+    check: SharedCheck,
+    part: CheckedPart,
+}
+
+#[derive(Debug)]
+enum CheckedPart {
+    SlotDigests(Vec<Digest>),
+    Sample(SampleOpenings),
+    Segment(SegmentOpenings),
 }
 
 impl Collector {
     /// Waits for these items, in this order.
     #[must_use]
-    pub const fn new(binding: TrustedValues, items: Vec<OpenItem>) -> Self {
-        Self { binding, items, current: 0, slot_digests: Vec::new(), samples: Vec::new(), segments: Vec::new() }
+    pub fn new(binding: TrustedValues, items: Vec<OpenItem>) -> Self {
+        Self { binding, items: items.into(), current: 0, slot_digests: Vec::new(), check: None }
     }
 
     /// The most chunks that may still come.
@@ -74,99 +96,176 @@ impl Collector {
         self.current == self.items.len()
     }
 
-    /// Takes the next chunk; gives the item's check when it is its end.
+    /// What is wrong in the samples checked so far, named only at the end of their item: a miner that stops before
+    /// stops for this.
+    #[must_use]
+    pub fn found(&self) -> Option<Reason> {
+        let item = self.items.get(self.current)?;
+        let ItemCheck::Samples(check) = &*lock(self.check.as_ref()?) else { return None };
+        check.first_fault().map(|fault| reason(item, fault))
+    }
+
+    /// Takes the next chunk; gives the job that checks it, which must have run before the next chunk is taken.
     ///
     /// # Errors
-    /// The reason when the chunk is not one that an honest miner sends next: nothing beyond what was asked is kept.
+    /// The reason when the chunk is not one that an honest miner sends next: nothing of it is kept.
     pub fn take(&mut self, chunk: OpeningsChunk) -> Result<Option<CheckJob>, Reason> {
         let Some(item) = self.items.get(self.current) else {
             return Err(Reason::new(ReasonCode::AuditRows, "openings came after the last item"));
         };
-        let device_id = item.device_id;
-        let refuse = |kind, detail: String| Err(Reason::on_device(reason_code(&item.what, kind), device_id, detail));
         if chunk.item as usize != self.current {
-            return refuse(FaultKind::Rows, format!("item {} came where item {} was due", chunk.item, self.current));
+            let detail = format!("item {} came where item {} was due", chunk.item, self.current);
+            return Err(refusal(item, FaultKind::Rows, detail));
         }
-        // The challenge has a share for every device asked about.
-        let count = self.binding.challenge.share(device_id).map_or(0, |s| s.count as usize);
-        match (chunk.part, &item.what) {
-            (OpeningsPart::SlotDigests(digests), _) => {
-                if self.slot_digests.len() + digests.len() > count {
-                    return refuse(FaultKind::Digests, format!("more than {count} digests came"));
-                }
-                self.slot_digests.extend(digests);
-            }
-            (OpeningsPart::Sample(sample), OpenWhat::Samples { samples, .. }) => {
-                if self.samples.len() == samples.len() {
-                    return refuse(FaultKind::Rows, format!("more than {} samples came", samples.len()));
-                }
-                self.samples.push(sample);
-            }
-            (OpeningsPart::Segment(segment), OpenWhat::Segments(segments)) => {
-                if self.segments.len() == segments.len() {
-                    return refuse(FaultKind::Rows, format!("more than {} segments came", segments.len()));
-                }
-                self.segments.push(segment);
-            }
-            (OpeningsPart::End, _) => return Ok(Some(self.finish_item())),
-            (OpeningsPart::Sample(_) | OpeningsPart::Segment(_), _) => {
-                return refuse(FaultKind::Rows, "a sample and a segment were mixed up".into());
-            }
-        }
-        Ok(None)
+        let part = match chunk.part {
+            OpeningsPart::SlotDigests(digests) => return self.take_digests(digests),
+            OpeningsPart::Sample(sample) => CheckedPart::Sample(sample),
+            OpeningsPart::Segment(segment) => CheckedPart::Segment(segment),
+            OpeningsPart::End => return self.finish_item().map(|()| None),
+        };
+        let Some(check) = self.check.clone() else { return Err(self.digests_are_due()) };
+        lock(&check).check_shape(&part).map_err(|refused| refused.of(item))?;
+        Ok(Some(self.job(check, part)))
     }
 
-    fn finish_item(&mut self) -> CheckJob {
-        let job = CheckJob {
-            binding: self.binding.clone(),
-            item: self.items[self.current].clone(),
-            slot_digests: std::mem::take(&mut self.slot_digests),
-            samples: std::mem::take(&mut self.samples),
-            segments: std::mem::take(&mut self.segments),
-        };
+    /// Keeps digests until all have come; then they are checked, before anything that leads to them.
+    fn take_digests(&mut self, digests: Vec<Digest>) -> Result<Option<CheckJob>, Reason> {
+        let item = &self.items[self.current];
+        // The challenge has a share for every device asked about.
+        let count = self.binding.challenge.share(item.device_id).map_or(0, |share| share.count as usize);
+        if digests.is_empty() {
+            return Err(refusal(item, FaultKind::Digests, "a chunk of no digests came".into()));
+        }
+        if self.check.is_some() || self.slot_digests.len() + digests.len() > count {
+            return Err(refusal(item, FaultKind::Digests, format!("more than {count} digests came")));
+        }
+        self.slot_digests.reserve_exact(count - self.slot_digests.len());
+        self.slot_digests.extend(digests);
+        if self.slot_digests.len() < count {
+            return Ok(None);
+        }
+        let check = Arc::new(Mutex::new(ItemCheck::Begun));
+        self.check = Some(check.clone());
+        let digests = std::mem::take(&mut self.slot_digests);
+        Ok(Some(self.job(check, CheckedPart::SlotDigests(digests))))
+    }
+
+    fn finish_item(&mut self) -> Result<(), Reason> {
+        let Some(check) = self.check.take() else { return Err(self.digests_are_due()) };
+        let check = std::mem::replace(&mut *lock(&check), ItemCheck::Begun);
+        check.finish().map_err(|refused| refused.of(&self.items[self.current]))?;
         self.current += 1;
-        job
+        Ok(())
+    }
+
+    fn job(&self, check: SharedCheck, part: CheckedPart) -> CheckJob {
+        CheckJob { binding: self.binding.clone(), items: self.items.clone(), current: self.current, check, part }
+    }
+
+    fn digests_are_due(&self) -> Reason {
+        let detail = format!("only {} digests came", self.slot_digests.len());
+        refusal(&self.items[self.current], FaultKind::Digests, detail)
     }
 }
 
 impl CheckJob {
-    /// Checks the item: milliseconds of one core.
+    /// Checks the part, and drops it: at most milliseconds of one core.
     ///
     /// # Errors
-    /// The first fault, as a reason.
+    /// What is wrong, as a reason. What the samples hold is named at the end of their item, when the first fault in
+    /// WORK.md's order is known.
     pub fn run(self) -> Result<(), Reason> {
-        let (what, device_id) = (self.item.what.clone(), self.item.device_id);
-        self.check().map_err(|fault| Reason::on_device(reason_code(&what, fault.kind), device_id, fault.to_string()))
+        let Self { binding, items, current, check, part } = self;
+        let (item, mut check) = (&items[current], lock(&check));
+        let checked = match (part, &mut *check) {
+            (CheckedPart::SlotDigests(digests), check @ ItemCheck::Begun) => {
+                begin(&binding, item, digests).map(|begun| *check = begun).map_err(Refused::Fault)
+            }
+            (CheckedPart::Sample(sample), ItemCheck::Samples(check)) => {
+                check.sample(&sample);
+                Ok(())
+            }
+            (CheckedPart::Segment(segment), ItemCheck::Segments(check)) => {
+                check.segment(&segment).map_err(Refused::Fault)
+            }
+            _ => Err(Refused::OutOfTurn),
+        };
+        checked.map_err(|refused| refused.of(item))
     }
+}
 
-    /// The samples or segments are checked one by one, each dropped before the next. They are checked once the item is
-    /// whole, so that what is too much of an item is named before what is wrong in it.
-    fn check(self) -> Result<(), OpeningFault> {
-        let TrustedValues { challenge, evidence, probe, answer } = &self.binding;
-        let device_id = self.item.device_id;
-        // Evidence and answer were checked: both have every device of the challenge.
-        let roots: &[Root] = evidence.device(device_id).map_or(&[], |d| &d.roots);
-        match &self.item.what {
-            OpenWhat::Segments(drawn) => {
-                let digests: &[Digest] = answer.device(device_id).map_or(&[], |d| &d.digests);
-                let last_root = roots.last().copied().unwrap_or(Root::BEFORE_FIRST);
-                let audit = SegmentAudit::new(challenge, probe, device_id, last_root, digests, drawn);
-                let mut check = SegmentCheck::begin(&audit, self.slot_digests)?;
-                for segment in self.segments {
-                    check.segment(&segment)?;
-                }
-                check.finish()
-            }
-            OpenWhat::Samples { iteration, samples } => {
-                let audit = Audit::new(challenge, device_id, *iteration, roots, samples);
-                let mut check = PassCheck::begin(&audit, self.slot_digests)?;
-                for sample in self.samples {
-                    check.sample(&sample);
-                }
-                check.finish()
-            }
+/// Why a part is refused.
+enum Refused {
+    Fault(OpeningFault),
+    /// A sample where segments were asked for, or the other way round.
+    OtherKind,
+    /// The driver's mistake, never the miner's: a part was taken before the one before it was checked.
+    OutOfTurn,
+}
+
+impl Refused {
+    fn of(self, item: &OpenItem) -> Reason {
+        match self {
+            Self::Fault(fault) => reason(item, &fault),
+            Self::OtherKind => refusal(item, FaultKind::Rows, "a sample and a segment were mixed up".into()),
+            Self::OutOfTurn => Reason::new(ReasonCode::ValidatorInternal, "openings were not checked in turn"),
         }
     }
+}
+
+impl ItemCheck {
+    /// Whether the next sample or segment is of the shape asked for.
+    fn check_shape(&self, part: &CheckedPart) -> Result<(), Refused> {
+        match (self, part) {
+            (Self::Samples(check), CheckedPart::Sample(sample)) => check.check_shape(sample).map_err(Refused::Fault),
+            (Self::Segments(check), CheckedPart::Segment(segment)) => {
+                check.check_shape(segment).map_err(Refused::Fault)
+            }
+            (Self::Begun, _) => Err(Refused::OutOfTurn),
+            (Self::Samples(_) | Self::Segments(_), _) => Err(Refused::OtherKind),
+        }
+    }
+
+    fn finish(self) -> Result<(), Refused> {
+        match self {
+            Self::Begun => Err(Refused::OutOfTurn),
+            Self::Samples(check) => check.finish().map_err(Refused::Fault),
+            Self::Segments(check) => check.finish().map_err(Refused::Fault),
+        }
+    }
+}
+
+/// Checks the digests of an item, and what its parts will be checked against.
+fn begin(binding: &TrustedValues, item: &OpenItem, digests: Vec<Digest>) -> Result<ItemCheck, OpeningFault> {
+    let TrustedValues { challenge, evidence, probe, answer } = binding;
+    let device_id = item.device_id;
+    // Evidence and answer were checked: both have every device of the challenge.
+    let roots: &[Root] = evidence.device(device_id).map_or(&[], |d| &d.roots);
+    match &item.what {
+        OpenWhat::Segments(drawn) => {
+            let answered: &[Digest] = answer.device(device_id).map_or(&[], |d| &d.digests);
+            let last_root = roots.last().copied().unwrap_or(Root::BEFORE_FIRST);
+            let audit = SegmentAudit::new(challenge, probe, device_id, last_root, answered, drawn);
+            SegmentCheck::begin(&audit, digests).map(ItemCheck::Segments)
+        }
+        OpenWhat::Samples { iteration, samples } => {
+            let audit = Audit::new(challenge, device_id, *iteration, roots, samples);
+            PassCheck::begin(&audit, digests).map(ItemCheck::Samples)
+        }
+    }
+}
+
+/// A check that panicked ends its challenge: nobody reads what it left.
+fn lock(check: &Mutex<ItemCheck>) -> MutexGuard<'_, ItemCheck> {
+    check.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn reason(item: &OpenItem, fault: &OpeningFault) -> Reason {
+    refusal(item, fault.kind, fault.to_string())
+}
+
+fn refusal(item: &OpenItem, kind: FaultKind, detail: String) -> Reason {
+    Reason::on_device(reason_code(&item.what, kind), item.device_id, detail)
 }
 
 /// The reason for a fault in an audit's or a probe's openings.
