@@ -35,7 +35,23 @@ impl RawMiner {
     /// # Panics
     /// When there is no connection.
     pub async fn open(address: SocketAddr, first: Vec<u8>) -> Result<Self, Status> {
+        Self::open_with_window(address, first, None).await
+    }
+
+    /// The same, with room for so many bytes that were not heard yet.
+    ///
+    /// # Errors
+    /// As [`RawMiner::open`].
+    ///
+    /// # Panics
+    /// As [`RawMiner::open`].
+    pub async fn open_with_window(
+        address: SocketAddr,
+        first: Vec<u8>,
+        window_bytes: Option<u32>,
+    ) -> Result<Self, Status> {
         let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address makes a URL");
+        let endpoint = endpoint.initial_stream_window_size(window_bytes);
         let channel = endpoint.connect().await.expect("the validator listens");
         let mut grpc = tonic::client::Grpc::new(channel);
         grpc.ready().await.expect("the connection stands");

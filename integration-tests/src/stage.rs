@@ -59,6 +59,20 @@ impl Stage {
         }
     }
 
+    /// As [`Stage::catches`] in mode replay, for a lie that the samples before the replay may see, or else the replay.
+    ///
+    /// # Panics
+    /// When one of them is otherwise.
+    pub async fn catches_in_replay(&self, sampled: ReasonCode, lie: impl Fn(&Lies)) {
+        self.challenge(Mode::Replay).await.expect_pass();
+        lie(&self.miner.lies);
+        let ruling = self.challenge(Mode::Replay).await;
+        let replayed = ruling.verdict.reasons.iter().any(|reason| reason.code == ReasonCode::RootMismatch.name());
+        ruling.expect(if replayed { ReasonCode::RootMismatch } else { sampled });
+        self.miner.lies.stop();
+        self.challenge(Mode::Replay).await.expect_pass();
+    }
+
     /// As [`Stage::catches`], for a lie that the session ends with.
     ///
     /// # Panics

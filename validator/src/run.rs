@@ -14,7 +14,7 @@ use assay_protocol::message::{
 use assay_protocol::verdict::{Mode, NotChallenged, Reason, ReasonCode};
 use assay_work::commitment::{CommitmentError, DeviceEvidence, Evidence, commitment_message};
 use assay_work::probe::{Answer, AnswerError, DeviceAnswer, Probe, probe_message};
-use assay_work::{Challenge, ChallengeId};
+use assay_work::{Challenge, ChallengeId, Checksum};
 
 use crate::action::{Action, SentAt};
 use crate::entropy::{Entropy, EntropyError};
@@ -335,14 +335,11 @@ impl ChallengeRun {
             let detail = format!("it took {took:.1?}, {limit:?} were allowed");
             return Err(Reason::new(ReasonCode::CommitmentLate, detail));
         }
-        let message = commitment_message(self.challenge.work_key(), &signed.checksum);
-        if !verify(&self.challenge.fields().miner_key, &message, &signed.signature) {
-            return Err(Reason::new(ReasonCode::CommitmentSignature, "it does not hold for the key of this session"));
-        }
         self.send_probe(Timed { signed, took }, received, entropy)
     }
 
-    /// The head of the commitment binds the roots: nothing is gained by waiting for them, only time to move slots.
+    /// The head of the commitment binds the roots: nothing is gained by waiting for them, only time to move slots. A
+    /// signature that does not hold is named once the roots have come, since they may tell what is wrong better.
     fn send_probe(&mut self, commitment: Timed, now: Instant, entropy: &mut dyn Entropy) -> Step {
         let RunContext { policy, history, round_trip, .. } = &self.context;
         let shown = history.shown(self.challenge.fields().miner_key);
@@ -412,10 +409,6 @@ impl ChallengeRun {
             let detail = format!("it took {took:.1?}, {limit:?} were allowed");
             return Err(Reason::new(ReasonCode::ProbeLate, detail));
         }
-        let message = probe_message(self.challenge.work_key(), &evidence.checksum, probe, &signed.checksum);
-        if !verify(&self.challenge.fields().miner_key, &message, &signed.signature) {
-            return Err(Reason::new(ReasonCode::ProbeSignature, "it does not hold for the key of this session"));
-        }
         let (commitment, evidence, probe) = (commitment.clone(), evidence.clone(), *probe);
         let answer = Timed { signed, took };
         self.enter(RunStage::Digests { commitment, evidence, probe, answer, devices: Vec::new() }, received);
@@ -436,7 +429,7 @@ impl ChallengeRun {
             return Ok(Vec::new());
         }
         let devices = std::mem::take(devices);
-        let checked = check_answer(&self.challenge, probe, &answer.signed, devices)?;
+        let checked = check_answer(&self.challenge, &evidence.checksum, probe, &answer.signed, devices)?;
         let binding = TrustedValues {
             challenge: self.challenge.clone(),
             evidence: evidence.clone(),
@@ -654,7 +647,7 @@ fn follow_up_limit(challenge: &Challenge, hashes: u64) -> Duration {
     FOLLOW_UP_LIMIT + Duration::from_millis(1000 * bytes / FOLLOW_UP_BYTES_PER_S)
 }
 
-/// The whole commitment is here: every checksum again. Its signature was checked with its head.
+/// The whole commitment is here: every checksum again, then the signature.
 fn check_commitment(
     challenge: &Challenge,
     signed: &SignedChecksum,
@@ -663,12 +656,17 @@ fn check_commitment(
     let SignedChecksum { challenge_id, checksum, signature, .. } = *signed;
     let evidence = Evidence { challenge_id, devices, checksum, signature: Some(signature) };
     evidence.check(challenge).map_err(|error| commitment_reason(&error))?;
+    let message = commitment_message(challenge.work_key(), &checksum);
+    if !verify(&challenge.fields().miner_key, &message, &signature) {
+        return Err(Reason::new(ReasonCode::CommitmentSignature, "it does not hold for the key of this session"));
+    }
     Ok(evidence)
 }
 
-/// The whole answer is here: the digests, the checksum again. Its signature was checked with its head.
+/// The whole answer is here: the digests, the checksum again, then the signature.
 fn check_answer(
     challenge: &Challenge,
+    committed: &Checksum,
     probe: &Probe,
     signed: &SignedChecksum,
     devices: Vec<DeviceAnswer>,
@@ -676,6 +674,10 @@ fn check_answer(
     let SignedChecksum { checksum, signature, .. } = *signed;
     let answer = Answer { devices, checksum, signature: Some(signature) };
     answer.check(challenge, probe).map_err(|error| answer_reason(&error))?;
+    let message = probe_message(challenge.work_key(), committed, probe, &checksum);
+    if !verify(&challenge.fields().miner_key, &message, &signature) {
+        return Err(Reason::new(ReasonCode::ProbeSignature, "it does not hold for the key of this session"));
+    }
     Ok(answer)
 }
 

@@ -9,7 +9,7 @@ use assay_work::digest::slot_digest;
 use assay_work::keys::parents;
 use assay_work::leaf::leaf;
 use assay_work::probe::{LINE_BYTES, position, start_state, step};
-use assay_work::{DeviceId, Digest, RoundKey, reference, tree};
+use assay_work::{DeviceId, Digest, PassKey, RoundKey, reference, tree};
 
 use super::lie::{ProbeLie, SharedLies, WorkLie, lock};
 
@@ -25,6 +25,8 @@ pub struct LyingDevice {
     states: Vec<u8>,
     /// What [`WorkLie::FirstIterationAgain`] repeats.
     first_pass: Option<Pass>,
+    /// The keys of the challenge's passes, in order of iteration.
+    passes_seen: Vec<PassKey>,
     lies: SharedLies,
 }
 
@@ -32,7 +34,16 @@ impl LyingDevice {
     /// A device that claims so much memory.
     #[must_use]
     pub const fn new(id: DeviceId, memory_bytes: u64, lies: SharedLies) -> Self {
-        Self { id, memory_bytes, n: 0, slots: Vec::new(), states: Vec::new(), first_pass: None, lies }
+        Self {
+            id,
+            memory_bytes,
+            n: 0,
+            slots: Vec::new(),
+            states: Vec::new(),
+            first_pass: None,
+            passes_seen: Vec::new(),
+            lies,
+        }
     }
 
     /// The pass that is computed for the one asked, and where its leaves come from.
@@ -67,6 +78,12 @@ impl LyingDevice {
             leaf(&leaves.key, leaves.offset + u, 0, &mut slot);
             return slot;
         }
+        if let Some(WorkLie::KeystreamIn(iteration)) = lie
+            && self.passes_seen.get(iteration) == Some(&pass.key)
+        {
+            leaf(&pass.key, pass.offset + u, 0, &mut slot);
+            return slot;
+        }
         let (earlier, previous) = parents(&pass.key, u);
         let (earlier, previous) = (&self.slots[earlier as usize], &self.slots[previous as usize]);
         for (r, row) in (0..).zip(slot.chunks_exact_mut(pass.n as usize)) {
@@ -74,6 +91,9 @@ impl LyingDevice {
         }
         if lie == Some(WorkLie::SkipElements) {
             slot.iter_mut().step_by(SKIPPED).for_each(|element| *element = 0);
+        }
+        if lie == Some(WorkLie::OneElement) && u + 1 == pass.count {
+            slot[77] ^= 1;
         }
         slot
     }
@@ -143,6 +163,10 @@ impl Device for LyingDevice {
             _ => {}
         }
         let (computed, leaves) = self.passes(pass, lie)?;
+        // Iterations come in order the first time; a pass that is computed again has a key that was seen.
+        if !self.passes_seen.contains(&pass.key) {
+            self.passes_seen.push(pass.key);
+        }
         self.n = pass.n;
         self.slots.clear();
         let mut digests = Vec::new();
@@ -192,6 +216,7 @@ impl Device for LyingDevice {
         self.slots.clear();
         self.states.clear();
         self.first_pass = None;
+        self.passes_seen.clear();
         self.lies.board.clear(self.id);
     }
 }

@@ -44,6 +44,13 @@ impl Filter {
         }
     }
 
+    /// Whether the miner closes its half of the stream behind this message.
+    pub fn is_last(&self, message: &MinerMessage) -> bool {
+        let MinerMessage::OpeningsChunk(chunk) = message else { return false };
+        let items = lock(&self.items).len();
+        *lock(&self.lies.half_closes) && chunk.part == OpeningsPart::End && chunk.item as usize + 1 == items
+    }
+
     /// Opens the state that was answered, where that was a lie: it leads to the digest answered.
     fn put_in_false_state(&self, item: u32, segment: &mut SegmentOpenings) {
         if *lock(&self.lies.opens_true_states) {

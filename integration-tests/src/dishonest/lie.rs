@@ -22,6 +22,10 @@ pub enum WorkLie {
     OtherLeaves,
     /// These slots are zeros; the products after them are made from that.
     ZeroSlots(&'static [u32]),
+    /// One element of the last slot, which no other slot follows from, is wrong.
+    OneElement,
+    /// In this iteration every slot is keystream, which can be computed line by line: no memory is needed.
+    KeystreamIn(usize),
     /// Each of two devices does, and commits to, the other one's share.
     OtherShare,
     /// Every iteration is the first one again.
@@ -62,6 +66,7 @@ pub struct Lies {
     pub(super) opens_true_states: Mutex<bool>,
     pub(super) outgoing: Mutex<Option<Outgoing>>,
     pub(super) incoming: Mutex<Option<Incoming>>,
+    pub(super) half_closes: Mutex<bool>,
     pub(super) board: Board,
 }
 
@@ -92,6 +97,11 @@ impl Lies {
         *lock(&self.incoming) = Some(Box::new(rewrite));
     }
 
+    /// Closes its half of the stream behind the last of the openings of a challenge of one device.
+    pub fn in_half_closing(&self) {
+        *lock(&self.half_closes) = true;
+    }
+
     /// Switches every lie off.
     pub fn stop(&self) {
         *lock(&self.work) = None;
@@ -99,6 +109,7 @@ impl Lies {
         *lock(&self.opens_true_states) = false;
         *lock(&self.outgoing) = None;
         *lock(&self.incoming) = None;
+        *lock(&self.half_closes) = false;
     }
 }
 

@@ -139,7 +139,9 @@ impl Session {
         tokio::spawn(async move {
             while let Some(message) = said.recv().await {
                 for message in outgoing.outgoing(message) {
-                    if rewritten.send(message).await.is_err() {
+                    let is_last = outgoing.is_last(&message);
+                    // Without a sender the stream's half ends.
+                    if rewritten.send(message).await.is_err() || is_last {
                         return;
                     }
                 }

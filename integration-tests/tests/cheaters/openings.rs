@@ -104,15 +104,15 @@ async fn an_item_cut_off() {
 /// As many parts as go out in the time: the first one too many ends it, and the next challenge is as ever.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_item_without_end() {
-    let endless = |part: OpeningsPart| if matches!(part, OpeningsPart::End) { Vec::new() } else { vec![part; 500] };
+    let endless = |part: OpeningsPart| if matches!(part, OpeningsPart::End) { Vec::new() } else { vec![part; 20] };
     parts(ReasonCode::ResidencyDigests, SEGMENTS, endless).await;
     parts(ReasonCode::AuditRows, SAMPLES, |part| match part {
-        OpeningsPart::Sample(_) => vec![part; 500],
+        OpeningsPart::Sample(_) => vec![part; 20],
         other => vec![other],
     })
     .await;
     parts(ReasonCode::ResidencyRows, SEGMENTS, |part| match part {
-        OpeningsPart::Segment(_) => vec![part; 500],
+        OpeningsPart::Segment(_) => vec![part; 20],
         other => vec![other],
     })
     .await;
@@ -242,5 +242,5 @@ async fn a_miner_that_gives_up_when_it_is_asked_to_open() {
             other => vec![other],
         });
     };
-    stage.catches(&[Mode::Replay, Mode::Audit], ReasonCode::DeviceSick, gives_up).await;
+    stage.catches(&[Mode::Replay, Mode::Audit], ReasonCode::Abandoned, gives_up).await;
 }

@@ -1,13 +1,14 @@
-//! Work that was not done, or done on the wrong bytes: by replay the root differs, by audit an element or a leaf.
+//! Work that was not done, or done on the wrong bytes: by audit an element or a leaf is wrong, by replay the root
+//! differs, unless the few samples before it see as much.
 
-use assay_integration_tests::dishonest::WorkLie;
+use assay_integration_tests::dishonest::{Lies, WorkLie};
 use assay_integration_tests::stage::Stage;
 use assay_integration_tests::validator::Policy;
 use assay_protocol::verdict::{Mode, ReasonCode};
 
 /// What a lie is caught for by replay and by audit.
 async fn caught(stage: &Stage, lie: WorkLie, audit: ReasonCode) {
-    stage.catches(&[Mode::Replay], ReasonCode::RootMismatch, |lies| lies.in_work(lie)).await;
+    stage.catches_in_replay(audit, |lies| lies.in_work(lie)).await;
     stage.catches(&[Mode::Audit], audit, |lies| lies.in_work(lie)).await;
 }
 
@@ -15,6 +16,16 @@ async fn caught(stage: &Stage, lie: WorkLie, audit: ReasonCode) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_twentieth_of_the_elements_left_out() {
     caught(&Stage::with_one_device().await, WorkLie::SkipElements, ReasonCode::AuditElement).await;
+}
+
+/// Sixteen samples of 655360 elements do not see one.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_wrong_element() {
+    let stage = Stage::with_one_device().await;
+    stage.catches(&[Mode::Replay], ReasonCode::RootMismatch, |lies| lies.in_work(WorkLie::OneElement)).await;
+    let policy = Policy { max_matrices: 6, iterations: 3, sampled_iterations: 3, ..Policy::default() };
+    let stage = Stage::new(&policy, &[6]).await;
+    stage.catches(&[Mode::ReplaySample], ReasonCode::RootMismatch, |lies| lies.in_work(WorkLie::OneElement)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -49,15 +60,27 @@ async fn the_first_iteration_for_every_iteration() {
     let stage = Stage::new(&policy, &[6]).await;
     caught(&stage, WorkLie::FirstIterationAgain, ReasonCode::AuditLeaf).await;
     let lie = WorkLie::FirstIterationAgain;
-    stage.catches(&[Mode::ReplaySample], ReasonCode::RootMismatch, |lies| lies.in_work(lie)).await;
+    stage.catches(&[Mode::ReplaySample], ReasonCode::AuditLeaf, |lies| lies.in_work(lie)).await;
 }
 
-/// One iteration drawn of two: the first is honest, the second is not.
+/// Slots of keystream need no memory: every line that the probe asks for can be computed. The probe reads those of the
+/// last iteration, so that one is examined whatever is drawn.
+#[tokio::test(flavor = "multi_thread")]
+async fn keystream_in_the_last_iteration() {
+    let policy = Policy { max_matrices: 6, iterations: 4, ..Policy::default() };
+    let stage = Stage::new(&policy, &[6]).await;
+    for _ in 0..4 {
+        let lie = |lies: &Lies| lies.in_work(WorkLie::KeystreamIn(3));
+        stage.catches(&[Mode::Audit, Mode::ReplaySample], ReasonCode::AuditElement, lie).await;
+    }
+}
+
+/// One iteration drawn of two beside the last: the second is not what it should be.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_faked_iteration_is_caught_when_it_is_drawn() {
-    let policy = Policy { max_matrices: 4, iterations: 2, ..Policy::default() };
+    let policy = Policy { max_matrices: 4, iterations: 3, ..Policy::default() };
     let stage = Stage::new(&policy, &[6]).await;
-    stage.miner.lies.in_work(WorkLie::FirstIterationAgain);
+    stage.miner.lies.in_work(WorkLie::KeystreamIn(1));
     let (mut passed, mut caught) = (0, 0);
     for _ in 0..40 {
         let ruling = stage.challenge(Mode::ReplaySample).await;

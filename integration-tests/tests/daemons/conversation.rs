@@ -334,7 +334,7 @@ async fn challenges_that_do_not_fit_the_miner() {
     let cases: [Misread; 3] = [
         (ReasonCode::StaleInventory, |offer| offer.inventory_sequence += 1),
         (ReasonCode::NotEnoughMemory, |offer| offer.total = 15),
-        (ReasonCode::MinerStopped, |offer| offer.precision = 2),
+        (ReasonCode::MinerUnsupported, |offer| offer.precision = 2),
     ];
     for (reason, change) in cases {
         let asked_otherwise = move |lies: &Lies| {
@@ -381,4 +381,48 @@ async fn a_flood_of_messages() {
         });
     };
     stage.throws_out(Mode::Audit, ReasonCode::Protocol, flood).await;
+}
+
+/// A miner that knew the next ping could answer it ahead, and look nearer than it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn pings_cannot_be_foreseen() {
+    let validator = TestValidator::start(&Policy { ping_interval_ms: 100, ..Policy::default() }).await;
+    let mut miner = accepted(&validator).await;
+    let mut sequences = Vec::new();
+    while sequences.len() < 4 {
+        if let Some(ValidatorMessage::Ping(sequence)) = miner.hear().await {
+            miner.say(encoded(MinerMessage::Pong(sequence))).await;
+            sequences.push(sequence);
+        }
+    }
+    // Each is below 2^32 with a probability of 2^-32.
+    assert!(sequences.iter().all(|sequence| *sequence > 1 << 32), "{sequences:?}");
+    assert!(sequences.windows(2).all(|pair| pair[0].abs_diff(pair[1]) > 1 << 16), "{sequences:?}");
+}
+
+/// A miner that does not read has not been asked: it is not late, and it does not choose when its clock starts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_window_that_is_shut() {
+    let validator = TestValidator::start(&Policy { ping_interval_ms: 60_000, ..Policy::default() }).await;
+    let mut hello = hello(&identity());
+    hello.inventory.devices = vec![DeviceClaim {
+        id: DeviceId([1; 16]),
+        name: "a device".into(),
+        backend: "test".into(),
+        detail: String::new(),
+        total_bytes: 1 << 20,
+        free_bytes: 1 << 20,
+        slots: [16, 4, 1, 0, 0, 0, 0, 0],
+        claimed_hardware: None,
+    }];
+    // Room for a ping, and for half of a challenge.
+    let first = encoded(MinerMessage::Hello(hello.clone()));
+    let mut miner = RawMiner::open_with_window(validator.address, first, Some(64)).await.unwrap();
+    let Some(ValidatorMessage::Welcome(welcome)) = miner.hear().await else { panic!("no welcome") };
+    miner.say(proof(&hello, &welcome, &identity())).await;
+    assert!(matches!(miner.hear().await, Some(ValidatorMessage::Accepted(_))));
+    validator.wait_for_miner(hello.miner_key, true).await;
+    let ruling = validator.challenge(hello.miner_key, Some(Mode::Audit)).await.unwrap();
+    ruling.expect(ReasonCode::NotReading);
+    validator.wait_for_miner(hello.miner_key, false).await;
 }

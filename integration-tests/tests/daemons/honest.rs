@@ -4,7 +4,7 @@ use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::stage::Stage;
 use assay_integration_tests::validator::{Policy, Ruling, TestValidator};
 use assay_protocol::verdict::Mode;
-use assay_protocol::wire::v1::RunChallengeRequest;
+use assay_protocol::wire::v1::{self, RunChallengeRequest, Verdict};
 
 const MODES: [Mode; 3] = [Mode::Replay, Mode::ReplaySample, Mode::Audit];
 
@@ -25,12 +25,30 @@ async fn passes(policy: &Policy, devices: u32) -> Vec<Ruling> {
     rulings
 }
 
+/// The bytes that a device of ten products showed, by the formulas of WORK.md and the verdict's own figures.
+fn bytes_shown(verdict: &Verdict) -> u64 {
+    let (work, hiding) = (verdict.devices[0].work.as_ref().unwrap(), verdict.devices[0].hiding.as_ref().unwrap());
+    let rate = 2.0 * work.multiply_accumulates_low as f64 / work.seconds;
+    assert!((hiding.rate_per_s / rate - 1.0).abs() < 1e-6 && hiding.rate_is_shown_only, "{hiding:?}, not {rate}");
+    // 64 walks of 8 steps; 64 lines of 64 bytes hold 64 elements each.
+    let lines = work.probe_bytes as f64 / 64.0;
+    let computed = rate * work.probe_seconds / (64.0 * 256.0 * lines);
+    let over_buses = 64e9 * work.probe_seconds / (64.0 * lines);
+    assert!((hiding.computed / computed - 1.0).abs() < 1e-6, "{hiding:?}, not {computed}");
+    assert!((hiding.over_buses / over_buses - 1.0).abs() < 1e-6, "{hiding:?}, not {over_buses}");
+    let x = computed + over_buses;
+    let share = (x / 2.0 + (x * x / 4.0 + 2.0 * x * 64.0 / (12.0 * 1024.0)).sqrt()).min(1.0);
+    assert!((hiding.share - share).abs() < 1e-6, "{hiding:?}, not {share}");
+    let wrong = if verdict.mode() == v1::Mode::Audit { 1.0 - 0.05_f64.powf(1.0 / 128.0) } else { 0.0 };
+    ((10 << 16) as f64 * (1.0 - hiding.share) * (1.0 - wrong)) as u64
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn one_device() {
     let rulings = passes(&Policy::default(), 1).await;
     for ruling in &rulings {
         let whole = ruling.verdict.whole.as_ref().unwrap();
-        assert_eq!((whole.matrices, whole.bytes_held), (12, 10 << 16));
+        assert_eq!((whole.matrices, whole.bytes_held), (12, bytes_shown(&ruling.verdict)));
         assert_eq!(whole.multiply_accumulates_low, 10 << 24);
         assert!(whole.probe_bytes > 0 && whole.seconds > 0.0 && whole.probe_seconds > 0.0);
         assert_eq!(whole.segments, 32);
@@ -72,7 +90,7 @@ async fn devices_of_uneven_weights() {
 async fn several_iterations_of_which_one_is_checked() {
     let rulings = passes(&Policy { iterations: 3, ..Policy::default() }, 2).await;
     let checked: Vec<_> = rulings.iter().map(|r| r.verdict.iterations_checked).collect();
-    assert_eq!(checked, [3, 1, 1]);
+    assert_eq!(checked, [3, 2, 2], "the last one, and one of the others");
     assert!(!rulings[2].verdict.iteration_bounds.is_empty());
 }
 

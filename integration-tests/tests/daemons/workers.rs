@@ -148,7 +148,10 @@ async fn killed_in_the_openings() {
     let mut challenge = scene.ask(Mode::Audit).await;
     challenge.wait_for_phase("openings").await;
     signal(scene.first(), libc::SIGKILL);
-    challenge.ruling().await.unwrap().expect(ReasonCode::MinerInternal);
+    let ruling = challenge.ruling().await.unwrap();
+    ruling.expect(ReasonCode::Abandoned);
+    let detail = &ruling.verdict.reasons[0].detail;
+    assert!(detail.contains(ReasonCode::MinerInternal.name()), "the miner's own reason stands beside it: {detail}");
     scene.recovers().await;
 }
 
