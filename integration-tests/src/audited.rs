@@ -47,7 +47,7 @@ impl Audited {
         let task = ShareTask::of(&challenge).remove(0);
         let worked = task.run_pass(&mut device, 0, &Root::BEFORE_FIRST, &Handle::default());
         let (root, digests) = worked.expect("the device computes");
-        let probe = UncheckedProbe { seed: ProbeSeed([6; 32]), walks: 64, steps: 1, rounds: 1 };
+        let probe = UncheckedProbe { seed: ProbeSeed([6; 32]), walks: 64, steps: 1, rounds: 1, link: 0 };
         let probe = Probe::try_from(probe).expect("a probe within its bounds");
         let binding = TrustedValues {
             evidence: Arc::new(Evidence::assemble(&challenge, vec![vec![root]])),

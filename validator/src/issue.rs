@@ -276,6 +276,7 @@ pub fn issue_probe(
         steps: policy.probe.steps,
         // Clamped into the range of a round count.
         rounds: rounds.round().clamp(1.0, f64::from(MAX_ROUNDS)) as u32,
+        link: 0,
     })?)
 }
 

@@ -187,6 +187,20 @@ fn work_refuses_challenges_that_break_a_rule() {
     }
 }
 
+#[test]
+fn work_refuses_probes_that_break_a_rule() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = format!("--key-file={}", folder.path().join("key").display());
+    for case in vector_json("invalid-probes")["cases"].as_array().unwrap() {
+        let file = write(&folder, "probe.json", case);
+        let output = run(MINER, ["work", "--challenge", &file, "--probe", &file, &key].iter().chain(&DEVICES));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let rule = case["expect"].as_str().unwrap();
+        assert_eq!(code(&output), 65, "{said}");
+        assert!(said.contains(&format!("breaks rule {rule}:")), "{rule}: {said}");
+    }
+}
+
 /// `challenge` for devices, `work`, `verify`: without a connection from end to end.
 #[test]
 fn a_challenge_file_from_end_to_end() {

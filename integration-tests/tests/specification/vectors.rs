@@ -36,6 +36,30 @@ struct InvalidChallenge {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct InvalidProbes {
+    _comment: IgnoredAny,
+    valid: ProbeOfChallenge,
+    cases: Vec<InvalidProbe>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProbeOfChallenge {
+    challenge: UncheckedChallenge,
+    probe: UncheckedProbe,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InvalidProbe {
+    expect: String,
+    what: String,
+    challenge: UncheckedChallenge,
+    probe: UncheckedProbe,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Splits {
     _comment: IgnoredAny,
     cases: Vec<Split>,
@@ -128,10 +152,37 @@ struct TracedRead {
 fn every_broken_rule_of_a_challenge_is_named() {
     let file: InvalidChallenges = vector("invalid-challenges");
     checked(&file.valid);
-    assert_eq!(file.cases.len(), 28);
+    assert_eq!(file.cases.len(), 33);
     for (i, case) in file.cases.into_iter().enumerate() {
         let error = Challenge::try_from(case.challenge).expect_err(&case.expect);
         assert_eq!(error.code(), case.expect, "case {i}: {error}");
+    }
+}
+
+/// They break no rule, so that every other rule is named before what is missing here.
+#[test]
+fn kinds_of_work_that_are_not_computed_are_refused_last() {
+    let file: InvalidChallenges = vector("invalid-challenges");
+    let code = |challenge: UncheckedChallenge| Challenge::try_from(challenge).map(|_| ()).map_err(|e| e.code());
+    for precision in [2, 5, 6] {
+        let challenge = UncheckedChallenge { precision, ..file.valid.clone() };
+        assert_eq!(code(challenge.clone()), Err("precision"), "{precision}");
+        assert_eq!(code(UncheckedChallenge { n: 300, ..challenge.clone() }), Err("n"));
+        assert_eq!(code(UncheckedChallenge { shares: Vec::new(), ..challenge }), Err("no_shares"));
+    }
+}
+
+#[test]
+fn the_first_wrong_field_of_a_probe_is_named() {
+    let file: InvalidProbes = vector("invalid-probes");
+    let code = |probe: UncheckedProbe| Probe::try_from(probe).map(|_| ()).map_err(|e| e.code());
+    checked(&file.valid.challenge);
+    assert_eq!(code(file.valid.probe), Err("link"), "a linked probe is valid, and not computed here");
+    assert_eq!(code(UncheckedProbe { link: 0, ..file.valid.probe }), Ok(()));
+    assert_eq!(file.cases.len(), 17);
+    for case in &file.cases {
+        checked(&case.challenge);
+        assert_eq!(code(case.probe), Err(case.expect.as_str()), "{}", case.what);
     }
 }
 

@@ -229,7 +229,7 @@ mod tests {
     }
 
     fn probe(walks: u32, steps: u32, rounds: u32) -> Probe {
-        Probe::try_from(UncheckedProbe { seed: ProbeSeed([0; 32]), walks, steps, rounds }).unwrap()
+        Probe::try_from(UncheckedProbe { seed: ProbeSeed([0; 32]), walks, steps, rounds, link: 0 }).unwrap()
     }
 
     /// The example of WORK.md: n = 8192, W/L = 2⁻¹³, a device that reads 2.6 TB/s and shows 650 T

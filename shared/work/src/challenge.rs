@@ -17,7 +17,10 @@ pub const MIN_COUNT: u32 = 3;
 /// The most slots of all shares together.
 pub const MAX_TOTAL: u64 = 1 << 20;
 
-/// What the elements are and how they multiply.
+/// The kinds of work that there are: INT8, F16, FP8 and FP4 (WORK.md, Kinds of work). 3 and 4 are reserved.
+const KINDS: [u32; 4] = [1, 2, 5, 6];
+
+/// What the elements are and how they multiply: the kinds of work that are computed here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
     /// Signed bytes, exact 32-bit sums.
@@ -70,14 +73,14 @@ pub struct UncheckedChallenge {
     pub shares: Vec<Share>,
 }
 
-/// The first rule that a challenge breaks. [`ChallengeError::code`] is the name in WORK.md.
+/// Why a challenge is refused: the first rule that it breaks. [`ChallengeError::code`] is the name in WORK.md.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChallengeError {
     /// Another version than [`WORK_VERSION`].
     #[error("version {0} is not known here; this build knows version {WORK_VERSION}")]
     Version(u32),
     /// A precision that is reserved or unknown.
-    #[error("precision {0} is not valid; 1 (INT8) is")]
+    #[error("precision {0} is not a kind of work; 1, 2, 5 and 6 are")]
     Precision(u32),
     /// Not a power of two in the range.
     #[error("n = {0} is not a power of two from {MIN_N} to {MAX_N}")]
@@ -115,6 +118,9 @@ pub enum ChallengeError {
     /// More than [`MAX_TOTAL`] slots.
     #[error("the shares add up to {0} slots; at most {MAX_TOTAL} are allowed")]
     Total(u64),
+    /// A kind of work that no device here computes. The challenge breaks no rule.
+    #[error("precision {0} is not supported by this build; 1 (INT8) is")]
+    Unsupported(u32),
 }
 
 impl ChallengeError {
@@ -123,7 +129,7 @@ impl ChallengeError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Version(_) => "version",
-            Self::Precision(_) => "precision",
+            Self::Precision(_) | Self::Unsupported(_) => "precision",
             Self::N(_) => "n",
             Self::Iterations(_) => "iterations",
             Self::NoShares => "no_shares",
@@ -206,7 +212,7 @@ impl Challenge {
         self.fields.n as u64 * self.fields.n as u64
     }
 
-    /// Multiply-accumulates of one share over all iterations: `(count - 2) · n³ · iterations`.
+    /// Multiply-accumulates of one share over all iterations: `(count - 2) · n² · κ · iterations`, κ = n for INT8.
     #[must_use]
     pub fn multiply_accumulates(&self, share: &Share) -> u128 {
         u128::from(share.count - 2) * u128::from(self.fields.n).pow(3) * u128::from(self.fields.iterations)
@@ -216,12 +222,13 @@ impl Challenge {
 impl TryFrom<UncheckedChallenge> for Challenge {
     type Error = ChallengeError;
 
-    /// Checks the rules in WORK.md's order, each over all shares before the next.
+    /// Checks the rules in WORK.md's order, each over all shares before the next; last, whether the kind of work is
+    /// computed here.
     fn try_from(c: UncheckedChallenge) -> Result<Self, ChallengeError> {
         if c.version != WORK_VERSION {
             return Err(ChallengeError::Version(c.version));
         }
-        if c.precision != Precision::Int8.code() {
+        if !KINDS.contains(&c.precision) {
             return Err(ChallengeError::Precision(c.precision));
         }
         if !c.n.is_power_of_two() || !(MIN_N..=MAX_N).contains(&c.n) {
@@ -231,6 +238,9 @@ impl TryFrom<UncheckedChallenge> for Challenge {
             return Err(ChallengeError::Iterations(c.iterations));
         }
         check_shares(&c.shares)?;
+        if c.precision != Precision::Int8.code() {
+            return Err(ChallengeError::Unsupported(c.precision));
+        }
         let work_key = work_key(&c);
         Ok(Self { fields: c, work_key })
     }

@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn segments_fit_the_probe() {
-        let unchecked = UncheckedProbe { seed: ProbeSeed([0; 32]), walks: 64, steps: 3, rounds: 2 };
+        let unchecked = UncheckedProbe { seed: ProbeSeed([0; 32]), walks: 64, steps: 3, rounds: 2, link: 0 };
         let probe = Probe::try_from(unchecked).unwrap();
         let drawn = segments(&probe, 500, &mut SeededEntropy::new(3)).unwrap();
         assert!(drawn.iter().all(|s| s.fits(&probe)));

@@ -39,7 +39,7 @@ pub fn challenge(n: u32, iterations: u32, count: u32) -> Challenge {
 /// When WORK.md does not allow them.
 #[must_use]
 pub fn probe(walks: u32, steps: u32, rounds: u32) -> Probe {
-    Probe::try_from(UncheckedProbe { seed: ProbeSeed([5; 32]), walks, steps, rounds })
+    Probe::try_from(UncheckedProbe { seed: ProbeSeed([5; 32]), walks, steps, rounds, link: 0 })
         .expect("a probe that WORK.md allows")
 }
 

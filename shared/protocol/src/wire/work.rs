@@ -107,18 +107,19 @@ impl FieldKind<(Vec<u8>, u32, u32, u32), Probe> for CheckedProbe {
         (seed, walks, steps, rounds): (Vec<u8>, u32, u32, u32),
     ) -> Result<Probe, WireError> {
         let seed = ByteString.read("Probe.seed", seed)?;
-        Probe::try_from(UncheckedProbe { seed, walks, steps, rounds }).map_err(|error| {
+        Probe::try_from(UncheckedProbe { seed, walks, steps, rounds, link: 0 }).map_err(|error| {
             let field = match error {
                 ProbeError::Walks(_) => "Probe.walks",
                 ProbeError::Steps(_) => "Probe.steps",
                 ProbeError::Rounds(_) => "Probe.rounds",
+                ProbeError::Link(_) => "Probe.link",
             };
             WireError::new(field, Problem::Rule(error.to_string()))
         })
     }
 
     fn write(&self, probe: Probe) -> (Vec<u8>, u32, u32, u32) {
-        let UncheckedProbe { seed, walks, steps, rounds } = *probe.fields();
+        let UncheckedProbe { seed, walks, steps, rounds, link: _ } = *probe.fields();
         (ByteString.write(seed), walks, steps, rounds)
     }
 }

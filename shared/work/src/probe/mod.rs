@@ -31,9 +31,12 @@ pub struct UncheckedProbe {
     pub steps: u32,
     /// How many rounds R follow one another.
     pub rounds: u32,
+    /// 0: each device walks over its own slots. 1, over the slots of all devices, is not computed here.
+    #[serde(default)]
+    pub link: u32,
 }
 
-/// The first field of a probe that is out of its range.
+/// Why a probe is refused: the first field that is out of its range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProbeError {
     /// Not a power of two in the range.
@@ -45,6 +48,9 @@ pub enum ProbeError {
     /// None, or too many.
     #[error("rounds = {0} is not from 1 to {MAX_ROUNDS}")]
     Rounds(u32),
+    /// A linked probe, which no device here computes, or a link that there is not.
+    #[error("link = {0} is not supported by this build; 0 is")]
+    Link(u32),
 }
 
 impl ProbeError {
@@ -55,6 +61,7 @@ impl ProbeError {
             Self::Walks(_) => "walks",
             Self::Steps(_) => "steps",
             Self::Rounds(_) => "rounds",
+            Self::Link(_) => "link",
         }
     }
 }
@@ -113,7 +120,7 @@ impl TryFrom<UncheckedProbe> for Probe {
 
     /// Checks the fields in the order of WORK.md's table.
     fn try_from(probe: UncheckedProbe) -> Result<Self, ProbeError> {
-        let UncheckedProbe { seed: _, walks, steps, rounds } = probe;
+        let UncheckedProbe { seed: _, walks, steps, rounds, link } = probe;
         if !walks.is_power_of_two() || !(MIN_WALKS..=MAX_WALKS).contains(&walks) {
             return Err(ProbeError::Walks(walks));
         }
@@ -122,6 +129,9 @@ impl TryFrom<UncheckedProbe> for Probe {
         }
         if !(1..=MAX_ROUNDS).contains(&rounds) {
             return Err(ProbeError::Rounds(rounds));
+        }
+        if link != 0 {
+            return Err(ProbeError::Link(link));
         }
         Ok(Self(probe))
     }
@@ -165,28 +175,31 @@ pub fn round_key_after(probe_key: &ProbeKey, round: u32, digests: &[Digest]) -> 
 mod tests {
     use super::*;
 
-    fn code(walks: u32, steps: u32, rounds: u32) -> Result<(), &'static str> {
-        let probe = UncheckedProbe { seed: ProbeSeed([1; 32]), walks, steps, rounds };
+    fn code(walks: u32, steps: u32, rounds: u32, link: u32) -> Result<(), &'static str> {
+        let probe = UncheckedProbe { seed: ProbeSeed([1; 32]), walks, steps, rounds, link };
         Probe::try_from(probe).map(|_| ()).map_err(|e| e.code())
     }
 
     #[test]
     fn ranges_end_where_they_say() {
         for (walks, steps, rounds) in [(64, 1, 1), (1 << 22, 1024, 65_536), (1 << 18, 64, 8)] {
-            assert_eq!(code(walks, steps, rounds), Ok(()));
+            assert_eq!(code(walks, steps, rounds, 0), Ok(()));
         }
     }
 
     #[test]
     fn the_first_wrong_field_is_named() {
         for walks in [0, 1, 32, 63, 65, 96, 1 << 23, 1 << 31, u32::MAX] {
-            assert_eq!(code(walks, 0, 0), Err("walks"), "{walks}");
+            assert_eq!(code(walks, 0, 0, 1), Err("walks"), "{walks}");
         }
         for steps in [0, 1025, u32::MAX] {
-            assert_eq!(code(64, steps, 0), Err("steps"), "{steps}");
+            assert_eq!(code(64, steps, 0, 1), Err("steps"), "{steps}");
         }
         for rounds in [0, 65_537, u32::MAX] {
-            assert_eq!(code(64, 1, rounds), Err("rounds"), "{rounds}");
+            assert_eq!(code(64, 1, rounds, 1), Err("rounds"), "{rounds}");
+        }
+        for link in [1, 2, 256, u32::MAX] {
+            assert_eq!(code(64, 1, 1, link), Err("link"), "{link}");
         }
     }
 }

@@ -211,7 +211,7 @@ fn device_digests() -> impl Strategy<Value = DeviceDigests> {
 
 fn probe() -> impl Strategy<Value = Probe> {
     (bytes(), 6..=22_u32, 1..=1024_u32, 1..=65_536_u32).prop_map(|(seed, log2_walks, steps, rounds)| {
-        Probe::try_from(UncheckedProbe { seed, walks: 1 << log2_walks, steps, rounds }).expect("in its ranges")
+        Probe::try_from(UncheckedProbe { seed, walks: 1 << log2_walks, steps, rounds, link: 0 }).expect("in its ranges")
     })
 }
 
