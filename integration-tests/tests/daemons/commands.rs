@@ -82,6 +82,13 @@ fn files_that_are_no_openings() {
         assert_eq!(code(&output), 65, "{output:?}");
     }
     assert_eq!(code(&run(VALIDATOR, ["check-openings", "/nowhere/a.json"])), 74);
+    let twice =
+        vector_json("openings-n256").to_string().replacen(r#""iteration":"#, r#""iteration":0,"iteration":"#, 1);
+    let file = folder.path().join("twice.json").display().to_string();
+    std::fs::write(&file, twice).unwrap();
+    let output = run(VALIDATOR, ["check-openings", &file]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(code(&output) == 65 && said.contains("duplicate field `iteration`"), "{said}");
 }
 
 #[test]

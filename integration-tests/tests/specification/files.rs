@@ -5,9 +5,14 @@ use std::path::PathBuf;
 use assay_work::{Challenge, UncheckedChallenge, from_json};
 use serde::de::DeserializeOwned;
 
-/// A file of `integration-tests/vectors`, as text.
+/// `integration-tests/vectors`.
+pub fn vector_folder() -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "vectors"].iter().collect()
+}
+
+/// A file of the vectors, as text.
 pub fn vector_text(name: &str) -> String {
-    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "vectors", &format!("{name}.json")].iter().collect();
+    let path = vector_folder().join(format!("{name}.json"));
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 

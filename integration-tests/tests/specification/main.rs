@@ -4,6 +4,7 @@
 mod commitments;
 mod cpu_vectors;
 mod files;
+mod interchange;
 mod openings;
 mod segments;
 mod vectors;

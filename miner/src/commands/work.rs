@@ -55,14 +55,14 @@ pub fn execute(config: &MinerConfig, args: &WorkArgs) -> anyhow::Result<Exit> {
 }
 
 fn read_challenge(path: &Path) -> Result<Challenge, Failure> {
-    let unchecked: UncheckedChallenge = file::read(path, "challenge", assay_work::from_json)?;
+    let unchecked: UncheckedChallenge = file::read(path, assay_work::from_json_under("challenge"))?;
     Challenge::try_from(unchecked).map_err(|error| {
         Failure::new(Exit::Data, format!("{}: the challenge breaks rule {}: {error}", path.display(), error.code()))
     })
 }
 
 fn read_probe(path: &Path) -> Result<Probe, Failure> {
-    let unchecked: UncheckedProbe = file::read(path, "probe", assay_work::from_json)?;
+    let unchecked: UncheckedProbe = file::read(path, assay_work::from_json_under("probe"))?;
     Probe::try_from(unchecked).map_err(|error| {
         Failure::new(Exit::Data, format!("{}: the probe breaks rule {}: {error}", path.display(), error.code()))
     })

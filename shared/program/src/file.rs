@@ -5,30 +5,18 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use serde_json::Value;
-
 use super::exit::{Exit, Failure};
 
 /// The largest file read: openings of an audit with every sample there can be stay below it.
 const MAX_FILE_BYTES: u64 = 1 << 30;
 
-/// Reads an object from a file (`-`: standard input): the object itself, or one that holds it under `name`
-/// as the vectors do. `parse` reads the object's text.
+/// Reads a file (`-`: standard input) and parses its text.
 ///
 /// # Errors
-/// [`Failure`]: the file cannot be read, or a field is wrong, which is named.
-pub fn read<T, E: Display>(path: &Path, name: &str, parse: impl Fn(&str) -> Result<T, E>) -> Result<T, Failure> {
+/// [`Failure`]: the file cannot be read, or is not what `parse` takes.
+pub fn read<T, E: Display>(path: &Path, parse: impl Fn(&str) -> Result<T, E>) -> Result<T, Failure> {
     let text = read_text(path)?;
-    let wrong = |error: E| Failure::new(Exit::Data, format!("{}: {error}", path.display()));
-    let held = serde_json::from_str::<Value>(&text).ok().and_then(|mut value| match value.get_mut(name) {
-        Some(held @ Value::Object(_)) => Some(held.take()),
-        _ => None,
-    });
-    match held {
-        Some(held) => parse(&held.to_string())
-            .map_err(|error| Failure::new(Exit::Data, format!("{}: {name}: {error}", path.display()))),
-        None => parse(&text).map_err(wrong),
-    }
+    parse(&text).map_err(|error| Failure::new(Exit::Data, format!("{}: {error}", path.display())))
 }
 
 /// Reads a text from a file, or from standard input for `-`.
@@ -71,27 +59,20 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("probe.json");
         std::fs::write(&path, text).unwrap();
-        read(&path, "probe", parse).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn the_object_stands_alone_or_under_its_name() {
-        let probe = r#"{"walks": 64, "steps": 1}"#;
-        let alone = read_probe(probe).unwrap();
-        let held = read_probe(&format!(r#"{{"_comment": "x", "challenge": {{}}, "probe": {probe}}}"#)).unwrap();
-        assert_eq!(alone, held);
+        read(&path, parse).map_err(|error| error.to_string())
     }
 
     #[test]
     fn a_wrong_field_is_named_with_its_file() {
-        let error = read_probe(r#"{"probe": {"walks": 64}}"#).unwrap_err();
-        assert!(error.contains("probe.json: probe: ") && error.contains("steps"), "{error}");
+        assert_eq!(read_probe(r#"{"walks": 64, "steps": 1}"#), Ok(Probe { walks: 64, steps: 1 }));
+        let error = read_probe(r#"{"walks": 64}"#).unwrap_err();
+        assert!(error.contains("probe.json: ") && error.contains("steps"), "{error}");
         assert!(read_probe("{").unwrap_err().contains("probe.json: EOF"));
     }
 
     #[test]
     fn a_missing_file_is_no_data_error() {
-        let error = read(Path::new("no/such/file"), "probe", parse).unwrap_err();
+        let error = read(Path::new("no/such/file"), parse).unwrap_err();
         assert_eq!(error.exit, Exit::Io);
     }
 }

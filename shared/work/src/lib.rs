@@ -30,7 +30,7 @@ pub use bytes::{
 pub use challenge::{Challenge, ChallengeError, Precision, Share, UncheckedChallenge};
 pub use commitment::{CommitmentError, DeviceEvidence, Evidence};
 pub use fault::{FaultKind, FaultPlace, OpeningFault};
-pub use json::{JsonError, from_json};
+pub use json::{JsonError, JsonObject, from_json, from_json_under};
 pub use opening::{OpenedRange, Parents, PassOpenings, Sample, SampleOpenings};
 pub use probe::{Answer, AnswerError, DeviceAnswer, Probe, ProbeError, UncheckedProbe};
 pub use segment::{Opening, ProbeOpenings, Segment, SegmentAudit, SegmentCheck, SegmentOpenings, check_segments};

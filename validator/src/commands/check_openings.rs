@@ -13,7 +13,7 @@ use crate::cli::CheckOpeningsArgs;
 /// # Errors
 /// A file that is unreadable or invalid.
 pub fn execute(args: &CheckOpeningsArgs) -> anyhow::Result<Exit> {
-    let openings: PassOpenings = file::read(&args.file, "openings", assay_work::from_json)?;
+    let openings: PassOpenings = file::read(&args.file, assay_work::from_json_under("openings"))?;
     let result = check_standalone(&openings, None);
     if args.json {
         print(&serde_json::to_string_pretty(&json(&openings, &result))?)?;

@@ -29,12 +29,12 @@ use crate::verify::replay::{Extent, Replayer};
 /// A file that is unreadable or invalid. Devices that are missing or fail give an
 /// inconclusive verdict instead.
 pub fn execute(config: &ValidatorConfig, args: &VerifyArgs) -> anyhow::Result<Exit> {
-    let unchecked: UncheckedChallenge = file::read(&args.challenge, "challenge", assay_work::from_json)?;
+    let unchecked: UncheckedChallenge = file::read(&args.challenge, assay_work::from_json_under("challenge"))?;
     let challenge = Challenge::try_from(unchecked).map_err(|error| {
         let path = args.challenge.display();
         Failure::new(Exit::Data, format!("{path}: the challenge breaks rule {}: {error}", error.code()))
     })?;
-    let evidence: Evidence = file::read(&args.evidence, "evidence", assay_work::from_json)?;
+    let evidence: Evidence = file::read(&args.evidence, assay_work::from_json_under("evidence"))?;
     let drawn = args.sampled_iterations.unwrap_or(config.policy.sampled_iterations);
     let extent = extent(&challenge, (args.mode == Mode::ReplaySample).then_some(drawn))?;
     let result = judge(config, &challenge, &evidence, &extent);
