@@ -10,8 +10,8 @@ use assay_device::{Device, DeviceError, Handle};
 use assay_work::digest::{pass_root, slot_digest};
 use assay_work::keys::{parents, pass_key};
 use assay_work::{
-    Audit, FaultKind, FaultPlace, JsonError, OpeningFault, PassCheck, PassOpenings, Root, Sample, StandaloneError,
-    UncheckedChallenge, check_pass_openings, check_standalone, from_json, reference,
+    Audit, DeviceId, FaultKind, FaultPlace, JsonError, OpeningFault, PassCheck, PassOpenings, Root, Sample,
+    StandaloneError, UncheckedChallenge, check_pass_openings, check_standalone, from_json, reference,
 };
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -31,6 +31,13 @@ struct InvalidOpening {
     expect: String,
     what: String,
     opening: PassOpenings,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JudgedOpenings {
+    _comment: IgnoredAny,
+    cases: Vec<InvalidOpening>,
 }
 
 fn sizes() -> &'static [Worked] {
@@ -128,6 +135,24 @@ fn every_invalid_answer_is_refused_for_its_reason() {
         let error = check_standalone(&case.opening, None).expect_err(&case.what);
         assert_eq!(error.code(), case.expect, "{}: {error}", case.what);
     }
+}
+
+/// Answers of the kinds of work that are not computed here are refused as such, whatever is expected of them.
+#[test]
+fn every_judged_answer_is_accepted_or_refused_as_judged() {
+    let file: JudgedOpenings = vector("judged-openings");
+    let (mut judged, mut unsupported) = (0, 0);
+    for case in &file.cases {
+        let found = check_standalone(&case.opening, None).map_err(|e| e.code());
+        if case.opening.challenge.precision == 1 {
+            judged += 1;
+            assert_eq!(found.err().unwrap_or("accepted"), case.expect, "{}", case.what);
+        } else {
+            unsupported += 1;
+            assert_eq!(found, Err("precision"), "{}", case.what);
+        }
+    }
+    assert_eq!((judged, unsupported), (17, 14));
 }
 
 /// The same answers before a validator, which takes nothing from them but what was committed. Who forged slots
@@ -362,6 +387,19 @@ fn what_stands_alone_must_agree_with_itself() {
         code(&|given| given.committed_roots.as_mut().unwrap().get_mut(&id).unwrap().push(given.root)),
         Err("binding")
     );
+    let roots_of = |given: &mut PassOpenings, change: fn(&mut BTreeMap<DeviceId, Vec<Root>>, DeviceId)| {
+        let other = given.challenge.shares[0].device_id;
+        change(given.committed_roots.as_mut().unwrap(), other);
+    };
+    assert_eq!(code(&|given| roots_of(given, |roots, other| drop(roots.remove(&other)))), Err("binding"));
+    assert_eq!(
+        code(&|given| roots_of(given, |roots, other| roots.get_mut(&other).unwrap().truncate(1))),
+        Err("binding")
+    );
+    let stranger = |given: &mut PassOpenings| {
+        roots_of(given, |roots, other| drop(roots.insert(DeviceId([0xEE; 16]), roots[&other].clone())));
+    };
+    assert_eq!(code(&stranger), Err("binding"), "a device that is not in the challenge");
     assert_eq!(code(&|given| given.challenge.n = 300), Err("n"));
     assert_eq!(code(&|given| given.samples[0].sample = Sample::Leaf { slot: 0, row: 256 }), Err("rows"));
     let outside = [Sample::Product { slot: 6, row: 0, column: 0, inner: 0 }, file.valid.samples[1].sample];

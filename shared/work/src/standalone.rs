@@ -1,7 +1,9 @@
 //! Checks standalone openings in the interchange form, without a challenge or a commitment.
 
 use super::audit::{Audit, check_pass_openings, roots_at};
-use super::bytes::Root;
+use std::collections::BTreeMap;
+
+use super::bytes::{DeviceId, Root};
 use super::challenge::{Challenge, ChallengeError};
 use super::fault::{FaultKind, FaultPlace, OpeningFault};
 use super::opening::{PassOpenings, Sample};
@@ -45,13 +47,32 @@ pub fn check_standalone(given: &PassOpenings, drawn: Option<&[Sample]>) -> Resul
     let (previous_root, root) = match &given.committed_roots {
         None if iteration == 0 => (Root::BEFORE_FIRST, given.root),
         None => (given.previous_root, given.root),
-        Some(committed) => match committed.get(&device_id) {
-            Some(roots) if roots.len() == challenge.iterations() as usize => roots_at(roots, iteration),
-            _ => return Err(unbound.into()),
-        },
+        Some(committed) => {
+            check_committed_roots(&challenge, committed)?;
+            roots_at(&committed[&device_id], iteration)
+        }
     };
     let named: Vec<Sample> = given.samples.iter().map(|s| s.sample).collect();
     let samples = drawn.unwrap_or(&named);
     let audit = Audit { challenge: &challenge, share, iteration, previous_root, root, samples };
     Ok(check_pass_openings(&audit, given)?)
+}
+
+/// Checks that roots are committed for every device of the challenge and no other, one for each iteration.
+///
+/// # Errors
+/// `binding`.
+pub(super) fn check_committed_roots(
+    challenge: &Challenge,
+    committed: &BTreeMap<DeviceId, Vec<Root>>,
+) -> Result<(), OpeningFault> {
+    let unbound = |&device_id| OpeningFault { kind: FaultKind::Binding, device_id, place: FaultPlace::Answer };
+    let of_all = |device_id: &&DeviceId| {
+        committed.get(device_id).is_some_and(|roots| roots.len() == challenge.iterations() as usize)
+    };
+    let mut devices = challenge.shares().iter().map(|share| &share.device_id);
+    if let Some(device_id) = devices.find(|id| !of_all(id)) {
+        return Err(unbound(device_id));
+    }
+    committed.keys().find(|id| challenge.share(**id).is_none()).map_or(Ok(()), |id| Err(unbound(id)))
 }
