@@ -77,7 +77,7 @@ pub enum Command {
   assay-validator verify --challenge challenge.json --evidence evidence.json --mode replay
   assay-validator verify --challenge challenge.json --evidence evidence.json --mode replay-sample --json")]
     Verify(VerifyArgs),
-    /// Check the openings of a pass in a file
+    /// Check the openings of a pass or of a probe in a file
     #[command(after_help = "Examples:
   assay-validator check-openings openings.json
   assay-validator check-openings - --json < openings.json")]

@@ -58,15 +58,18 @@ fn openings_that_hold() {
 #[test]
 fn openings_that_do_not_hold() {
     let folder = tempfile::tempdir().unwrap();
-    let vectors = vector_json("invalid-openings");
-    let valid = write(&folder, "valid.json", &vectors["valid"]);
-    assert_eq!(code(&run(VALIDATOR, ["check-openings", &valid])), 0);
-    let cases = vectors["cases"].as_array().unwrap();
-    assert!(cases.len() > 20);
-    for case in cases {
-        let file = write(&folder, "case.json", &case["opening"]);
-        let output = run(VALIDATOR, ["check-openings", &file, "--json"]);
-        assert_eq!((code(&output), &json(&output)["code"]), (1, &case["expect"]), "{}", case["what"]);
+    // Openings of a pass and of a probe.
+    for name in ["invalid-openings", "segments-plain"] {
+        let vectors = vector_json(name);
+        let valid = write(&folder, "valid.json", &vectors["valid"]);
+        assert_eq!(code(&run(VALIDATOR, ["check-openings", &valid])), 0);
+        let cases = vectors["cases"].as_array().unwrap();
+        assert!(cases.len() > 20);
+        for case in cases {
+            let file = write(&folder, "case.json", &case["opening"]);
+            let output = run(VALIDATOR, ["check-openings", &file, "--json"]);
+            assert_eq!((code(&output), &json(&output)["code"]), (1, &case["expect"]), "{name}: {}", case["what"]);
+        }
     }
 }
 
@@ -77,7 +80,9 @@ fn files_that_are_no_openings() {
     unknown["more"] = Value::from(1);
     let mut broken = vector_json("openings-n256");
     broken["challenge"]["n"] = Value::from(300);
-    for value in [unknown, broken, Value::from("x"), serde_json::json!({})] {
+    let mut linked = vector_json("segments-plain")["valid"].clone();
+    linked["probe"]["link"] = Value::from(1);
+    for value in [unknown, broken, linked, Value::from("x"), serde_json::json!({})] {
         let output = run(VALIDATOR, ["check-openings", &write(&folder, "a.json", &value)]);
         assert_eq!(code(&output), 65, "{output:?}");
     }

@@ -6,5 +6,6 @@ mod cpu_vectors;
 mod files;
 mod interchange;
 mod openings;
+mod probe_files;
 mod segments;
 mod vectors;

@@ -11,8 +11,7 @@ use super::probe::{LINE_BYTES, Probe, State, position, probe_key, round_key_afte
 use super::tree::CHUNK_BYTES;
 
 /// One round of one walk of a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Segment {
     /// `r`.
     pub round: u32,
@@ -48,8 +47,7 @@ pub struct Opening {
 }
 
 /// What is opened for one segment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentOpenings {
     /// `r`.
     pub round: u32,
@@ -62,8 +60,7 @@ pub struct SegmentOpenings {
 }
 
 /// What is opened of the probe of one device.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeOpenings {
     /// The device.
     pub device_id: DeviceId,
@@ -115,14 +112,19 @@ impl<'a> SegmentAudit<'a> {
 /// Checks everything that a device opened of its probe.
 ///
 /// # Errors
-/// The first [`OpeningFault`]: `binding`, `digests`, then segment by segment `rows` (another segment than the one
-/// drawn, or another number of lines than steps), the state's `range`, `siblings` and `path`, those of each step
-/// in turn, and `state`.
+/// The first [`OpeningFault`]: `binding`, `digests`, `rows` over all segments (another segment than the one drawn, or
+/// another number of lines than steps), then segment by segment the state's `range`, `siblings` and `path`, those of
+/// each step in turn, and `state`.
 pub fn check_segments(audit: &SegmentAudit<'_>, given: &ProbeOpenings) -> Result<(), OpeningFault> {
     if given.device_id != audit.share.device_id {
         return Err(audit.fault(FaultKind::Binding, FaultPlace::Answer));
     }
     let mut check = SegmentCheck::begin(audit, given.slot_digests.clone())?;
+    let segments = 0..audit.segments.len().max(given.segments.len());
+    let is_other = |&index: &usize| !given.segments.get(index).is_some_and(|given| check.drawn(index, given).is_ok());
+    if let Some(segment) = segments.into_iter().find(is_other) {
+        return Err(audit.fault(FaultKind::Rows, FaultPlace::Segment { segment }));
+    }
     for segment in &given.segments {
         check.segment(segment)?;
     }

@@ -7,6 +7,7 @@ use super::bytes::{DeviceId, Root};
 use super::challenge::{Challenge, ChallengeError};
 use super::fault::{FaultKind, FaultPlace, OpeningFault};
 use super::opening::{PassOpenings, Sample};
+use super::probe::ProbeError;
 
 /// Why openings that stand alone are refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -14,6 +15,9 @@ pub enum StandaloneError {
     /// The challenge in them breaks a rule.
     #[error("the challenge in the openings is not valid: {0}")]
     Challenge(#[from] ChallengeError),
+    /// The probe in them breaks a rule.
+    #[error("the probe in the openings is not valid: {0}")]
+    Probe(#[from] ProbeError),
     /// They are not what they should be.
     #[error(transparent)]
     Fault(#[from] OpeningFault),
@@ -25,6 +29,7 @@ impl StandaloneError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Challenge(error) => error.code(),
+            Self::Probe(error) => error.code(),
             Self::Fault(fault) => fault.code(),
         }
     }

@@ -2,58 +2,103 @@
 
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::file;
-use assay_work::PassOpenings;
+use assay_work::probe_file::{ProbeFile, check_probe_file};
 use assay_work::standalone::{StandaloneError, check_standalone};
+use assay_work::{DeviceId, JsonError, JsonObject, PassOpenings};
+use serde_json::{Value, json};
 
 use crate::cli::CheckOpeningsArgs;
 
-/// Checks the openings of a pass: against the roots committed to where the file has them, else against those
-/// that it names.
+/// Checks the openings of a pass or of a probe: a pass against the roots committed to where the file has them, else
+/// against those that it names.
 ///
 /// # Errors
 /// A file that is unreadable or invalid.
 pub fn execute(args: &CheckOpeningsArgs) -> anyhow::Result<Exit> {
-    let openings: PassOpenings = file::read(&args.file, assay_work::from_json_under("openings"))?;
-    let result = check_standalone(&openings, None);
+    let openings = file::read(&args.file, Openings::parse)?;
+    let result = openings.check();
     if args.json {
-        print(&serde_json::to_string_pretty(&json(&openings, &result))?)?;
+        print(&serde_json::to_string_pretty(&openings.json(&result))?)?;
     } else {
-        print(&sentence(&openings, &result))?;
+        print(&openings.sentence(&result))?;
     }
     match result {
         Ok(()) => Ok(Exit::Done),
         Err(StandaloneError::Fault(_)) => Ok(Exit::Fail),
-        Err(error @ StandaloneError::Challenge(_)) => {
+        Err(error @ (StandaloneError::Challenge(_) | StandaloneError::Probe(_))) => {
             let path = args.file.display();
             Err(Failure::new(Exit::Data, format!("{path}: breaks rule {}: {error}", error.code())).into())
         }
     }
 }
 
-fn json(openings: &PassOpenings, result: &Result<(), StandaloneError>) -> serde_json::Value {
-    let error = result.as_ref().err();
-    serde_json::json!({
-        "outcome": if error.is_none() { "pass" } else { "fail" },
-        "code": error.map(StandaloneError::code),
-        "detail": error.map(ToString::to_string),
-        "device_id": openings.device_id,
-        "iteration": openings.iteration,
-        "samples": openings.samples.len(),
-        "against": against(openings),
-    })
+/// The openings that a file can hold.
+enum Openings {
+    Pass(Box<PassOpenings>),
+    Probe(Box<ProbeFile>),
 }
 
-fn against(openings: &PassOpenings) -> &'static str {
-    if openings.committed_roots.is_some() { "committed_roots" } else { "the roots in the file" }
-}
-
-fn sentence(openings: &PassOpenings, result: &Result<(), StandaloneError>) -> String {
-    let of = format!("iteration {} of device {}", openings.iteration, openings.device_id);
-    match result {
-        Ok(()) => {
-            let samples = openings.samples.len();
-            format!("pass: {samples} sample(s) of {of} hold, checked against {}", against(openings))
-        }
-        Err(error) => format!("fail: {}: {of}: {error}", error.code()),
+impl Openings {
+    /// Openings with a probe are those of a probe.
+    fn parse(text: &str) -> Result<Self, JsonError> {
+        let object = JsonObject::parse(text)?.held_under("openings");
+        if object.has("probe") { object.read().map(Self::Probe) } else { object.read().map(Self::Pass) }
     }
+
+    fn check(&self) -> Result<(), StandaloneError> {
+        match self {
+            Self::Pass(pass) => check_standalone(pass, None),
+            Self::Probe(probe) => check_probe_file(probe),
+        }
+    }
+
+    fn json(&self, result: &Result<(), StandaloneError>) -> Value {
+        let error = result.as_ref().err();
+        let mut fields = json!({
+            "outcome": if error.is_none() { "pass" } else { "fail" },
+            "code": error.map(StandaloneError::code),
+            "detail": error.map(ToString::to_string),
+            "against": self.against(),
+        });
+        match self {
+            Self::Pass(pass) => {
+                fields["device_id"] = json!(pass.device_id);
+                fields["iteration"] = json!(pass.iteration);
+                fields["samples"] = json!(pass.samples.len());
+            }
+            Self::Probe(probe) => {
+                fields["device_ids"] = json!(device_ids(probe));
+                fields["segments"] = json!(probe.segments.len());
+            }
+        }
+        fields
+    }
+
+    fn against(&self) -> &'static str {
+        match self {
+            Self::Pass(pass) if pass.committed_roots.is_none() => "the roots in the file",
+            Self::Pass(_) | Self::Probe(_) => "committed_roots",
+        }
+    }
+
+    fn sentence(&self, result: &Result<(), StandaloneError>) -> String {
+        let (count, of) = match self {
+            Self::Pass(pass) => {
+                let of = format!("iteration {} of device {}", pass.iteration, pass.device_id);
+                (format!("{} sample(s)", pass.samples.len()), of)
+            }
+            Self::Probe(probe) => {
+                let of = format!("a probe of {} device(s)", probe.challenge.shares.len());
+                (format!("{} segment(s)", probe.segments.len()), of)
+            }
+        };
+        match result {
+            Ok(()) => format!("pass: {count} of {of} hold, checked against {}", self.against()),
+            Err(error) => format!("fail: {}: {of}: {error}", error.code()),
+        }
+    }
+}
+
+fn device_ids(probe: &ProbeFile) -> Vec<DeviceId> {
+    probe.challenge.shares.iter().map(|share| share.device_id).collect()
 }

@@ -1,0 +1,178 @@
+//! Openings of a probe as a file has them (WORK.md, JSON): those of every device of a host, with what the validator holds.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::bytes::{DeviceId, Digest, Root};
+use super::challenge::{Challenge, UncheckedChallenge};
+use super::fault::{FaultKind, FaultPlace, OpeningFault};
+use super::opening::OpenedRange;
+use super::probe::{Answer, Probe, UncheckedProbe};
+use super::segment::{Opening, Segment, SegmentAudit, SegmentCheck, SegmentOpenings};
+use super::standalone::{StandaloneError, check_committed_roots};
+
+/// A segment of one of the devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DrawnSegment {
+    /// The device.
+    pub device_id: DeviceId,
+    /// `r`.
+    pub round: u32,
+    /// `j`.
+    pub walk: u32,
+}
+
+/// The digests of the last pass of one of the devices.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceSlotDigests {
+    /// The device.
+    pub device_id: DeviceId,
+    /// `digest[0 … count-1]`.
+    pub digests: Vec<Digest>,
+}
+
+/// What is opened for a segment of one of the devices.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceSegment {
+    /// The device.
+    pub device_id: DeviceId,
+    /// `r`.
+    pub round: u32,
+    /// `j`.
+    pub walk: u32,
+    /// The 1024 bytes of `out[r]` that hold state `j`.
+    pub state: Opening,
+    /// For each step, the 1024 bytes of the slot that hold the line read.
+    pub lines: Vec<OpenedRange>,
+}
+
+/// What a host opened of a probe, and what it is checked against. Its serde form is the interchange form.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProbeFile {
+    /// The challenge, as issued.
+    pub challenge: UncheckedChallenge,
+    /// The roots that every device committed to.
+    pub committed_roots: BTreeMap<DeviceId, Vec<Root>>,
+    /// The probe, as sent.
+    pub probe: UncheckedProbe,
+    /// The answer to it. Its signature is checked elsewhere.
+    pub answer: Answer,
+    /// The segments drawn.
+    pub drawn: Vec<DrawnSegment>,
+    /// Opened: the digests of the last pass of every device, in order.
+    pub slot_digests: Vec<DeviceSlotDigests>,
+    /// Opened: one for each segment, in the order drawn.
+    pub segments: Vec<DeviceSegment>,
+}
+
+impl DrawnSegment {
+    const fn segment(&self) -> Segment {
+        Segment { round: self.round, walk: self.walk }
+    }
+}
+
+impl DeviceSegment {
+    fn openings(&self) -> SegmentOpenings {
+        let Self { device_id: _, round, walk, state, lines } = self.clone();
+        SegmentOpenings { round, walk, state, lines }
+    }
+}
+
+impl ProbeFile {
+    /// The segments drawn of one device that the probe has. Others are no rows of any answer.
+    fn drawn_of(&self, device_id: DeviceId, probe: &Probe) -> Vec<Segment> {
+        let of_device = self.drawn.iter().filter(|s| s.device_id == device_id);
+        of_device.map(DrawnSegment::segment).filter(|s| s.fits(probe)).collect()
+    }
+}
+
+/// Checks what a host opened of a probe.
+///
+/// # Errors
+/// [`StandaloneError`]: the challenge's or the probe's own rule, then the first fault in WORK.md's order: `binding`,
+/// `digests` of each device in order, `rows` over all segments, then segment by segment the state's `range`, `siblings`
+/// and `path`, those of each step in turn, and `state`.
+pub fn check_probe_file(file: &ProbeFile) -> Result<(), StandaloneError> {
+    let challenge = Challenge::try_from(file.challenge.clone())?;
+    let probe = Probe::try_from(file.probe)?;
+    check_binding(file, &challenge, &probe)?;
+    let drawn: Vec<_> = challenge.shares().iter().map(|share| file.drawn_of(share.device_id, &probe)).collect();
+    let audits = challenge.shares().iter().zip(&drawn).zip(&file.answer.devices);
+    let audits: Vec<_> = audits
+        .map(|((share, drawn), answer)| {
+            let last_root = file.committed_roots[&share.device_id][challenge.iterations() as usize - 1];
+            SegmentAudit::new(&challenge, &probe, share.device_id, last_root, &answer.digests, drawn)
+        })
+        .collect();
+    let mut checks = check_digests(file, &challenge, &audits)?;
+    check_rows(file, &probe)?;
+    Ok(check_segments(file, &mut checks)?)
+}
+
+/// Roots, an answer and segments of the devices of the challenge.
+fn check_binding(file: &ProbeFile, challenge: &Challenge, probe: &Probe) -> Result<(), OpeningFault> {
+    check_committed_roots(challenge, &file.committed_roots)?;
+    let unbound = |device_id| OpeningFault { kind: FaultKind::Binding, device_id, place: FaultPlace::Answer };
+    if file.answer.check(challenge, probe).is_err() {
+        return Err(unbound(challenge.shares()[0].device_id));
+    }
+    let stranger = file.drawn.iter().find(|s| challenge.share(s.device_id).is_none());
+    stranger.map_or(Ok(()), |s| Err(unbound(s.device_id)))
+}
+
+/// The digests of each device in order, each of which begins a check of its segments.
+fn check_digests<'a>(
+    file: &ProbeFile,
+    challenge: &Challenge,
+    audits: &'a [SegmentAudit<'a>],
+) -> Result<BTreeMap<DeviceId, SegmentCheck<'a>>, OpeningFault> {
+    let fault = |device_id| OpeningFault { kind: FaultKind::Digests, device_id, place: FaultPlace::Answer };
+    let mut checks = BTreeMap::new();
+    for (index, (share, audit)) in challenge.shares().iter().zip(audits).enumerate() {
+        let list = file.slot_digests.get(index).filter(|list| list.device_id == share.device_id);
+        let list = list.ok_or_else(|| fault(share.device_id))?;
+        checks.insert(share.device_id, SegmentCheck::begin(audit, list.digests.clone())?);
+    }
+    file.slot_digests.get(audits.len()).map_or(Ok(checks), |list| Err(fault(list.device_id)))
+}
+
+fn check_rows(file: &ProbeFile, probe: &Probe) -> Result<(), OpeningFault> {
+    let fault = |device_id, segment| {
+        let place = FaultPlace::Segment { segment };
+        Err(OpeningFault { kind: FaultKind::Rows, device_id, place })
+    };
+    for (index, drawn) in file.drawn.iter().enumerate() {
+        let holds = file.segments.get(index).is_some_and(|given| {
+            (given.device_id, given.round, given.walk) == (drawn.device_id, drawn.round, drawn.walk)
+                && given.lines.len() == probe.steps() as usize
+        });
+        if !holds || !drawn.segment().fits(probe) {
+            return fault(drawn.device_id, index);
+        }
+    }
+    file.segments.get(file.drawn.len()).map_or(Ok(()), |given| fault(given.device_id, file.drawn.len()))
+}
+
+/// Each segment in order, by the check of its device, which counts its own segments alone.
+fn check_segments(file: &ProbeFile, checks: &mut BTreeMap<DeviceId, SegmentCheck<'_>>) -> Result<(), OpeningFault> {
+    for (segment, given) in file.segments.iter().enumerate() {
+        // The rows held: every segment is one drawn, of a device of the challenge.
+        let Some(check) = checks.get_mut(&given.device_id) else { continue };
+        check.segment(&given.openings()).map_err(|fault| OpeningFault { place: at(fault.place, segment), ..fault })?;
+    }
+    Ok(())
+}
+
+/// A place in the segments of one device, as a place in those of the file.
+const fn at(place: FaultPlace, segment: usize) -> FaultPlace {
+    match place {
+        FaultPlace::Segment { .. } => FaultPlace::Segment { segment },
+        FaultPlace::Step { step, .. } => FaultPlace::Step { segment, step },
+        other => other,
+    }
+}
