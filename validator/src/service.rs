@@ -17,8 +17,8 @@ use crate::driver::{Broken, Incoming, Outgoing, drive};
 use crate::peer::Peer;
 use crate::validator::Validator;
 
-/// Messages read ahead of the session: few, since each may be 4 MiB.
-const MAX_INCOMING_MESSAGES: usize = 4;
+/// Messages read ahead of the session: one, since each may be 4 MiB and more once it is decoded.
+const MAX_INCOMING_MESSAGES: usize = 1;
 /// Messages ready to go out: the session sends a handful in a row, and none is large.
 const MAX_OUTGOING_MESSAGES: usize = 16;
 
@@ -56,16 +56,18 @@ impl SessionService for Sessions {
     }
 }
 
-/// Reads messages as they come, and notes when: the session may be busy when one arrives.
+/// Reads messages as they come, and notes when: the session may be busy when one arrives. None is read for which the
+/// queue has no room.
 async fn read(mut stream: Streaming<SessionRequest>, incoming: mpsc::Sender<Incoming>) {
-    loop {
+    while let Ok(room) = incoming.reserve().await {
         let message = match stream.message().await {
             Ok(Some(message)) => MinerMessage::try_from(message).map_err(|error| Broken::Malformed(error.to_string())),
             Ok(None) => return,
             Err(status) => Err(broken(&status)),
         };
         let last = message.is_err();
-        if incoming.send(Incoming { message, at: Instant::now() }).await.is_err() || last {
+        room.send(Incoming { message, at: Instant::now() });
+        if last {
             return;
         }
     }
