@@ -13,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use crate::action::{Action, SentAt};
 use crate::entropy::{Entropy, OsEntropy};
+use crate::memory::return_freed_soon;
 use crate::peer::Peer;
 use crate::policy::Policy;
 use crate::registry::{Miner, SessionCommand, Update};
@@ -340,6 +341,7 @@ impl Driver {
         }
         self.challenged(false);
         self.schedule();
+        return_freed_soon();
     }
 
     fn leave(&self) {
@@ -347,6 +349,7 @@ impl Driver {
         if let Some(key) = self.miner {
             self.validator.registry.leave(self.number, key);
         }
+        return_freed_soon();
     }
 }
 

@@ -15,6 +15,7 @@ pub mod driver;
 pub mod entropy;
 pub mod history;
 pub mod issue;
+pub mod memory;
 pub mod peer;
 pub mod policy;
 pub mod registry;

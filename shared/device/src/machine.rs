@@ -27,6 +27,20 @@ pub fn available_bytes() -> u64 {
     system::available_bytes()
 }
 
+/// Keeps the allocator from keeping more freed memory the larger the blocks are that it once gave, as glibc does: up to
+/// 64 MiB in each of its arenas. To be called once, when the process starts.
+pub fn limit_freed_memory() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    system::limit_freed_memory();
+}
+
+/// Gives memory that this process freed back to the system, where its allocator does not do so by itself: glibc keeps
+/// what lies between blocks in use.
+pub fn return_freed_memory() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    system::return_freed_memory();
+}
+
 /// The processor's model, as a person reads it.
 #[must_use]
 pub fn processor_name() -> String {

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use anyhow::Context;
+use assay_device::machine::limit_freed_memory;
 use assay_program::exit::{Exit, Failure};
 use assay_program::shutdown::Shutdown;
 use assay_protocol::identity::Identity;
@@ -30,6 +31,7 @@ const STOP_LIMIT: Duration = Duration::from_millis(500);
 /// # Errors
 /// What keeps the validator from starting: its key, its address, its socket, its devices where the mode needs them.
 pub fn execute(config: &ValidatorConfig) -> anyhow::Result<Exit> {
+    limit_freed_memory();
     let identity = super::identity(&config.key_file)?;
     let key = identity.public_key();
     let replayer = replayer(config, &key)?.map(Arc::new);

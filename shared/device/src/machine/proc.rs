@@ -14,6 +14,25 @@ pub fn available_bytes() -> u64 {
     cgroup_left_bytes().map_or(host, |left| left.min(host))
 }
 
+/// Free bytes at the end of one of glibc's arenas from which on they go back to the kernel: glibc's own default.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const TRIM_THRESHOLD_BYTES: i32 = 128 << 10;
+
+/// Fixes the threshold, and so the one from which on blocks are mapped by themselves: glibc raises both as it runs, up
+/// to 64 and 32 MiB, unless one is set.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub fn limit_freed_memory() {
+    // SAFETY: mallopt takes the allocator's lock itself and changes nothing but its settings.
+    unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES) };
+}
+
+/// Gives free pages of every arena of glibc's heap back to the kernel, but for the free end of each.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub fn return_freed_memory() {
+    // SAFETY: malloc_trim takes the arenas' locks itself and only touches memory that nobody owns.
+    unsafe { libc::malloc_trim(0) };
+}
+
 /// The processor's model, as the kernel names it.
 pub fn processor_name() -> Option<String> {
     let text = fs::read_to_string("/proc/cpuinfo").ok()?;
