@@ -63,6 +63,15 @@ fn command(name: &str) -> Command {
     command
 }
 
+/// Physical memory of a process, as Linux counts it.
+#[derive(Debug, Clone, Copy)]
+pub struct ResidentMemory {
+    /// At this moment.
+    pub now_bytes: u64,
+    /// The most since the process started.
+    pub peak_bytes: u64,
+}
+
 /// A running program that logs JSON. Dropped, it is killed.
 #[derive(Debug)]
 pub struct Daemon {
@@ -144,6 +153,21 @@ impl Daemon {
             found.extend([process(&self.wait_for(STARTED))]);
         }
         found
+    }
+
+    /// The memory that the process has now, and the most that it ever had.
+    ///
+    /// # Panics
+    /// When the process is gone.
+    #[must_use]
+    pub fn memory(&self) -> ResidentMemory {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
+        let bytes = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("Linux says so of a process");
+            let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number of KiB");
+            kib << 10
+        };
+        ResidentMemory { now_bytes: bytes("VmRSS:"), peak_bytes: bytes("VmHWM:") }
     }
 
     /// Sends SIGTERM.

@@ -96,7 +96,8 @@ async fn roots_and_digests_that_lag() {
     let lag = |is_late: fn(&MinerMessage) -> bool| {
         rewrite::each(move |message| {
             if is_late(message) {
-                std::thread::sleep(Duration::from_secs(3));
+                // What was sent before goes out meanwhile.
+                tokio::task::block_in_place(|| std::thread::sleep(Duration::from_secs(3)));
             }
         })
     };

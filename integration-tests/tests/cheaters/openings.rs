@@ -1,9 +1,12 @@
 //! Openings bent on their way: bits, lengths, orders and numbers.
 
-use assay_integration_tests::dishonest::{Lies, rewrite};
+use std::time::{Duration, Instant};
+
+use assay_integration_tests::daemon::PATIENCE;
+use assay_integration_tests::dishonest::{Disguise, DishonestMiner, Lies, rewrite};
 use assay_integration_tests::stage::Stage;
-use assay_integration_tests::validator::Policy;
-use assay_protocol::message::{MinerMessage, OpenWhat, OpeningsPart, Stop, StopCode, ValidatorMessage};
+use assay_integration_tests::validator::{Policy, TestValidator};
+use assay_protocol::message::{MinerMessage, OpenWhat, OpeningsChunk, OpeningsPart, Stop, StopCode, ValidatorMessage};
 use assay_protocol::verdict::{Mode, ReasonCode};
 use assay_work::ChainingValue;
 use assay_work::opening::SampleOpenings;
@@ -12,6 +15,13 @@ use assay_work::segment::SegmentOpenings;
 /// Items of an open of one device: segments first, then samples.
 const SEGMENTS: u32 = 0;
 const SAMPLES: u32 = 1;
+
+/// Sessions that send too much at the same time.
+const LONG_SESSIONS: u8 = 16;
+/// What a session may take: a window of 8 MiB, a message that is read and one that is judged.
+const SESSION_BYTES: u64 = 16 << 20;
+/// What a validator may keep of memory that its sessions freed.
+const KEPT_BYTES: u64 = 1 << 20;
 
 /// What is bent, and what that is caught for.
 type Bent<T> = (ReasonCode, fn(&mut T));
@@ -79,8 +89,7 @@ async fn parts(code: ReasonCode, item: u32, change: fn(OpeningsPart) -> Vec<Open
     let lie = move |lies: &Lies| {
         lies.in_what_goes_out(move |message| match message {
             MinerMessage::OpeningsChunk(chunk) if chunk.item == item => {
-                let again =
-                    |part| MinerMessage::OpeningsChunk(assay_protocol::message::OpeningsChunk { part, ..chunk });
+                let again = |part| MinerMessage::OpeningsChunk(OpeningsChunk { part, ..chunk });
                 change(chunk.part.clone()).into_iter().map(again).collect()
             }
             other => vec![other],
@@ -116,6 +125,96 @@ async fn an_item_without_end() {
         other => vec![other],
     })
     .await;
+}
+
+/// What is of another shape than asked for is refused when it comes: here nothing comes after it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_of_another_shape_with_nothing_after_it() {
+    type Bend = fn(&mut OpeningsPart);
+    let bends: [(ReasonCode, u32, Bend); 6] = [
+        (ReasonCode::ResidencyRows, SEGMENTS, |part| segment(part, |s| s.lines.resize(1000, s.lines[0].clone()))),
+        (ReasonCode::ResidencyRange, SEGMENTS, |part| segment(part, |s| s.lines[7].bytes.resize(32_768, 0))),
+        (ReasonCode::ResidencySiblings, SEGMENTS, |part| {
+            segment(part, |s| s.lines[7].siblings.resize(20, ChainingValue([0; 32])));
+        }),
+        (ReasonCode::AuditRows, SAMPLES, |part| sample(part, |s| s.openings.truncate(1))),
+        (ReasonCode::AuditRange, SAMPLES, |part| sample(part, |s| s.openings[0].bytes.resize(32_768, 0))),
+        (ReasonCode::AuditSiblings, SAMPLES, |part| {
+            sample(part, |s| s.openings[0].siblings.resize(20, ChainingValue([0; 32])));
+        }),
+    ];
+    let stage = Stage::with_one_device().await;
+    for (code, item, bend) in bends {
+        let lie = |lies: &Lies| {
+            let mut bent = false;
+            lies.in_what_goes_out(move |mut message| {
+                let MinerMessage::OpeningsChunk(chunk) = &mut message else { return vec![message] };
+                if bent {
+                    return Vec::new();
+                }
+                if chunk.item == item {
+                    bent = matches!(chunk.part, OpeningsPart::Segment(_) | OpeningsPart::Sample(_));
+                    bend(&mut chunk.part);
+                }
+                vec![message]
+            });
+        };
+        stage.catches(&[Mode::Audit], code, lie).await;
+    }
+}
+
+fn segment(part: &mut OpeningsPart, bend: impl FnOnce(&mut SegmentOpenings)) {
+    if let OpeningsPart::Segment(segment) = part {
+        bend(segment);
+    }
+}
+
+fn sample(part: &mut OpeningsPart, bend: impl FnOnce(&mut SampleOpenings)) {
+    if let OpeningsPart::Sample(sample) = part {
+        bend(sample);
+    }
+}
+
+/// As many segments as were drawn, of 4 MB each: a session that kept them until the item's end kept 128 MB.
+#[tokio::test(flavor = "multi_thread")]
+async fn segments_of_too_many_lines_in_many_sessions() {
+    let validator = TestValidator::start(&Policy::default()).await;
+    let mut miners = Vec::new();
+    for i in 0..LONG_SESSIONS {
+        let disguise = Disguise { seed: 1 + i, first_device: 1 + i, ..Disguise::new(&[14]) };
+        let miner = DishonestMiner::connect(validator.address, &disguise).await;
+        validator.wait_for_miner(miner.key, true).await;
+        validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+        miner.lies.in_what_goes_out(rewrite::each(|message| {
+            if let MinerMessage::OpeningsChunk(OpeningsChunk { part: OpeningsPart::Segment(segment), .. }) = message {
+                let mut line = segment.lines[0].clone();
+                line.bytes.resize(3900, 1);
+                segment.lines = vec![line; 1000];
+            }
+        }));
+        miners.push(miner);
+    }
+    let before = validator.daemon.memory();
+    let mut challenges = Vec::new();
+    for miner in &miners {
+        challenges.push(validator.ask(miner.key, Some(Mode::Audit)).await.unwrap());
+    }
+    let mut rulings = Vec::new();
+    for challenge in challenges {
+        rulings.push(challenge.ruling().await.unwrap());
+    }
+    let most = before.peak_bytes + u64::from(LONG_SESSIONS) * SESSION_BYTES;
+    let peak = validator.daemon.memory().peak_bytes;
+    assert!(peak <= most, "{peak} bytes were in use at once, {most} may be");
+    for ruling in rulings {
+        ruling.expect(ReasonCode::ResidencyRows);
+    }
+    drop(miners);
+    let until = Instant::now() + PATIENCE;
+    while validator.daemon.memory().now_bytes > before.now_bytes + KEPT_BYTES {
+        assert!(Instant::now() < until, "{:?} after {before:?}", validator.daemon.memory());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

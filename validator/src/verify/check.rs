@@ -288,3 +288,156 @@ const fn reason_code(what: &OpenWhat, kind: FaultKind) -> ReasonCode {
         (OpenWhat::Segments(_), FaultKind::Leaf | FaultKind::Element | FaultKind::State) => ReasonCode::ResidencyState,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use assay_work::{
+        ChallengeId, DeviceId, Nonce, ProbeSeed, PublicKey, Sample, Segment, Share, UncheckedChallenge, UncheckedProbe,
+        reference,
+    };
+
+    use super::*;
+
+    const DEVICE: DeviceId = DeviceId([3; 16]);
+    const COUNT: u32 = 4;
+
+    /// What an honest miner opens of two items of one device: the chunks in order, digests in two chunks.
+    struct Opened {
+        collector: Collector,
+        chunks: Vec<OpeningsChunk>,
+    }
+
+    /// Where in the chunks the first segment, the end of its item, and the first sample are.
+    const SEGMENT: usize = 2;
+    const END: usize = 4;
+    const SAMPLE: usize = 7;
+
+    impl Opened {
+        fn new() -> Self {
+            let challenge = challenge();
+            let share = challenge.shares()[0];
+            let (roots, slots) = reference::share(&challenge, &share);
+            let probe = UncheckedProbe { seed: ProbeSeed([6; 32]), walks: 64, steps: 2, rounds: 2 };
+            let probe = Probe::try_from(probe).unwrap();
+            let key = reference::key_of_probe(&challenge, &probe, DEVICE, &slots);
+            let (_, answered) = reference::probe(&slots, 256, &key, &probe);
+            let segments = vec![Segment { round: 1, walk: 5 }, Segment { round: 0, walk: 63 }];
+            let product = |slot| Sample::Product { slot, row: 1, column: 2, inner: 3 };
+            let samples = vec![product(3), product(2)];
+            let opened = reference::open_probe(&slots, 256, &key, &probe, DEVICE, &segments);
+            let audited = reference::open_pass(&challenge, &share, &roots, 0, &samples);
+            let id = challenge.id();
+            let binding = TrustedValues {
+                evidence: Arc::new(Evidence::assemble(&challenge, vec![roots])),
+                answer: Arc::new(Answer::assemble(&challenge, &probe, vec![answered])),
+                challenge: Arc::new(challenge),
+                probe,
+            };
+            let items = [OpenWhat::Segments(segments), OpenWhat::Samples { iteration: 0, samples }];
+            let items = items.into_iter().map(|what| OpenItem { device_id: DEVICE, what }).collect();
+            let digests = |digests: &[Digest]| {
+                [&digests[..1], &digests[1..]].map(|digests| OpeningsPart::SlotDigests(digests.to_vec()))
+            };
+            let segments = opened.segments.into_iter().map(OpeningsPart::Segment);
+            let samples = audited.samples.into_iter().map(OpeningsPart::Sample);
+            let first = digests(&opened.slot_digests).into_iter().chain(segments).chain([OpeningsPart::End]);
+            let second = digests(&audited.slot_digests).into_iter().chain(samples).chain([OpeningsPart::End]);
+            let chunk = |item| move |part| OpeningsChunk { challenge_id: id, item, part };
+            let chunks = first.map(chunk(0)).chain(second.map(chunk(1))).collect();
+            Self { collector: Collector::new(binding, items), chunks }
+        }
+
+        /// Takes chunks in turn and checks each at once; gives the reason, and how many chunks were taken before.
+        fn take(&mut self, chunks: &[OpeningsChunk]) -> Result<(), (usize, ReasonCode)> {
+            for (i, chunk) in chunks.iter().enumerate() {
+                let job = self.collector.take(chunk.clone()).map_err(|reason| (i, reason.code))?;
+                job.map_or(Ok(()), CheckJob::run).map_err(|reason| (i, reason.code))?;
+            }
+            Ok(())
+        }
+    }
+
+    fn challenge() -> Challenge {
+        let unchecked = UncheckedChallenge {
+            version: 1,
+            challenge_id: ChallengeId([1; 16]),
+            nonce: Nonce([2; 32]),
+            validator_key: PublicKey([4; 32]),
+            miner_key: PublicKey([5; 32]),
+            precision: 1,
+            n: 256,
+            iterations: 1,
+            shares: vec![Share { device_id: DEVICE, offset: 0, count: COUNT }],
+        };
+        Challenge::try_from(unchecked).unwrap()
+    }
+
+    fn refused(change: impl FnOnce(&mut Vec<OpeningsChunk>)) -> (usize, ReasonCode) {
+        let mut opened = Opened::new();
+        let mut chunks = opened.chunks.clone();
+        change(&mut chunks);
+        opened.take(&chunks).expect_err("it is refused")
+    }
+
+    #[test]
+    fn what_was_asked_for_is_taken_and_nothing_after_it() {
+        let mut opened = Opened::new();
+        let chunks = opened.chunks.clone();
+        assert_eq!(opened.take(&chunks), Ok(()));
+        assert!(opened.collector.is_complete());
+        assert_eq!(opened.take(&chunks[..1]), Err((0, ReasonCode::AuditRows)));
+    }
+
+    #[test]
+    fn what_is_not_next_is_refused_when_it_comes() {
+        use ReasonCode::{AuditRows, ResidencyDigests, ResidencyRows};
+        assert_eq!(refused(|c| drop(c.remove(1))), (1, ResidencyDigests), "a segment before all digests");
+        assert_eq!(refused(|c| c.insert(1, c[1].clone())), (2, ResidencyDigests), "more digests than slots");
+        assert_eq!(refused(|c| c.insert(SEGMENT, c[0].clone())), (SEGMENT, ResidencyDigests), "digests once more");
+        assert_eq!(refused(|c| c[0].part = OpeningsPart::SlotDigests(Vec::new())), (0, ResidencyDigests));
+        assert_eq!(refused(|c| c[0].part = OpeningsPart::End), (0, ResidencyDigests), "the end before all digests");
+        assert_eq!(refused(|c| c.swap(SEGMENT, SEGMENT + 1)), (SEGMENT, ResidencyRows), "another order");
+        assert_eq!(refused(|c| c.insert(END, c[SEGMENT].clone())), (END, ResidencyRows), "more than were drawn");
+        assert_eq!(refused(|c| drop(c.remove(SEGMENT + 1))), (SEGMENT + 1, ResidencyRows), "fewer than were drawn");
+        assert_eq!(refused(|c| c[SEGMENT].part = c[SAMPLE].part.clone()), (SEGMENT, ResidencyRows), "a sample");
+        assert_eq!(refused(|c| c[SEGMENT].item = 1), (SEGMENT, ResidencyRows), "another item");
+        assert_eq!(refused(|c| c.swap(SAMPLE, SAMPLE + 1)), (SAMPLE, AuditRows));
+        assert_eq!(refused(|c| drop(c.remove(SAMPLE))), (SAMPLE, AuditRows));
+    }
+
+    /// Digests other than those committed to are refused before anything that leads to them is taken.
+    #[test]
+    fn digests_are_checked_when_the_last_has_come() {
+        let bend = |chunk: &mut OpeningsChunk| {
+            let OpeningsPart::SlotDigests(digests) = &mut chunk.part else { panic!("digests") };
+            digests[0].0[0] ^= 1;
+        };
+        assert_eq!(refused(|c| bend(&mut c[0])), (1, ReasonCode::ResidencyDigests));
+        assert_eq!(refused(|c| bend(&mut c[END + 1])), (END + 2, ReasonCode::AuditDigests));
+    }
+
+    /// The first fault in WORK.md's order is known at the end only: it is named then, or when the miner stops before.
+    #[test]
+    fn what_samples_hold_is_named_at_the_end_of_their_item() {
+        let mut opened = Opened::new();
+        let mut chunks = opened.chunks.clone();
+        let OpeningsPart::Sample(sample) = &mut chunks[SAMPLE].part else { panic!("a sample") };
+        sample.openings[0].bytes[0] ^= 1;
+        let end = chunks.len() - 1;
+        assert_eq!(opened.take(&chunks[..SAMPLE]), Ok(()));
+        assert_eq!(opened.collector.found(), None);
+        assert_eq!(opened.take(&chunks[SAMPLE..end]), Ok(()));
+        assert_eq!(opened.collector.found().map(|reason| reason.code), Some(ReasonCode::AuditPath));
+        assert_eq!(opened.take(&chunks[end..]), Err((0, ReasonCode::AuditPath)));
+    }
+
+    #[test]
+    fn a_chunk_that_comes_before_the_last_was_checked_is_our_mistake() {
+        let mut opened = Opened::new();
+        let chunks = opened.chunks.clone();
+        let _ = opened.collector.take(chunks[0].clone()).unwrap();
+        let _unchecked = opened.collector.take(chunks[1].clone()).unwrap().expect("the digests are to be checked");
+        let reason = opened.collector.take(chunks[SEGMENT].clone()).unwrap_err();
+        assert_eq!(reason.code, ReasonCode::ValidatorInternal);
+    }
+}
