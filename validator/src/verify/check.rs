@@ -405,6 +405,28 @@ mod tests {
         assert_eq!(refused(|c| drop(c.remove(SAMPLE))), (SAMPLE, AuditRows));
     }
 
+    /// What is too much, or of another shape, is not even handed to a check, which may have to wait for a core.
+    #[test]
+    fn what_is_of_another_shape_is_not_kept_for_its_check() {
+        let mut opened = Opened::new();
+        let mut chunks = opened.chunks.clone();
+        let OpeningsPart::Segment(segment) = &mut chunks[SEGMENT].part else { panic!("a segment") };
+        segment.lines[1].bytes.push(0);
+        let OpeningsPart::Sample(sample) = &mut chunks[SAMPLE].part else { panic!("a sample") };
+        sample.openings[0].siblings.pop();
+        assert_eq!(opened.take(&chunks[..1]), Ok(()));
+        let whole = OpeningsPart::SlotDigests(vec![Digest([0; 32]); COUNT as usize]);
+        let refused =
+            |chunk: OpeningsChunk, opened: &mut Opened| opened.collector.take(chunk).expect_err("no job").code;
+        let more = OpeningsChunk { part: whole, ..chunks[0].clone() };
+        assert_eq!(refused(more, &mut opened), ReasonCode::ResidencyDigests);
+        assert_eq!(opened.take(&chunks[1..SEGMENT]), Ok(()));
+        assert_eq!(refused(chunks[SEGMENT].clone(), &mut opened), ReasonCode::ResidencyRange);
+        let honest = opened.chunks.clone();
+        assert_eq!(opened.take(&honest[SEGMENT..SAMPLE]), Ok(()));
+        assert_eq!(refused(chunks[SAMPLE].clone(), &mut opened), ReasonCode::AuditSiblings);
+    }
+
     /// Digests other than those committed to are refused before anything that leads to them is taken.
     #[test]
     fn digests_are_checked_when_the_last_has_come() {
