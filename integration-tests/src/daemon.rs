@@ -196,6 +196,17 @@ impl Daemon {
         }
     }
 
+    /// The most memory that the process has had resident so far.
+    ///
+    /// # Panics
+    /// When the system does not say: Linux does.
+    #[must_use]
+    pub fn peak_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("the process runs");
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix("kB"));
+        peak.and_then(|kib| kib.trim().parse::<u64>().ok()).expect("a peak in KiB") << 10
+    }
+
     /// Kills the process.
     pub fn kill(&mut self) {
         // Either fails only when it has ended, which is what is wanted.

@@ -13,7 +13,7 @@ use assay_protocol::message::{
     DeviceClaim, Hello, MinerMessage, Offer, RefusedCode, Stop, StopCode, ValidatorMessage, Welcome,
 };
 use assay_protocol::verdict::{Mode, ReasonCode};
-use assay_protocol::wire::v1::{SessionRequest, session_request};
+use assay_protocol::wire::v1::{self, SessionRequest, session_request};
 use assay_work::DeviceId;
 use prost::Message;
 
@@ -426,3 +426,20 @@ async fn a_window_that_is_shut() {
     ruling.expect(ReasonCode::NotReading);
     validator.wait_for_miner(hello.miner_key, false).await;
 }
+/// What an empty entry takes in memory is over a hundred times what it takes on the wire.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_inventory_of_empty_devices() {
+    let validator = TestValidator::start(&Policy::default()).await;
+    let miner = accepted(&validator).await;
+    let before = validator.daemon.peak_bytes();
+    let devices = vec![v1::Device::default(); (4 << 20) / 2 - 10];
+    let inventory = v1::Inventory { sequence: 1, devices };
+    let message = SessionRequest { message: Some(session_request::Message::Inventory(inventory)) }.encode_to_vec();
+    assert!((4 << 20) - 32 < message.len() && message.len() <= 4 << 20);
+    miner.say(message).await;
+    assert_eq!(goodbye(miner).await, StopCode::Invalid);
+    let grown = validator.daemon.peak_bytes().saturating_sub(before);
+    println!("the peak of the validator's memory grew by {} MiB", grown >> 20);
+    assert!(grown < 32 << 20, "{grown} bytes for a message of 4 MiB");
+}
+

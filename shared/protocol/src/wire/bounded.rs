@@ -1,7 +1,5 @@
-//! The codec of every service: prost's, with a tighter bound on messages from a peer that is not authenticated yet.
-//!
-//! An empty entry of a list takes two bytes on the wire and a hundred in memory, and decoding allocates it before the
-//! bound of the list is checked.
+//! The codec of every service: prost's, with the lists of a session's messages counted before they are decoded, and a
+//! tighter bound on messages from a peer that is not authenticated yet.
 
 use std::marker::PhantomData;
 
@@ -11,9 +9,10 @@ use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder};
 use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
 
 use super::limits::{HANDSHAKE_MESSAGES, MAX_HANDSHAKE_BYTES};
+use super::lists;
 use super::v1::SessionRequest;
 
-/// Prost's codec, with a bound on the first messages that a miner sends.
+/// Prost's codec, with bounds that hold before a message is decoded.
 #[derive(Debug, Clone)]
 pub struct BoundedCodec<T, U>(PhantomData<(T, U)>);
 
@@ -40,26 +39,26 @@ where
     fn decoder(&mut self) -> Self::Decoder {
         // Every other message comes from a peer that this side has chosen to dial.
         let from_miner = std::any::TypeId::of::<U>() == std::any::TypeId::of::<SessionRequest>();
-        let bounded_messages = if from_miner { HANDSHAKE_MESSAGES } else { 0 };
-        BoundedDecoder { inner: ProstCodec::<T, U>::raw_decoder(BufferSettings::default()), bounded_messages }
+        let handshake_messages = if from_miner { HANDSHAKE_MESSAGES } else { 0 };
+        BoundedDecoder { inner: ProstCodec::<T, U>::raw_decoder(BufferSettings::default()), handshake_messages }
     }
 }
 
-/// Prost's decoder, with a bound on the first messages of a stream.
+/// Prost's decoder, with bounds on the lists of a message and on the first messages of a stream.
 #[derive(Debug, Clone)]
 pub struct BoundedDecoder<U> {
     inner: ProstDecoder<U>,
-    /// How many of the next messages are bounded.
-    bounded_messages: u32,
+    /// How many of the next messages are those of a handshake.
+    handshake_messages: u32,
 }
 
-impl<U: Message + Default> Decoder for BoundedDecoder<U> {
+impl<U: Message + Default + 'static> Decoder for BoundedDecoder<U> {
     type Item = U;
     type Error = Status;
 
     fn decode(&mut self, buf: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
-        if self.bounded_messages > 0 {
-            self.bounded_messages -= 1;
+        if self.handshake_messages > 0 {
+            self.handshake_messages -= 1;
             let bytes = bytes::Buf::remaining(buf);
             if bytes > MAX_HANDSHAKE_BYTES {
                 return Err(Status::out_of_range(format!(
@@ -67,6 +66,8 @@ impl<U: Message + Default> Decoder for BoundedDecoder<U> {
                 )));
             }
         }
+        // One message is one piece of memory here; of several, the first would be refused as incomplete.
+        lists::check::<U>(bytes::Buf::chunk(buf)).map_err(|error| Status::out_of_range(error.to_string()))?;
         self.inner.decode(buf)
     }
 

@@ -56,6 +56,15 @@ pub enum Problem {
         /// How many it has.
         found: usize,
     },
+    /// Too many entries, which were counted up to the bound only.
+    #[error("has more than {max} entries in one message")]
+    Exceeds {
+        /// The bound.
+        max: usize,
+    },
+    /// Bytes that are not a message.
+    #[error("{0}")]
+    Encoding(&'static str),
     /// Too many bytes.
     #[error("has {found} bytes; at most {max} are allowed")]
     TooLong {

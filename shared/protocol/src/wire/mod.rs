@@ -2,7 +2,7 @@
 //! uses this module.
 //!
 //! Receiving: `MinerMessage::try_from(request)`, `ValidatorMessage::try_from(response)`. Every field is checked, and a
-//! violated bound of [`limits`] is a [`WireError`] that names the field. Whether a message fits its session and its
+//! violated bound of [`limits`] is a [`WireError`] that names the field; [`lists`] are counted before. Whether a message fits its session and its
 //! challenge is for the session to check.
 //!
 //! Sending: `v1::SessionRequest::from(message)`, `v1::SessionResponse::from(message)`. It cannot fail: texts are made
@@ -20,6 +20,7 @@ mod field;
 mod handshake;
 mod inventory;
 pub mod limits;
+pub mod lists;
 mod openings;
 mod session;
 mod telemetry;

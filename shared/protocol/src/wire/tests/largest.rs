@@ -3,10 +3,10 @@
 use prost::Message;
 
 use super::super::limits::*;
-use super::super::v1;
 use super::super::v1::openings_chunk::Part;
 use super::super::v1::session_request::Message as Request;
 use super::super::v1::session_response::Message as Response;
+use super::super::{lists, v1};
 use super::samples;
 use crate::message::{MinerMessage, ValidatorMessage};
 
@@ -16,6 +16,7 @@ fn request(message: Request) -> usize {
     let request = v1::SessionRequest { message: Some(message) };
     let bytes = request.encoded_len();
     assert!(bytes <= MAX_MESSAGE_BYTES, "{bytes} bytes");
+    lists::check::<v1::SessionRequest>(&request.encode_to_vec()).unwrap();
     MinerMessage::try_from(request).unwrap();
     bytes
 }
@@ -26,6 +27,7 @@ fn response(message: Response) -> usize {
     let response = v1::SessionResponse { message: Some(message) };
     let bytes = response.encoded_len();
     assert!(bytes <= MAX_MESSAGE_BYTES, "{bytes} bytes");
+    lists::check::<v1::SessionResponse>(&response.encode_to_vec()).unwrap();
     ValidatorMessage::try_from(response).unwrap();
     bytes
 }

@@ -4,24 +4,27 @@ mod bounds;
 mod codes;
 mod garbage;
 mod largest;
+mod list_counts;
 mod round_trip;
 mod samples;
 mod strategies;
 
 use prost::Message;
 
-use super::{WireError, v1};
+use super::{WireError, lists, v1};
 use crate::message::{MinerMessage, ValidatorMessage};
 
 /// Domain → wire → bytes → wire → domain.
 fn miner_round_trip(message: MinerMessage) -> Result<MinerMessage, WireError> {
     let bytes = v1::SessionRequest::from(message).encode_to_vec();
+    lists::check::<v1::SessionRequest>(&bytes)?;
     v1::SessionRequest::decode(bytes.as_slice()).expect("what prost wrote").try_into()
 }
 
 /// Domain → wire → bytes → wire → domain.
 fn validator_round_trip(message: ValidatorMessage) -> Result<ValidatorMessage, WireError> {
     let bytes = v1::SessionResponse::from(message).encode_to_vec();
+    lists::check::<v1::SessionResponse>(&bytes)?;
     v1::SessionResponse::decode(bytes.as_slice()).expect("what prost wrote").try_into()
 }
 
