@@ -10,7 +10,8 @@ use assay_integration_tests::stage::Stage;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::identity::{Identity, SessionTranscript};
 use assay_protocol::message::{
-    DeviceClaim, Hello, MinerMessage, Offer, RefusedCode, Stop, StopCode, ValidatorMessage, Welcome,
+    DeviceClaim, Hello, MinerMessage, Offer, OpeningsChunk, OpeningsPart, RefusedCode, Stop, StopCode,
+    ValidatorMessage, Welcome,
 };
 use assay_protocol::verdict::{Mode, ReasonCode};
 use assay_protocol::wire::v1::{self, SessionRequest, session_request};
@@ -443,3 +444,18 @@ async fn an_inventory_of_empty_devices() {
     assert!(grown < 32 << 20, "{grown} bytes for a message of 4 MiB");
 }
 
+/// Chunks without digests would be neither digests nor a message that is counted.
+#[tokio::test(flavor = "multi_thread")]
+async fn empty_digest_chunks() {
+    let stage = Stage::with_one_device().await;
+    let with_empty_chunks = |lies: &Lies| {
+        lies.in_what_goes_out(|message| match message {
+            MinerMessage::OpeningsChunk(chunk) if matches!(chunk.part, OpeningsPart::SlotDigests(_)) => {
+                let empty = OpeningsChunk { part: OpeningsPart::SlotDigests(Vec::new()), ..chunk.clone() };
+                [empty, chunk].map(MinerMessage::OpeningsChunk).into()
+            }
+            other => vec![other],
+        });
+    };
+    stage.throws_out(Mode::Audit, ReasonCode::Protocol, with_empty_chunks).await;
+}

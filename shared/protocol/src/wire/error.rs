@@ -62,6 +62,9 @@ pub enum Problem {
         /// The bound.
         max: usize,
     },
+    /// Too few entries: none.
+    #[error("is empty")]
+    Empty,
     /// Bytes that are not a message.
     #[error("{0}")]
     Encoding(&'static str),

@@ -200,6 +200,20 @@ impl<const N: usize, T: From<[u8; N]> + AsRef<[u8]>> FieldKind<Vec<u8>, Vec<T>> 
     }
 }
 
+/// Another kind of list with at least one entry: [`Problem::Empty`]. A sender keeps to it itself.
+pub struct NotEmpty<K>(pub K);
+
+impl<W, T, K: FieldKind<W, Vec<T>>> FieldKind<W, Vec<T>> for NotEmpty<K> {
+    fn read(&self, field: &'static str, wire: W) -> Result<Vec<T>, WireError> {
+        let values = self.0.read(field, wire)?;
+        if values.is_empty() { Err(WireError::new(field, Problem::Empty)) } else { Ok(values) }
+    }
+
+    fn write(&self, values: Vec<T>) -> W {
+        self.0.write(values)
+    }
+}
+
 /// At most so many bytes of printable text: [`text`]. A sender's text is made printable and cut.
 pub struct BoundedText(pub usize);
 

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::error::WireError;
-use super::field::{self, ByteString, Checked, Concatenated, FieldKind, List, Named, Nested, Optional, Required};
+use super::field::{
+    self, ByteString, Checked, Concatenated, FieldKind, List, Named, Nested, NotEmpty, Optional, Required,
+};
 use super::limits::{
     MAX_CHUNK_DIGESTS, MAX_LINES, MAX_OPEN_DRAWS, MAX_OPEN_ITEMS, MAX_RANGE_BYTES, MAX_SAMPLE_OPENINGS, MAX_SIBLINGS,
 };
@@ -63,7 +65,7 @@ oneof! {
 
 oneof! {
     Part = OpeningsPart {
-        SlotDigests(digests): Named("OpeningsChunk.slot_digests", Concatenated(MAX_CHUNK_DIGESTS)),
+        SlotDigests(digests): Named("OpeningsChunk.slot_digests", NotEmpty(Concatenated(MAX_CHUNK_DIGESTS))),
         Sample(sample),
         Segment(segment),
         End,

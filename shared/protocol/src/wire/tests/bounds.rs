@@ -92,7 +92,8 @@ fn lists_of_a_challenge() {
     at_most(samples::device_digests(), "DeviceDigests.digests", MAX_PROBE_DIGESTS, |m, n| {
         m.digests = vec![1; 32 * n];
     });
-    at_most(digests(0), "OpeningsChunk.slot_digests", MAX_CHUNK_DIGESTS, |m, n| *m = digests(n));
+    at_most(digests(1), "OpeningsChunk.slot_digests", MAX_CHUNK_DIGESTS, |m, n| *m = digests(n));
+    assert_eq!(refused(digests(0), "OpeningsChunk.slot_digests"), Problem::Empty);
     at_most(samples::open(), "Open.items", MAX_OPEN_ITEMS, |m, n| m.items = vec![samples::segments(1); n]);
     // Samples and segments are counted together.
     at_most(samples::open(), "Open.items", MAX_OPEN_DRAWS, |m, n| {

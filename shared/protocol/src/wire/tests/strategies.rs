@@ -254,7 +254,7 @@ fn segment_openings() -> impl Strategy<Value = SegmentOpenings> {
 
 fn chunk() -> impl Strategy<Value = OpeningsChunk> {
     let part = prop_oneof![
-        vec(bytes(), 0..9).prop_map(OpeningsPart::SlotDigests),
+        vec(bytes(), 1..9).prop_map(OpeningsPart::SlotDigests),
         sample_openings().prop_map(OpeningsPart::Sample),
         segment_openings().prop_map(OpeningsPart::Segment),
         Just(OpeningsPart::End),
