@@ -95,6 +95,8 @@ impl Engine {
                 slots,
                 claimed_hardware: self.watch.hardware(info.id),
             }
+            // The session splits challenges by the very numbers that it sends.
+            .consistent()
         };
         let able = self.host.report(&MATRIX_SIZES)?.into_iter().filter(|report| report.fault.is_none());
         let devices = able.map(claim).collect();

@@ -73,14 +73,13 @@ async fn goodbye(mut miner: RawMiner) -> StopCode {
     }
 }
 
-/// A hello as no conversion would write it.
-fn more_free_than_there_is(device: DeviceClaim) -> Vec<u8> {
+/// A hello of one device as no conversion would write it.
+fn hello_of(device: DeviceClaim, change: impl FnOnce(&mut v1::Device)) -> Vec<u8> {
     let mut hello = hello(&identity());
     hello.inventory.devices = vec![device];
     let mut request = SessionRequest::from(MinerMessage::Hello(hello));
     if let Some(session_request::Message::Hello(hello)) = &mut request.message {
-        let device = &mut hello.inventory.as_mut().unwrap().devices[0];
-        device.free_bytes = device.total_bytes + 1;
+        change(&mut hello.inventory.as_mut().unwrap().devices[0]);
     }
     request.encode_to_vec()
 }
@@ -124,7 +123,7 @@ async fn garbage_before_hello() {
         detail: String::new(),
         total_bytes: 1 << 20,
         free_bytes,
-        slots: [4; 8],
+        slots: [0; 8],
         claimed_hardware: None,
     };
     let with = |devices| {
@@ -140,7 +139,8 @@ async fn garbage_before_hello() {
         ("a hello beyond what strangers may send", padded_hello(65 << 10)),
         ("a pong", encoded(MinerMessage::Pong(1))),
         ("a proof", encoded(MinerMessage::Proof(identity().sign(b"")))),
-        ("more free memory than there is", more_free_than_there_is(device(1, 0))),
+        ("more free memory than there is", hello_of(device(1, 0), |device| device.free_bytes = device.total_bytes + 1)),
+        ("more slots than free memory", hello_of(device(1, 3 << 16), |device| device.slots[0] = 4)),
         ("more devices than a host has", with((0..65).map(|id| device(id, 0)).collect())),
         ("a device twice", with(vec![device(1, 0), device(1, 0)])),
     ];

@@ -32,9 +32,9 @@ pub struct DeviceClaim {
     pub detail: String,
     /// All its memory.
     pub total_bytes: u64,
-    /// What a challenge could take now.
+    /// What a challenge could take now, the memory of slots that are still held included.
     pub free_bytes: u64,
-    /// How many slots fit, for each of [`MATRIX_SIZES`].
+    /// How many slots fit into the free bytes, for each of [`MATRIX_SIZES`].
     pub slots: [u32; MATRIX_SIZES.len()],
     /// What its management library says of it.
     pub claimed_hardware: Option<Hardware>,
@@ -45,6 +45,22 @@ impl DeviceClaim {
     #[must_use]
     pub fn slots_of(&self, n: u32) -> u32 {
         MATRIX_SIZES.iter().position(|size| *size == n).map_or(0, |size| self.slots[size])
+    }
+
+    /// The most n-by-n slots, for each of [`MATRIX_SIZES`], that so much free memory holds.
+    #[must_use]
+    pub fn max_slots(free_bytes: u64) -> [u32; MATRIX_SIZES.len()] {
+        MATRIX_SIZES.map(|n| u32::try_from(free_bytes / (u64::from(n) * u64::from(n))).unwrap_or(u32::MAX))
+    }
+
+    /// The claim without what it contradicts itself in: free bytes beyond all, slots beyond the free bytes. A device
+    /// counts the three at different moments, while other programs take and give memory.
+    #[must_use]
+    pub fn consistent(mut self) -> Self {
+        self.free_bytes = self.free_bytes.min(self.total_bytes);
+        let most = Self::max_slots(self.free_bytes);
+        self.slots.iter_mut().zip(most).for_each(|(slots, most)| *slots = (*slots).min(most));
+        self
     }
 }
 

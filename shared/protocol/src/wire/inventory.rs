@@ -1,8 +1,11 @@
 //! The devices of a host.
 
-use super::field::{BoundedText, BoxedOnWire, ByteString, DeviceList, NumberArray, Optional, PartOf};
+use super::error::{Problem, WireError};
+use super::field::{BoundedText, BoxedOnWire, ByteString, DeviceList, FieldKind, NumberArray, Optional, PartOf};
 use super::limits::{MAX_BACKEND_BYTES, MAX_DEVICE_DETAIL_BYTES, MAX_DEVICES, MAX_NAME_BYTES};
-use crate::message::{DeviceClaim, Inventory};
+use crate::message::{DeviceClaim, Inventory, MATRIX_SIZES};
+
+const SLOTS: &str = "Device.slots";
 
 /// A driver may count the two at different moments: a sender cuts the free bytes to the total.
 const FREE_OF_TOTAL: PartOf = PartOf { part: "Device.free_bytes", whole: "Device.total_bytes", max_whole: u64::MAX };
@@ -17,8 +20,31 @@ messages! {
         name: BoundedText(MAX_NAME_BYTES),
         backend: BoundedText(MAX_BACKEND_BYTES),
         detail: BoundedText(MAX_DEVICE_DETAIL_BYTES),
-        free_bytes & total_bytes: FREE_OF_TOTAL,
-        slots: NumberArray,
+        free_bytes & total_bytes & slots: DeviceMemory,
         claimed_hardware: Optional(BoxedOnWire),
+    }
+}
+
+/// Free and total bytes, and the slots that fit into the free ones: more slots are [`Problem::Contradicts`]. A sender
+/// cuts them as [`DeviceClaim::consistent`] does.
+struct DeviceMemory;
+
+type Slots = [u32; MATRIX_SIZES.len()];
+
+impl FieldKind<(u64, u64, Vec<u32>), (u64, u64, Slots)> for DeviceMemory {
+    fn read(&self, fields: &'static str, memory: (u64, u64, Vec<u32>)) -> Result<(u64, u64, Slots), WireError> {
+        let (free_bytes, total_bytes, slots) = memory;
+        let (free_bytes, total_bytes) = FREE_OF_TOTAL.read(fields, (free_bytes, total_bytes))?;
+        let slots: Slots = NumberArray.read(SLOTS, slots)?;
+        if slots.iter().zip(DeviceClaim::max_slots(free_bytes)).any(|(slots, most)| *slots > most) {
+            return Err(WireError::new(SLOTS, Problem::Contradicts("free_bytes")));
+        }
+        Ok((free_bytes, total_bytes, slots))
+    }
+
+    fn write(&self, (free_bytes, total_bytes, slots): (u64, u64, Slots)) -> (u64, u64, Vec<u32>) {
+        let (free_bytes, total_bytes) = FREE_OF_TOTAL.write((free_bytes, total_bytes));
+        let most = DeviceClaim::max_slots(free_bytes);
+        (free_bytes, total_bytes, slots.into_iter().zip(most).map(|(slots, most)| slots.min(most)).collect())
     }
 }

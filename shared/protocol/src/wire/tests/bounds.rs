@@ -4,6 +4,7 @@ use super::super::limits::*;
 use super::super::v1::openings_chunk::Part;
 use super::super::{Problem, WireError, v1};
 use super::{Read, samples};
+use crate::message::MATRIX_SIZES;
 
 /// Refused with this field's name.
 #[track_caller]
@@ -287,6 +288,21 @@ fn numbers_that_another_field_bounds() {
     assert_eq!(inventory.clone().read(), Ok(()));
     inventory.devices[0].free_bytes += 1;
     assert_eq!(refused(inventory, "Device.free_bytes"), Problem::MoreThan("total_bytes"));
+
+    // Slots of each size are held against the free bytes.
+    for (size, n) in MATRIX_SIZES.into_iter().enumerate() {
+        let with = |slots, free_bytes| {
+            let mut inventory = samples::inventory(1);
+            inventory.devices[0].free_bytes = free_bytes;
+            inventory.devices[0].slots = (0..8).map(|i| if i == size { slots } else { 0 }).collect();
+            inventory
+        };
+        let bytes = 3 * u64::from(n) * u64::from(n);
+        assert_eq!(with(3, bytes).read(), Ok(()), "n = {n}");
+        for (slots, free_bytes) in [(4, bytes), (3, bytes - 1), (1, 0), (u32::MAX, bytes)] {
+            assert_eq!(refused(with(slots, free_bytes), "Device.slots"), Problem::Contradicts("free_bytes"), "n = {n}");
+        }
+    }
 
     let mut segment = samples::segment_openings(1);
     segment.state = Some(v1::OpenedRange { slot: 1, ..samples::range(1024, 1) });

@@ -65,6 +65,11 @@ fn counts_that_overtake_their_whole_arrive_as_the_whole() {
     inventory.devices[0].free_bytes = u64::MAX;
     let arrived = Inventory::try_from(v1::Inventory::from(inventory)).unwrap();
     assert_eq!(arrived.devices[0].free_bytes, arrived.devices[0].total_bytes);
+    let mut inventory = Inventory::try_from(samples::inventory(1)).unwrap();
+    inventory.devices[0].free_bytes = 5 << 30;
+    let arrived = Inventory::try_from(v1::Inventory::from(inventory.clone())).unwrap();
+    assert_eq!(arrived.devices[0].slots, [8, 8, 8, 8, 8, 8, 8, 5]);
+    assert_eq!(arrived.devices[0], inventory.devices.remove(0).consistent());
     let challenge_id = ChallengeId([1; 16]);
     let overtaken = MinerMessage::Progress { challenge_id, done_slots: 10, all_slots: 9 };
     let whole = MinerMessage::Progress { challenge_id, done_slots: 9, all_slots: 9 };

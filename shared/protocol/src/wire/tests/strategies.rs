@@ -107,15 +107,9 @@ fn telemetry() -> impl Strategy<Value = Telemetry> {
 fn device(id: [u8; 16]) -> impl Strategy<Value = DeviceClaim> {
     let memory = any::<u64>().prop_flat_map(|total| (Just(total), 0..=total));
     (text(), short_text(), text(), memory, any::<[u32; 8]>(), option::of(hardware())).prop_map(
-        move |(name, backend, detail, (total_bytes, free_bytes), slots, claimed_hardware)| DeviceClaim {
-            id: DeviceId(id),
-            name,
-            backend,
-            detail,
-            total_bytes,
-            free_bytes,
-            slots,
-            claimed_hardware,
+        move |(name, backend, detail, (total_bytes, free_bytes), slots, claimed_hardware)| {
+            DeviceClaim { id: DeviceId(id), name, backend, detail, total_bytes, free_bytes, slots, claimed_hardware }
+                .consistent()
         },
     )
 }
