@@ -1,24 +1,81 @@
 //! A conversation of bytes: what no program of the workspace would say.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 use assay_protocol::identity::Identity;
 use assay_protocol::message::{Hello, Inventory, MinerMessage, ValidatorMessage};
 use assay_protocol::wire::v1::{SessionRequest, SessionResponse};
 use assay_work::Nonce;
+use hyper_util::rt::TokioIo;
 use prost::Message;
 use prost::bytes::{Buf, BufMut};
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::codegen::http::Uri;
 use tonic::codegen::http::uri::PathAndQuery;
-use tonic::transport::Endpoint;
+use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
 
 /// The path of the call that a miner makes.
 const SESSION: &str = "/assay.v1.SessionService/Session";
 /// Messages that may wait to be sent.
 const WAITING: usize = 64;
+
+/// One connection to a validator, which stands until it is dropped, whatever is said on it.
+#[derive(Debug)]
+pub struct Line {
+    channel: Channel,
+    /// The same socket again, to see what the other side does with it.
+    socket: std::net::TcpStream,
+}
+
+impl Line {
+    /// Dials from an address of this machine.
+    ///
+    /// # Panics
+    /// When there is no connection.
+    pub async fn open(address: SocketAddr, from: [u8; 4]) -> Self {
+        let stream = dial(address, from).await;
+        let stream = stream.into_std().expect("a socket is a socket");
+        let socket = stream.try_clone().expect("a socket can be named twice");
+        let mut once = Some(TcpStream::from_std(stream).expect("it does not block"));
+        let connector = tower::service_fn(move |_: Uri| {
+            let stream = once.take().ok_or_else(|| std::io::Error::other("dialled once"));
+            std::future::ready(stream.map(TokioIo::new))
+        });
+        let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address makes a URL");
+        let channel = endpoint.connect_with_connector(connector).await.expect("the validator listens");
+        Self { channel, socket }
+    }
+
+    /// Opens a stream on it and says this first.
+    ///
+    /// # Errors
+    /// As [`RawMiner::open`].
+    pub async fn miner(&self, first: Vec<u8>) -> Result<RawMiner, Status> {
+        RawMiner::on(self.channel.clone(), first).await
+    }
+
+    /// Whether the validator has closed it.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        // What came and was not read yet is read by the channel's task.
+        !matches!(self.socket.peek(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
+    }
+}
+
+/// A connection from an address of this machine, on which nothing is said.
+///
+/// # Panics
+/// When there is none.
+pub async fn dial(address: SocketAddr, from: [u8; 4]) -> TcpStream {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.bind(SocketAddr::from((from, 0))).expect("an address of this machine");
+    socket.connect(address).await.expect("the validator listens")
+}
 
 /// One stream to a validator, on which anything may be said.
 pub struct RawMiner {
@@ -52,9 +109,12 @@ impl RawMiner {
     ) -> Result<Self, Status> {
         let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address makes a URL");
         let endpoint = endpoint.initial_stream_window_size(window_bytes);
-        let channel = endpoint.connect().await.expect("the validator listens");
+        Self::on(endpoint.connect().await.expect("the validator listens"), first).await
+    }
+
+    async fn on(channel: Channel, first: Vec<u8>) -> Result<Self, Status> {
         let mut grpc = tonic::client::Grpc::new(channel);
-        grpc.ready().await.expect("the connection stands");
+        grpc.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
         let (said, queue) = mpsc::channel(WAITING);
         said.send(first).await.expect("the queue is empty");
         let request = Request::new(ReceiverStream::new(queue));

@@ -32,7 +32,7 @@ pub struct RawService {
     /// Public keys of the miners allowed to connect, comma-separated; empty: any miner
     #[arg(long, value_name = "KEYS", action = clap::ArgAction::Append, value_delimiter = ',')]
     pub allowed_miners: Vec<String>,
-    /// Maximum number of connected miners
+    /// Maximum number of connected miners, each with a key that it has proved
     #[arg(long, value_name = "COUNT", default_value_t = 256)]
     pub max_miners: u32,
     /// Allow plaintext connections from other machines. Anyone on the path can read, drop or delay messages; commitments

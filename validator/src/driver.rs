@@ -16,7 +16,7 @@ use crate::entropy::{Entropy, OsEntropy};
 use crate::memory::return_freed_soon;
 use crate::peer::Peer;
 use crate::policy::Policy;
-use crate::registry::{Miner, SessionCommand, Update};
+use crate::registry::{Full, Miner, SessionCommand, Update};
 use crate::session::{Session, SessionContext, StartError};
 use crate::validator::{Validator, unix_seconds};
 use crate::verify::check::{CheckJob, TrustedValues};
@@ -223,7 +223,11 @@ impl Driver {
                         queue.extend(self.disconnected("the miner does not read what is sent"));
                     }
                 }
-                Action::Established(hello) => self.established(*hello),
+                Action::Established(hello) => {
+                    if self.established(*hello).is_err() {
+                        queue = self.session.full().into();
+                    }
+                }
                 Action::InventoryChanged(inventory) => {
                     if let Some(key) = self.miner {
                         self.validator.registry.update(self.number, key, |m| m.inventory = inventory);
@@ -245,17 +249,11 @@ impl Driver {
         closed
     }
 
-    fn established(&mut self, hello: assay_protocol::message::Hello) {
-        tracing::info!(
-            session = self.number, miner = %hello.miner_key, agent = %hello.agent,
-            devices = hello.inventory.devices.len(), "miner connected"
-        );
-        if let Some(peer) = &self.peer {
-            peer.proved.store(true, Ordering::Relaxed);
-        }
-        self.miner = Some(hello.miner_key);
+    /// Enters the miner, or says that there is no place for it.
+    fn established(&mut self, hello: assay_protocol::message::Hello) -> Result<(), Full> {
+        let (key, agent, devices) = (hello.miner_key, hello.agent.clone(), hello.inventory.devices.len());
         let miner = Miner {
-            key: hello.miner_key,
+            key,
             agent: hello.agent,
             address: self.peer.as_ref().map(|peer| peer.address),
             inventory: hello.inventory,
@@ -263,8 +261,11 @@ impl Driver {
             since: Instant::now(),
             round_trip: None,
         };
-        self.validator.registry.enter(self.number, miner, self.commands.clone());
-        self.schedule_first(hello.miner_key);
+        self.validator.registry.enter(self.number, miner, self.commands.clone(), self.peer.as_ref())?;
+        self.miner = Some(key);
+        tracing::info!(session = self.number, miner = %key, agent, devices, "miner connected");
+        self.schedule_first(key);
+        Ok(())
     }
 
     /// Checks a part of the openings on a blocking thread, once a core is free. The connection is not read meanwhile.
@@ -348,6 +349,9 @@ impl Driver {
         self.replay.cancel();
         if let Some(key) = self.miner {
             self.validator.registry.leave(self.number, key);
+        }
+        if let Some(peer) = &self.peer {
+            peer.set_greeted(false);
         }
         return_freed_soon();
     }

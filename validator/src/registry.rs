@@ -10,6 +10,7 @@ use assay_protocol::verdict::Verdict;
 use assay_work::PublicKey;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::peer::{Peer, SessionPlace};
 use crate::policy::Policy;
 use crate::session::StartError;
 
@@ -59,9 +60,16 @@ pub struct Miner {
     pub round_trip: Option<Duration>,
 }
 
-/// All connected miners, at most one session for each key.
-#[derive(Debug, Default)]
-pub struct Registry(Mutex<HashMap<PublicKey, MinerEntry>>);
+/// All connected miners, at most one session for each key, and as many keys as the validator takes.
+#[derive(Debug)]
+pub struct Registry {
+    max_miners: usize,
+    entries: Mutex<HashMap<PublicKey, MinerEntry>>,
+}
+
+/// There is no place for another miner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Full;
 
 #[derive(Debug)]
 struct MinerEntry {
@@ -69,24 +77,50 @@ struct MinerEntry {
     commands: mpsc::Sender<SessionCommand>,
     /// Tells sessions of one key apart.
     session: u64,
+    /// Given back with the entry, also where the session itself takes longer to end.
+    _place: Option<SessionPlace>,
 }
 
 impl Registry {
-    /// Enters a miner; a session that it had before is told to go.
-    pub fn enter(&self, session: u64, miner: Miner, commands: mpsc::Sender<SessionCommand>) {
-        let before = self.lock().insert(miner.key, MinerEntry { miner, commands, session });
+    /// A registry for so many miners.
+    #[must_use]
+    pub fn new(max_miners: usize) -> Self {
+        Self { max_miners, entries: Mutex::default() }
+    }
+
+    /// Enters a miner that proved its key on the connection of `peer`; a session that it had before is told to go, and
+    /// gives its place.
+    ///
+    /// # Errors
+    /// [`Full`] for a key that is not here when as many others are as may be.
+    pub fn enter(
+        &self,
+        session: u64,
+        miner: Miner,
+        commands: mpsc::Sender<SessionCommand>,
+        peer: Option<&Peer>,
+    ) -> Result<(), Full> {
+        let mut entries = self.lock();
+        if entries.len() >= self.max_miners && !entries.contains_key(&miner.key) {
+            return Err(Full);
+        }
+        let place = peer.map(Peer::session);
+        let before = entries.insert(miner.key, MinerEntry { miner, commands, session, _place: place });
+        drop(entries);
         if let Some(before) = before {
             // A full queue means a session that is going anyway.
             let _ = before.commands.try_send(SessionCommand::Replaced);
         }
+        Ok(())
     }
 
     /// Takes a session out, unless another one took its place.
     pub fn leave(&self, session: u64, key: PublicKey) {
         let mut entries = self.lock();
-        if entries.get(&key).is_some_and(|entry| entry.session == session) {
-            entries.remove(&key);
-        }
+        let is_own = entries.get(&key).is_some_and(|entry| entry.session == session);
+        let gone = is_own.then(|| entries.remove(&key));
+        drop(entries);
+        drop(gone);
     }
 
     /// Changes what is known of a miner.
@@ -111,7 +145,7 @@ impl Registry {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<PublicKey, MinerEntry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -133,11 +167,16 @@ mod tests {
 
     #[test]
     fn a_new_session_takes_the_place_of_the_old_one() {
-        let registry = Registry::default();
+        let registry = Registry::new(1);
         let (old, mut old_commands) = mpsc::channel(1);
         let (new, _new_commands) = mpsc::channel(1);
-        registry.enter(1, miner(7), old);
-        registry.enter(2, miner(7), new);
+        assert_eq!(registry.enter(1, miner(7), old, None), Ok(()));
+        assert_eq!(registry.enter(3, miner(8), new.clone(), None), Err(Full));
+        assert_eq!(
+            registry.enter(2, miner(7), new, None),
+            Ok(()),
+            "a key that is here takes over when all places are taken"
+        );
         assert!(matches!(old_commands.try_recv(), Ok(SessionCommand::Replaced)));
         // The old one leaves late: the new one stays.
         registry.leave(1, PublicKey([7; 32]));

@@ -1,12 +1,10 @@
 //! The validator's two listeners: one for miners, one for its operator.
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -31,18 +29,13 @@ use crate::validator::Validator;
 /// How often HTTP/2 tries an idle connection, and how long its answer may take.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 const KEEPALIVE_LIMIT: Duration = Duration::from_secs(20);
-/// Streams of one connection: a session, a health watch, a reflection query.
-const MAX_STREAMS: u32 = 4;
 /// Bytes of headers: gRPC's own take a few hundred.
 const MAX_HEADER_BYTES: u32 = 8 << 10;
 /// The window of one stream and of a connection: two of the largest messages, so that one peer cannot make
 /// the server hold more.
 const STREAM_WINDOW: u32 = 2 * MAX_MESSAGE_BYTES as u32;
-/// Connections beyond the miners that may stand: health checks, and miners that are refused.
-pub const SPARE_CONNECTIONS: usize = 64;
-/// How long a connection may stand on which no miner has proved its key: long enough for a slow handshake and for
-/// health checks, short enough that unauthenticated peers cannot hold every connection.
-const AUTHENTICATION_LIMIT: Duration = Duration::from_secs(30);
+/// Connections that were told to close and still stand: their tasks have not run since.
+const MAX_CLOSING: usize = 64;
 /// How long to wait after the system would not give another connection (too many open files, say).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -73,7 +66,7 @@ pub async fn serve_miners(
     validator: Arc<Validator>,
     listener: TcpListener,
     reflection: bool,
-    max_connections: usize,
+    max_miners: usize,
 ) -> Result<(), ServeError> {
     let (health, health_service) = tonic_health::server::health_reporter();
     health.set_serving::<SessionServiceServer<Sessions>>().await;
@@ -99,7 +92,7 @@ pub async fn serve_miners(
         .add_service(health_service)
         .add_optional_service(reflection)
         .add_service(sessions)
-        .serve_with_incoming_shutdown(bounded(listener, max_connections), stop)
+        .serve_with_incoming_shutdown(bounded(listener, max_miners), stop)
         .await?;
     Ok(())
 }
@@ -145,9 +138,11 @@ fn bind_socket(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Connections as they come, at most so many at once: the others wait in the system's own queue.
-fn bounded(listener: TcpListener, most: usize) -> impl Stream<Item = io::Result<Connection>> {
-    let permits = Arc::new(Semaphore::new(most));
+/// Connections as they come. Each is taken at once, as a stranger's; of those that are to be closed no more than
+/// [`MAX_CLOSING`] may still stand.
+fn bounded(listener: TcpListener, max_miners: usize) -> impl Stream<Item = io::Result<Connection>> {
+    let permits = Arc::new(Semaphore::new(max_miners + MAX_STRANGERS + MAX_CLOSING));
+    let strangers = Arc::new(Strangers::default());
     async_stream::stream! {
         loop {
             // The semaphore is never closed.
@@ -156,7 +151,7 @@ fn bounded(listener: TcpListener, most: usize) -> impl Stream<Item = io::Result<
                 Ok((stream, address)) => {
                     // A delayed packet would count as the miner's time.
                     let _ = stream.set_nodelay(true);
-                    yield Ok(Connection::new(stream, address, permit));
+                    yield Ok(Connection::new(stream, strangers.enter(address), permit));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -167,18 +162,32 @@ fn bounded(listener: TcpListener, most: usize) -> impl Stream<Item = io::Result<
     }
 }
 
-/// A connection: holds its permit until it is dropped, and fails unless a key is proved on it in time.
+/// A connection: fails once its peer's bounds say so, in reading and in writing, since a peer that does not read keeps
+/// the server from reading too.
 struct Connection {
     stream: TcpStream,
     peer: Peer,
-    deadline: Pin<Box<Sleep>>,
+    timer: Pin<Box<Sleep>>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Connection {
-    fn new(stream: TcpStream, address: SocketAddr, permit: OwnedSemaphorePermit) -> Self {
-        let peer = Peer { address, proved: Arc::default() };
-        Self { stream, peer, deadline: Box::pin(tokio::time::sleep(AUTHENTICATION_LIMIT)), _permit: permit }
+    fn new(stream: TcpStream, peer: Peer, permit: OwnedSemaphorePermit) -> Self {
+        // The peer sets the timer before it waits for it.
+        Self { stream, peer, timer: Box::pin(tokio::time::sleep(Duration::ZERO)), _permit: permit }
+    }
+
+    fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        match self.peer.poll_closed(self.timer.as_mut(), cx) {
+            Poll::Ready(error) => Err(error),
+            Poll::Pending => Ok(()),
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.peer.left();
     }
 }
 
@@ -192,19 +201,19 @@ impl Connected for Connection {
 
 impl AsyncRead for Connection {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if !self.peer.proved.load(Ordering::Relaxed) && self.deadline.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "no key was proved in time")));
-        }
+        self.check(cx)?;
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.check(cx)?;
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.check(cx)?;
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
@@ -217,6 +226,7 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.check(cx)?;
         Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
     }
 

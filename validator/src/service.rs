@@ -41,24 +41,26 @@ impl SessionService for Sessions {
     type SessionStream = Responses;
 
     async fn session(&self, request: Request<Streaming<SessionRequest>>) -> Result<Response<Responses>, Status> {
-        let peer = request.extensions().get::<Peer>().cloned();
+        let Some(peer) = request.extensions().get::<Peer>().cloned() else {
+            return Err(Status::internal("the connection did not come through the listener"));
+        };
         let (outgoing, queue) = mpsc::channel(MAX_OUTGOING_MESSAGES);
         if self.0.shutdown.is_draining() {
             return Ok(refuse(RefusedCode::Draining, "this validator is shutting down"));
         }
-        let Ok(permit) = self.0.sessions.clone().try_acquire_owned() else {
-            return Ok(refuse(RefusedCode::Full, "this validator has as many miners as it takes"));
+        let Some(permit) = peer.stream() else {
+            return Err(Status::resource_exhausted("too many streams on one connection"));
         };
         let (incoming, messages) = mpsc::channel(MAX_INCOMING_MESSAGES);
-        tokio::spawn(read(request.into_inner(), incoming));
-        tokio::spawn(drive(self.0.clone(), peer, messages, outgoing, permit));
+        tokio::spawn(read(request.into_inner(), peer.clone(), incoming));
+        tokio::spawn(drive(self.0.clone(), Some(peer), messages, outgoing, permit));
         Ok(Response::new(Box::pin(stamped(queue))))
     }
 }
 
 /// Reads messages as they come, and notes when: the session may be busy when one arrives. None is read for which the
 /// queue has no room.
-async fn read(mut stream: Streaming<SessionRequest>, incoming: mpsc::Sender<Incoming>) {
+async fn read(mut stream: Streaming<SessionRequest>, peer: Peer, incoming: mpsc::Sender<Incoming>) {
     while let Ok(room) = incoming.reserve().await {
         let message = match stream.message().await {
             Ok(Some(message)) => MinerMessage::try_from(message).map_err(|error| Broken::Malformed(error.to_string())),
@@ -66,6 +68,9 @@ async fn read(mut stream: Streaming<SessionRequest>, incoming: mpsc::Sender<Inco
             Err(status) => Err(broken(&status)),
         };
         let last = message.is_err();
+        if matches!(message, Ok(MinerMessage::Hello(_))) {
+            peer.set_greeted(true);
+        }
         room.send(Incoming { message, at: Instant::now() });
         if last {
             return;

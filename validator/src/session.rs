@@ -164,6 +164,11 @@ impl Session {
         }
     }
 
+    /// There is no place for the miner that has just proved its key.
+    pub fn full(&mut self) -> Vec<Action> {
+        self.refuse(RefusedCode::Full, "this validator has as many miners as it takes")
+    }
+
     /// A message arrived that could not be read.
     pub fn malformed(&mut self, problem: &str) -> Vec<Action> {
         match self.state {
@@ -214,7 +219,8 @@ impl Session {
             return self.refuse(RefusedCode::Signature, "the proof is not a signature of the key in the hello");
         }
         self.state = SessionState::Connected { miner_key: hello.miner_key, inventory: hello.inventory.clone() };
-        vec![Action::send(ValidatorMessage::Accepted(self.admission.ping_interval)), Action::Established(hello)]
+        // Entered first: where there is no place, the miner is not told that it is accepted.
+        vec![Action::Established(hello), Action::send(ValidatorMessage::Accepted(self.admission.ping_interval))]
     }
 
     fn connected(&mut self, message: MinerMessage, received: Instant, context: &mut SessionContext<'_>) -> Vec<Action> {

@@ -29,8 +29,6 @@ pub struct Validator {
     pub replayer: Option<Arc<Replayer>>,
     /// One permit for each check that may run at once: as many as there are cores.
     pub checks: Semaphore,
-    /// Sessions that stand or come about, at most.
-    pub sessions: Arc<Semaphore>,
     /// Who has our devices, and who waits for them.
     pub turns: ReplayTurns,
     /// Where verdicts are kept.

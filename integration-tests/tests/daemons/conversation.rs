@@ -18,7 +18,7 @@ use assay_protocol::wire::v1::{self, SessionRequest, session_request};
 use assay_work::DeviceId;
 use prost::Message;
 
-fn identity() -> Identity {
+pub fn identity() -> Identity {
     Identity::from_seed(&[0x31; 32])
 }
 
@@ -34,7 +34,7 @@ async fn refused(validator: &TestValidator, first: Vec<u8>) -> (RefusedCode, Str
 }
 
 /// The handshake up to the welcome.
-async fn welcomed(validator: &TestValidator, hello: &Hello) -> (RawMiner, Welcome) {
+pub async fn welcomed(validator: &TestValidator, hello: &Hello) -> (RawMiner, Welcome) {
     let mut miner = RawMiner::open(validator.address, encoded(MinerMessage::Hello(hello.clone()))).await.unwrap();
     match miner.hear().await {
         Some(ValidatorMessage::Welcome(welcome)) => (miner, welcome),
@@ -42,7 +42,7 @@ async fn welcomed(validator: &TestValidator, hello: &Hello) -> (RawMiner, Welcom
     }
 }
 
-fn proof(hello: &Hello, welcome: &Welcome, signer: &Identity) -> Vec<u8> {
+pub fn proof(hello: &Hello, welcome: &Welcome, signer: &Identity) -> Vec<u8> {
     let transcript = SessionTranscript {
         version: welcome.version,
         validator_key: welcome.validator_key,
@@ -63,7 +63,7 @@ async fn accepted(validator: &TestValidator) -> RawMiner {
 }
 
 /// The goodbye that a connected miner gets; pings may come before it.
-async fn goodbye(mut miner: RawMiner) -> StopCode {
+pub async fn goodbye(mut miner: RawMiner) -> StopCode {
     loop {
         match miner.hear().await {
             Some(ValidatorMessage::Goodbye(code, _)) => return code,
@@ -89,19 +89,6 @@ fn padded_hello(bytes: usize) -> Vec<u8> {
     let mut hello = encoded(MinerMessage::Hello(hello(&identity())));
     prost::encoding::bytes::encode(1000, &vec![0; bytes], &mut hello);
     hello
-}
-
-/// Who opens a connection and says nothing does not keep the place.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_stranger_who_says_nothing_is_shown_out() {
-    let validator = TestValidator::start(&Policy::default()).await;
-    let mut silent = TcpStream::connect(validator.address).unwrap();
-    silent.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
-    let mut heard = Vec::new();
-    // The server may introduce itself; then the connection ends, in one way or another.
-    let ended = silent.read_to_end(&mut heard);
-    assert!(!matches!(&ended, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock), "{ended:?}");
-    accepted(&validator).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -201,15 +188,20 @@ async fn a_key_that_is_not_on_the_list() {
     accepted(&validator).await;
 }
 
+/// A place is taken by a proof, not by a handshake.
 #[tokio::test(flavor = "multi_thread")]
 async fn more_miners_than_the_validator_takes() {
     let flags = vec!["--max-miners=1".to_owned()];
     let validator = TestValidator::start(&Policy { flags, ..Policy::default() }).await;
-    let first = accepted(&validator).await;
     let other = hello(&Identity::from_seed(&[0x32; 32]));
-    let (code, _) = refused(&validator, encoded(MinerMessage::Hello(other))).await;
-    assert_eq!(code, RefusedCode::Full);
-    drop(first);
+    let (mut slow, welcome) = welcomed(&validator, &other).await;
+    let first = accepted(&validator).await;
+    slow.say(proof(&other, &welcome, &Identity::from_seed(&[0x32; 32]))).await;
+    assert!(matches!(slow.hear().await, Some(ValidatorMessage::Refused(RefusedCode::Full, _))));
+    // The miner that is there takes over from itself.
+    let again = accepted(&validator).await;
+    assert_eq!(goodbye(first).await, StopCode::Busy);
+    drop(again);
     validator.wait_for_miner(identity().public_key(), false).await;
     accepted(&validator).await;
 }

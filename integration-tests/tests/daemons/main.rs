@@ -9,6 +9,7 @@ mod honest;
 mod lifecycle;
 mod sizing;
 mod standard_services;
+mod strangers;
 mod telemetry;
 mod wgpu;
 mod wgpu_faults;

@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 
 use crate::config::ValidatorConfig;
 use crate::registry::Registry;
-use crate::server::{SPARE_CONNECTIONS, bind_control, serve_control, serve_miners};
+use crate::server::{bind_control, serve_control, serve_miners};
 use crate::session::Admission;
 use crate::validator::{Validator, VerdictLog};
 use crate::verify::replay::Replayer;
@@ -64,10 +64,9 @@ fn validator(
             history: Arc::default(),
         }),
         policy: Arc::new(config.policy.clone()),
-        registry: Registry::default(),
+        registry: Registry::new(config.max_miners as usize),
         replayer,
         checks: Semaphore::new(cores),
-        sessions: Arc::new(Semaphore::new(config.max_miners as usize)),
         turns: ReplayTurns::default(),
         verdicts,
         shutdown,
@@ -84,8 +83,7 @@ async fn serve(config: &ValidatorConfig, validator: Arc<Validator>, key: &Public
     let socket = config.control_socket.display();
     tracing::info!(%address, control_socket = %socket, %key, "listening");
     let mut stopping = validator.shutdown.clone();
-    let connections = config.max_miners as usize + SPARE_CONNECTIONS;
-    let miners = serve_miners(validator.clone(), listener, config.reflection, connections);
+    let miners = serve_miners(validator.clone(), listener, config.reflection, config.max_miners as usize);
     let control = serve_control(validator.clone(), control, &config.control_socket);
     let both = async { tokio::try_join!(miners, control) };
     tokio::select! {

@@ -1,0 +1,137 @@
+//! Connections without a session: their places are bounded, their time is, and no miner pays for them.
+
+use std::time::{Duration, Instant};
+
+use assay_integration_tests::raw::{Line, RawMiner, dial, encoded, hello};
+use assay_integration_tests::validator::{Policy, TestValidator};
+use assay_protocol::identity::Identity;
+use assay_protocol::message::{MinerMessage, StopCode, ValidatorMessage};
+
+use super::conversation::{goodbye, identity, proof, welcomed};
+
+/// Two addresses of this machine.
+const HONEST: [u8; 4] = [127, 0, 0, 1];
+const CROWD: [u8; 4] = [127, 0, 0, 2];
+/// More connections than strangers have places, and than a validator for one miner had in all.
+const MANY: usize = 100;
+/// How long an answer may take that nothing holds up.
+const SOON: Duration = Duration::from_secs(20);
+
+async fn validator(max_miners: u32) -> TestValidator {
+    let allowed = [identity().public_key(), other().public_key()].map(|key| key.to_string()).join(",");
+    let flags = vec![format!("--max-miners={max_miners}"), format!("--allowed-miners={allowed}")];
+    TestValidator::start(&Policy { flags, ..Policy::default() }).await
+}
+
+fn other() -> Identity {
+    Identity::from_seed(&[0x32; 32])
+}
+
+async fn within<T>(answer: impl Future<Output = T>) -> T {
+    tokio::time::timeout(SOON, answer).await.expect("nothing holds the answer up")
+}
+
+/// The whole handshake on a connection; gives the stream and the answer to the proof.
+async fn proved(line: &Line, identity: &Identity) -> (RawMiner, Option<ValidatorMessage>) {
+    let hello = hello(identity);
+    let mut miner = line.miner(encoded(MinerMessage::Hello(hello.clone()))).await.expect("a stream");
+    let Some(ValidatorMessage::Welcome(welcome)) = miner.hear().await else { panic!("no welcome") };
+    miner.say(proof(&hello, &welcome, identity)).await;
+    let answer = miner.hear().await;
+    (miner, answer)
+}
+
+async fn accepted(line: &Line, identity: &Identity) -> RawMiner {
+    let (miner, answer) = proved(line, identity).await;
+    assert!(matches!(answer, Some(ValidatorMessage::Accepted(_))), "{answer:?}");
+    miner
+}
+
+/// A session that ends with the miner's goodbye, on a connection that stands.
+async fn session_that_ended(validator: &TestValidator, from: [u8; 4]) -> Line {
+    let line = Line::open(validator.address, from).await;
+    let mut miner = accepted(&line, &identity()).await;
+    miner.say(encoded(MinerMessage::Goodbye(StopCode::Draining, String::new()))).await;
+    while miner.hear().await.is_some() {}
+    line
+}
+
+/// A miner that proved its key once could keep a connection, and 68 of them shut the validator.
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_that_ended_keep_no_place() {
+    let validator = validator(4).await;
+    let mut lines = Vec::new();
+    for _ in 0..MANY {
+        lines.push(within(session_that_ended(&validator, CROWD)).await);
+    }
+    let line = within(Line::open(validator.address, HONEST)).await;
+    within(accepted(&line, &identity())).await;
+    assert!(lines.iter().filter(|line| !line.is_closed()).count() <= 64);
+    drop(lines);
+}
+
+/// A hello alone took a miner's place, and a silent connection one of the 64 besides.
+#[tokio::test(flavor = "multi_thread")]
+async fn strangers_take_no_miners_place() {
+    let validator = validator(1).await;
+    // Who is known to be in the handshake stays while others of the crowd are silent.
+    let first = within(welcomed(&validator, &hello(&other()))).await;
+    let mut crowd = Vec::new();
+    for _ in 0..MANY {
+        crowd.push(within(dial(validator.address, CROWD)).await);
+    }
+    // Handshakes that never end are as many as their connections and streams, and none of them is a session.
+    let mut handshakes = Vec::new();
+    for _ in 0..MANY {
+        let line = within(Line::open(validator.address, CROWD)).await;
+        let miner = within(line.miner(encoded(MinerMessage::Hello(hello(&other()))))).await;
+        handshakes.push((line, miner));
+    }
+    let line = within(Line::open(validator.address, HONEST)).await;
+    let slow = hello(&identity());
+    let mut miner = within(line.miner(encoded(MinerMessage::Hello(slow.clone())))).await.expect("a stream");
+    let Some(ValidatorMessage::Welcome(welcome)) = within(miner.hear()).await else { panic!("no welcome") };
+    for _ in 0..MANY {
+        crowd.push(within(dial(validator.address, CROWD)).await);
+    }
+    // Neither the handshake of this address nor that of the first was given up for them.
+    miner.say(proof(&slow, &welcome, &identity())).await;
+    assert!(matches!(within(miner.hear()).await, Some(ValidatorMessage::Accepted(_))));
+    let (mut first, welcome) = first;
+    first.say(proof(&hello(&other()), &welcome, &other())).await;
+    let answer = within(first.hear()).await;
+    assert!(matches!(answer, Some(ValidatorMessage::Refused(..))), "the only place is taken by a proof: {answer:?}");
+    drop((crowd, handshakes));
+}
+
+/// A connection has 30 s without a session, counted from the end of the last one.
+#[tokio::test(flavor = "multi_thread")]
+async fn strangers_are_closed_after_30_s() {
+    let validator = validator(1).await;
+    let start = Instant::now();
+    let silent = Line::open(validator.address, HONEST).await;
+    let ended = session_that_ended(&validator, HONEST).await;
+    let replaced = Line::open(validator.address, HONEST).await;
+    let before = accepted(&replaced, &identity()).await;
+    let standing = Line::open(validator.address, HONEST).await;
+    let mut session = accepted(&standing, &identity()).await;
+    assert_eq!(goodbye(before).await, StopCode::Busy);
+    let refused = Line::open(validator.address, HONEST).await;
+    assert!(matches!(proved(&refused, &other()).await.1, Some(ValidatorMessage::Refused(..))));
+    tokio::spawn(async move {
+        while let Some(message) = session.hear().await {
+            if let ValidatorMessage::Ping(sequence) = message {
+                session.say(encoded(MinerMessage::Pong(sequence))).await;
+            }
+        }
+    });
+    let strangers = [&silent, &ended, &replaced, &refused];
+    assert!(strangers.iter().all(|line| !line.is_closed()));
+    tokio::time::sleep_until((start + Duration::from_secs(28)).into()).await;
+    assert!(strangers.iter().all(|line| !line.is_closed()), "a slow handshake and a health check have this long");
+    tokio::time::sleep(Duration::from_secs(12)).await;
+    let closed: Vec<_> = strangers.iter().map(|line| line.is_closed()).collect();
+    assert_eq!(closed, [true; 4], "silent, ended, replaced, refused");
+    assert!(!standing.is_closed());
+    assert_eq!(validator.miners().await.len(), 1);
+}
