@@ -72,7 +72,7 @@ pub struct ResidentMemory {
     pub peak_bytes: u64,
 }
 
-/// A running program that logs JSON. Dropped, it is killed.
+/// A running program that logs JSON, unless its arguments say otherwise. Dropped, it is killed.
 #[derive(Debug)]
 pub struct Daemon {
     child: Child,
@@ -81,7 +81,7 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts a program, which is told to log JSON.
+    /// Starts a program, which is told to log JSON where its arguments name no format.
     ///
     /// # Panics
     /// When it cannot be started.
@@ -96,10 +96,12 @@ impl Daemon {
     /// When it cannot be started.
     #[must_use]
     pub fn start_in(name: &str, arguments: &[String], environment: &[(String, OsString)]) -> Self {
+        let says_format = arguments.iter().any(|argument| argument.starts_with("--log-format="));
+        let format: &[&str] = if says_format { &[] } else { &["--log-format=json"] };
         let mut child = command(name)
             .envs(environment.iter().map(|(key, value)| (key, value)))
             .args(arguments)
-            .args(["--log-format", "json"])
+            .args(format)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

@@ -281,7 +281,8 @@ fn serve(flags: &[String], listen: &str, environment: &[(String, OsString)]) -> 
     arguments.push(format!("--listen={listen}"));
     let mut daemon = Daemon::start_in("assay-validator", &arguments, environment);
     let line = daemon.wait_for("listening");
-    let address = line["address"].as_str().and_then(|address| address.parse().ok());
+    let in_text = || line.as_str()?.split_once("address=")?.1.split(' ').next();
+    let address = line["address"].as_str().or_else(in_text).and_then(|address| address.parse().ok());
     (daemon, address.unwrap_or_else(|| panic!("no address in {line}")))
 }
 

@@ -9,7 +9,9 @@ use assay_program::shutdown::Shutdown;
 use assay_protocol::identity::{Identity, random_bytes};
 use assay_protocol::message::{MinerMessage, ValidatorMessage};
 use assay_protocol::wire::codec::session_client;
+use assay_protocol::wire::limits::MAX_DETAIL_BYTES;
 use assay_protocol::wire::v1::SessionRequest;
+use assay_work::text::{printable, quoted};
 use assay_work::{Nonce, PublicKey};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -156,7 +158,9 @@ pub fn open(
 }
 
 fn explain(status: &tonic::Status) -> String {
-    format!("the stream broke ({:?}): {}", status.code(), status.message())
+    // The validator, or what stands in its place, writes it.
+    let message = printable(status.message(), MAX_DETAIL_BYTES);
+    format!("the stream broke ({:?}): {}", status.code(), quoted(&message))
 }
 
 fn chain(error: &dyn std::error::Error) -> String {

@@ -14,6 +14,7 @@ use assay_protocol::message::{
 };
 use assay_protocol::verdict::Verdict;
 use assay_work::probe::Probe;
+use assay_work::text::quoted;
 use assay_work::{Challenge, ChallengeError, ChallengeId, Nonce, PublicKey};
 
 /// How long the handshake may take: three small messages.
@@ -86,7 +87,7 @@ pub enum Closed {
     #[error("the validator's signature does not hold: something between here and it is not what it claims")]
     BadWelcome,
     /// The validator refused this miner.
-    #[error("the validator refused this miner ({code:?}): {detail}")]
+    #[error("the validator refused this miner ({code:?}): {}", quoted(detail))]
     Refused {
         /// Why.
         code: RefusedCode,
@@ -94,7 +95,7 @@ pub enum Closed {
         detail: String,
     },
     /// The validator said goodbye.
-    #[error("the validator ended the session ({code:?}): {detail}")]
+    #[error("the validator ended the session ({code:?}): {}", quoted(detail))]
     Goodbye {
         /// Why.
         code: StopCode,

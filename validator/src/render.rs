@@ -5,6 +5,7 @@ use std::fmt::Write;
 use assay_program::render::table::{self, Cell};
 use assay_program::render::{Screen, short_ids, units};
 use assay_protocol::verdict::{Bound, Class, DeviceWork, Hiding, Outcome, Reason, Verdict, Work};
+use assay_work::text::{printable, quoted};
 
 const HEADER: [&str; 10] =
     ["device", "matrices", "GiB held", "MACs", "seconds", "TOPS", "probe GB/s", "samples", "segments", "claimed s"];
@@ -82,17 +83,13 @@ fn meaning(verdict: &Verdict) -> &'static str {
 
 fn paragraph(reason: &Reason, verdict: &Verdict) -> String {
     let device = reason.device_id.map(|id| {
-        let name = verdict
-            .devices
-            .iter()
-            .find(|d| d.device_id == id)
-            .map(|d| format!(" ({})", units::replace_control(&d.name)));
+        let name = verdict.devices.iter().find(|d| d.device_id == id).map(|d| format!(" ({})", quoted(&d.name)));
         format!(", device {id}{}", name.unwrap_or_default())
     });
     let code = reason.code;
     let mut out = format!("\n\n  {} {code}{}: {}", code.class(), device.unwrap_or_default(), code.about());
     if !reason.detail.is_empty() {
-        let _ = write!(out, "\n    what:   {}", units::replace_control(&reason.detail));
+        let _ = write!(out, "\n    what:   {}", printable(&reason.detail, usize::MAX));
     }
     let _ = write!(out, "\n    advice: {}", code.advice());
     out
@@ -128,7 +125,7 @@ fn cells<'a>(label: &str, figures: impl IntoIterator<Item = &'a String>) -> Vec<
 }
 
 fn label(device: &DeviceWork, id: &str) -> String {
-    format!("{id} {}", units::replace_control(&device.name)).trim_end().to_owned()
+    format!("{id} {}", quoted(&device.name))
 }
 
 fn row(label: String, work: &Work) -> [String; HEADER.len()] {
@@ -188,7 +185,7 @@ fn hiding(verdict: &Verdict) -> String {
 fn not_challenged(verdict: &Verdict) -> String {
     let mut out = String::new();
     for device in &verdict.not_challenged {
-        let (id, name) = (device.device_id, units::replace_control(&device.name));
+        let (id, name) = (device.device_id, quoted(&device.name));
         let slots = plural(device.slots.into(), "slot");
         let _ = write!(out, "\nNot challenged: device {id} ({name}), which holds {slots} of n = {}.", verdict.n);
     }
@@ -272,9 +269,9 @@ mod tests {
             "At most 8.5 % of the memory of device",
             "2.1 % of the lines\nread could be computed again and 1.25 % moved over buses.",
             "one of 1300 T MAC/s, by the rate that it showed",
-            "(tiny), which holds 2 slots of n = 2048",
-            "aaaaaaaa H200",
-            "bbbbbbbb H200",
+            "(\"tiny\"), which holds 2 slots of n = 2048",
+            "aaaaaaaa \"H200",
+            "bbbbbbbb \"H200",
             "whole host",
             "4.38 T",
             "10 % of the work rests on wrong values: 2⁻¹⁹",
@@ -291,7 +288,7 @@ mod tests {
         let shown = text(&verdict(vec![reason]), &Screen::FILE);
         assert!(shown.starts_with("FAIL  the miner sent invalid data"), "{shown}");
         let device = "bb".repeat(16);
-        assert!(shown.contains(&format!("forged audit_element, device {device} (H200")), "{shown}");
+        assert!(shown.contains(&format!("forged audit_element, device {device} (\"H200")), "{shown}");
         assert!(shown.contains("what:   slot 7, row 3"), "{shown}");
         assert!(shown.contains(ReasonCode::AuditElement.advice()), "{shown}");
         let late = text(&verdict(vec![Reason::new(ReasonCode::ProbeLate, "")]), &Screen::FILE);
@@ -317,7 +314,7 @@ mod tests {
         assert!(shown.starts_with("\x1b[1;32mPASS\x1b[0m"));
         let (_, table) = shown.split_once("abandoned\n\n").unwrap();
         let (table, _) = table.split_once("\n\n").unwrap();
-        assert!(table.contains("aaaaaaaa H200") && table.contains("4.38 T"), "{shown}");
+        assert!(table.contains("aaaaaaaa \"H200") && table.contains("4.38 T"), "{shown}");
         assert!(table.lines().all(|line| line.chars().count() <= 80), "{shown}");
         // As many devices as a host has, with a long name.
         let name = "NVIDIA H100 80GB HBM3 MIG 1g.10gb".to_owned();
@@ -330,6 +327,6 @@ mod tests {
         }
         // One line for each device where there is room.
         let wide = text(&verdict(vec![]), &Screen { width: Some(140), colour: false });
-        assert!(wide.lines().any(|line| line.contains("aaaaaaaa H200") && line.contains("4.38 T")), "{wide}");
+        assert!(wide.lines().any(|line| line.contains("aaaaaaaa \"H200") && line.contains("4.38 T")), "{wide}");
     }
 }

@@ -14,6 +14,7 @@ use assay_protocol::message::{
 use assay_protocol::verdict::{Mode, NotChallenged, Reason, ReasonCode};
 use assay_work::commitment::{CommitmentError, DeviceEvidence, Evidence, commitment_message};
 use assay_work::probe::{Answer, AnswerError, DeviceAnswer, Probe, probe_message};
+use assay_work::text::quoted;
 use assay_work::{Challenge, ChallengeId, Checksum};
 
 use crate::action::{Action, SentAt};
@@ -536,7 +537,7 @@ impl ChallengeRun {
             (StopCode::Deadline, RunStage::Opening { .. }) => ReasonCode::OpeningsLate,
             (code, _) => code.reason(),
         };
-        Reason::new(code, format!("the miner says: {}", stop.detail))
+        Reason::new(code, format!("the miner says: {}", quoted(&stop.detail)))
     }
 
     /// Ends on a reason, or once nothing is left to wait for.

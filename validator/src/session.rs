@@ -11,6 +11,7 @@ use assay_protocol::message::{
     Hello, Inventory, MinerMessage, OpeningsChunk, PROTOCOL_VERSIONS, RefusedCode, StopCode, ValidatorMessage, Welcome,
 };
 use assay_protocol::verdict::{Mode, Reason, ReasonCode};
+use assay_work::text::quoted;
 use assay_work::{ChallengeId, Nonce, PublicKey, Signature};
 
 use crate::action::{Action, SentAt};
@@ -494,7 +495,7 @@ impl Session {
     }
 
     fn goodbye(&mut self, code: StopCode, detail: &str) -> Vec<Action> {
-        self.leave(Reason::new(code.reason(), format!("the miner said goodbye: {detail}")))
+        self.leave(Reason::new(code.reason(), format!("the miner said goodbye: {}", quoted(detail))))
     }
 
     /// Handles a message that no honest miner sends: the challenge fails, the session ends.

@@ -11,6 +11,7 @@ mod sizing;
 mod standard_services;
 mod strangers;
 mod telemetry;
+mod texts;
 mod wgpu;
 mod wgpu_faults;
 mod workers;

@@ -5,10 +5,11 @@ use assay_device::backend::BackendKind;
 use assay_device::host::DeviceReport;
 use assay_devices::registry::{built, cuda_version};
 use assay_program::exit::{Exit, Failure, print};
-use assay_program::render::{Screen, units};
+use assay_program::render::Screen;
 use assay_protocol::claims::HostClaims;
 use assay_protocol::message::MATRIX_SIZES;
 use assay_telemetry::HostClaimsError;
+use assay_work::text::printable;
 
 use crate::cli::DevicesArgs;
 use crate::config::MinerConfig;
@@ -94,7 +95,7 @@ fn differences(reports: &[DeviceReport], facts: &HostClaims) -> Vec<Disagreement
 }
 
 fn shown(disagreement: &Disagreement) -> String {
-    units::replace_control(&disagreement.to_string())
+    printable(&disagreement.to_string(), usize::MAX)
 }
 
 fn summary(facts: &Result<HostClaims, HostClaimsError>) -> String {
@@ -102,7 +103,7 @@ fn summary(facts: &Result<HostClaims, HostClaimsError>) -> String {
         Ok(HostClaims { hardware, .. }) => {
             let count = hardware.iter().filter(|hardware| hardware.counts_as_device()).count();
             let driver = hardware.iter().find_map(|hardware| hardware.driver_version.as_deref()).unwrap_or("unknown");
-            format!("NVML has {count} device(s), driver {}", units::replace_control(driver))
+            format!("NVML has {count} device(s), driver {}", printable(driver, usize::MAX))
         }
         Err(error) => error.to_string(),
     }

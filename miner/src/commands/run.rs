@@ -6,6 +6,7 @@ use anyhow::Context;
 use assay_program::exit::{Exit, Failure};
 use assay_program::shutdown::Shutdown;
 use assay_protocol::verdict::{Outcome, Verdict};
+use assay_work::text::quoted;
 use assay_work::{Challenge, PublicKey};
 
 use crate::config::MinerConfig;
@@ -84,7 +85,7 @@ impl Observer for Log {
             outcome => {
                 for reason in &verdict.reasons {
                     let (code, class) = (reason.code.name(), reason.code.class().name());
-                    tracing::warn!(%challenge, code, class, "verdict: {outcome}: {}", reason.detail);
+                    tracing::warn!(%challenge, code, class, "verdict: {outcome}: {}", quoted(&reason.detail));
                 }
             }
         }

@@ -1,9 +1,10 @@
 //! What the management library says of devices, as a table.
 
 use super::devices::{DeviceRow, ids};
+use assay_program::render::Screen;
 use assay_program::render::table::{self, Cell};
-use assay_program::render::{Screen, units};
 use assay_protocol::claims::{ConfidentialComputing, Hardware};
+use assay_work::text::printable;
 
 /// The columns, and whether they are shown on a narrow screen.
 const COLUMNS: [(&str, bool); 11] = [
@@ -38,7 +39,8 @@ pub fn table(rows: &[DeviceRow], wide: bool, screen: &Screen) -> Option<String> 
 }
 
 fn cells(hardware: &Hardware) -> [Cell; 10] {
-    let text = |text: &Option<String>| text.as_deref().map_or_else(|| UNKNOWN.to_owned(), units::replace_control);
+    let text =
+        |text: &Option<String>| text.as_deref().map_or_else(|| UNKNOWN.to_owned(), |text| printable(text, usize::MAX));
     let switch = |on: Option<bool>| on.map_or(UNKNOWN, |on| if on { "on" } else { "off" });
     [
         text(&hardware.model).into(),

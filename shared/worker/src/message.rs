@@ -174,7 +174,7 @@ impl FromWorker {
     pub fn check(&mut self, backend: BackendKind) -> Result<(), Malformed> {
         for (field, max, text) in self.texts() {
             at_most(field, max, text.len())?;
-            ensure(field, is_printable(text), || "a control character".into())?;
+            ensure(field, is_printable(text), || "a character that is not printable".into())?;
         }
         match self {
             Self::Reply { reply: Reply::Detected(Ok(found)), .. } => check_found(found, backend),

@@ -9,6 +9,7 @@ use assay_program::render::{Screen, short_ids, table, units};
 use assay_protocol::claims::Hardware;
 use assay_protocol::message::{DeviceClaim, Inventory};
 use assay_protocol::wire::v1::{self, ListMinersRequest};
+use assay_work::text::quoted;
 use assay_work::{DeviceId, PublicKey};
 use serde::Serialize;
 
@@ -123,7 +124,7 @@ fn shown(miners: &[MinerRow], wide: bool, screen: &Screen) -> String {
             if miner.challenged_now { "challenged" } else { "idle" }.into(),
         ];
         if wide {
-            cells.extend([table::figure(miner.devices), units::replace_control(&miner.agent).into()]);
+            cells.extend([table::figure(miner.devices), quoted(&miner.agent).to_string().into()]);
         }
         table.add_row(cells);
     }
@@ -135,7 +136,7 @@ fn models(devices: &[ClaimedDevice]) -> String {
     let mut counts = BTreeMap::new();
     for device in devices {
         let model = device.hardware.as_ref().and_then(|hardware| hardware.model.as_deref());
-        *counts.entry(units::replace_control(model.unwrap_or(&device.name))).or_insert(0_usize) += 1;
+        *counts.entry(quoted(model.unwrap_or(&device.name)).to_string()).or_insert(0_usize) += 1;
     }
     counts.into_iter().map(|(model, count)| format!("{count} × {model}")).collect::<Vec<_>>().join(", ")
 }
@@ -155,7 +156,8 @@ mod tests {
         let narrow = shown(std::slice::from_ref(&miner), false, &Screen::FILE);
         assert!(narrow.contains(" abababab ") && !narrow.contains("assay-miner"), "{narrow}");
         let shown = shown(&[miner], true, &Screen::FILE);
-        for part in [&"ab".repeat(32), "127.0.0.1:50000", "2 × NVIDIA H200", "1 × a name", "3.00", "61", "challenged"]
+        for part in
+            [&"ab".repeat(32), "127.0.0.1:50000", "2 × \"NVIDIA H200 \"", "1 × \"a name\"", "3.00", "61", "challenged"]
         {
             assert!(shown.contains(part), "{part} in\n{shown}");
         }

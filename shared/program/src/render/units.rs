@@ -67,12 +67,6 @@ pub fn percent(fraction: f64) -> String {
     format!("{} %", (fraction * 100_000.0).round() / 1000.0)
 }
 
-/// A text of a peer, with U+FFFD for control characters: it cannot steer the terminal.
-#[must_use]
-pub fn replace_control(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

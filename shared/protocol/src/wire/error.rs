@@ -92,9 +92,9 @@ pub enum Problem {
     /// A name that this version does not define.
     #[error("is {0:?}, which this version does not know")]
     UnknownName(String),
-    /// A character that would control a terminal.
-    #[error("has a control character")]
-    ControlCharacter,
+    /// A character that is not printable: one that controls a terminal or cannot be seen.
+    #[error("has a character that is not printable")]
+    Unprintable,
     /// Infinity or NaN.
     #[error("is not a finite number")]
     NotFinite,

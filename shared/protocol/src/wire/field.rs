@@ -308,10 +308,10 @@ impl<W, D, K: FieldKind<W, D>> FieldKind<W, D> for Named<K> {
 }
 
 /// Checks that a text has at most `max` bytes and can be printed as it is: [`Problem::TooLong`],
-/// [`Problem::ControlCharacter`].
+/// [`Problem::Unprintable`].
 pub fn text(field: &'static str, max: usize, text: String) -> Result<String, WireError> {
     not_longer(field, max, text.len())?;
-    if is_printable(&text) { Ok(text) } else { Err(WireError::new(field, Problem::ControlCharacter)) }
+    if is_printable(&text) { Ok(text) } else { Err(WireError::new(field, Problem::Unprintable)) }
 }
 
 /// Checks how many bytes a value has: [`Problem::TooLong`].

@@ -6,6 +6,7 @@
 use std::ffi::{c_char, c_uint};
 use std::mem::MaybeUninit;
 
+use assay_work::text::printable;
 use nvml_wrapper::{Device, Nvml};
 
 /// Bytes of the buffer: far more than a faulty library writes.
@@ -77,15 +78,9 @@ fn text(write: impl FnOnce(*mut c_char, c_uint) -> c_uint) -> Option<String> {
     readable(&buffer[..end])
 }
 
-/// The start of a text, without control characters.
+/// The start of a text, as far as it is printable.
 fn readable(bytes: &[u8]) -> Option<String> {
-    let mut kept = String::with_capacity(MAX_TEXT_BYTES);
-    for c in String::from_utf8_lossy(bytes).chars().map(|c| if c.is_control() { ' ' } else { c }) {
-        if kept.len() + c.len_utf8() > MAX_TEXT_BYTES {
-            break;
-        }
-        kept.push(c);
-    }
+    let kept = printable(&String::from_utf8_lossy(bytes), MAX_TEXT_BYTES);
     let kept = kept.trim();
     (!kept.is_empty()).then(|| kept.to_owned())
 }

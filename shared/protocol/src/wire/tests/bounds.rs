@@ -39,14 +39,26 @@ fn exactly<M: Read>(message: M, field: &str, len: usize, set: impl Fn(&mut M, Ve
     }
 }
 
-/// A text of `max` bytes is read; a longer one, or one with control characters, is refused.
+/// A text of `max` bytes is read; a longer one, or one with characters that are not printable, is refused.
 #[track_caller]
 fn text<M: Read>(message: M, field: &str, max: usize, set: impl Fn(&mut M, String)) {
     at_most(message.clone(), field, max, |m, len| set(m, "x".repeat(len)));
-    for bad in ["two\nlines", "\u{1b}[2J", "bell\u{7}", "\u{7f}", "\u{9b}2J", "\u{202e}gpj", "nul\0"] {
+    for bad in [
+        "two\nlines",
+        "\u{1b}[2J",
+        "bell\u{7}",
+        "\u{7f}",
+        "\u{9b}2J",
+        "\u{202e}gpj",
+        "nul\0",
+        "\u{61c}",
+        "a\u{200b}b",
+        "\u{e000}",
+        "\u{a0}",
+    ] {
         let mut message = message.clone();
         set(&mut message, bad.into());
-        assert_eq!(refused(message, field), Problem::ControlCharacter, "{bad:?}");
+        assert_eq!(refused(message, field), Problem::Unprintable, "{bad:?}");
     }
 }
 
