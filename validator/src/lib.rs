@@ -14,6 +14,7 @@ pub mod device_spec;
 pub mod driver;
 pub mod entropy;
 pub mod history;
+pub mod handshake;
 pub mod issue;
 pub mod memory;
 pub mod peer;

@@ -22,7 +22,8 @@ use tonic::transport::Server;
 use tonic::transport::server::Connected;
 
 use crate::control::Control;
-use crate::peer::Peer;
+use crate::handshake::HandshakeBound;
+use crate::peer::{MAX_STRANGERS, MAX_STREAMS, Peer, Strangers};
 use crate::service::Sessions;
 use crate::validator::Validator;
 
@@ -76,7 +77,7 @@ pub async fn serve_miners(
     } else {
         None
     };
-    let sessions = session_server(Sessions::new(validator.clone()));
+    let sessions = HandshakeBound(session_server(Sessions::new(validator.clone())));
     let mut shutdown = validator.shutdown.clone();
     let stop = async move {
         shutdown.draining().await;
