@@ -30,8 +30,11 @@ pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(15);
 pub const MISSED_PINGS: u32 = 3;
 /// Messages between two pings, openings aside: far more than an honest miner sends.
 pub const MAX_MESSAGES_PER_PING: u32 = 1000;
-/// Pings in flight: one goes out with each message of a challenge that has a deadline, beside those at intervals.
+/// Pings in flight: one follows each message of a challenge that has a deadline, beside those at intervals.
 const MAX_PINGS: usize = 8;
+/// How long after a message with a deadline a ping goes out. The transport takes what is ready together, so that a ping
+/// beside the message would not show whether the miner reads.
+const FOLLOW_UP_PING: Duration = Duration::from_millis(500);
 /// How often a session whose ping waits for the transport looks whether it went out.
 const UNREAD_PAUSE: Duration = Duration::from_millis(100);
 /// Round trips remembered; the least of them is shown, as the one least disturbed by load.
@@ -105,6 +108,8 @@ pub struct Session {
 #[derive(Debug, Default)]
 struct Pings {
     last: Option<Instant>,
+    /// When one is due behind a message with a deadline.
+    follow_up: Option<Instant>,
     waiting: VecDeque<Ping>,
     round_trips: VecDeque<Duration>,
 }
@@ -259,7 +264,8 @@ impl Session {
             run.message(message, received, context.entropy)
         };
         let actions = self.retire(actions);
-        self.with_ping(actions, context.now, context.entropy)
+        self.ping_after(&actions, context.now);
+        actions
     }
 
     /// Whether a message is an opening that was asked for, which has a bound of its own: of the challenge that runs, or
@@ -313,7 +319,8 @@ impl Session {
         let (run, actions) = ChallengeRun::start(run, issued, context.now);
         self.run = Some(run);
         let actions = self.retire(actions);
-        Ok(self.with_ping(actions, context.now, context.entropy))
+        self.ping_after(&actions, context.now);
+        Ok(actions)
     }
 
     /// The verdict on a host that has too little to challenge.
@@ -384,7 +391,7 @@ impl Session {
                 let run = self.run.as_ref().and_then(|run| run.poll_timeout(now));
                 // While a ping waits, the run's deadlines do too.
                 let run = if unread.is_some() { run.map(|at| at.max(now + UNREAD_PAUSE)) } else { run };
-                [Some(self.silent_at()), Some(ping), unread, run].into_iter().flatten().min()
+                [Some(self.silent_at()), Some(ping), self.pings.follow_up, unread, run].into_iter().flatten().min()
             }
         }
     }
@@ -422,6 +429,9 @@ impl Session {
         }
         if self.pings.due(self.admission.ping_interval).is_none_or(|due| now >= due) {
             self.messages = 0;
+            self.pings.last = Some(now);
+            actions.extend(self.pings.send(now, entropy));
+        } else if self.pings.follow_up.is_some_and(|due| now >= due) {
             actions.extend(self.pings.send(now, entropy));
         }
         actions
@@ -529,14 +539,13 @@ impl Session {
         actions
     }
 
-    /// Adds a ping behind a message with a deadline: while it waits for the transport, the miner does not read.
-    fn with_ping(&mut self, mut actions: Vec<Action>, now: Instant, entropy: &mut dyn Entropy) -> Vec<Action> {
+    /// Has a ping follow a message with a deadline: while it waits for the transport, the miner does not read.
+    fn ping_after(&mut self, actions: &[Action], now: Instant) {
         use ValidatorMessage::{Challenge, Open, Probe};
         let timed = |a: &Action| matches!(a, Action::Send(Challenge(_) | Probe { .. } | Open { .. }, _));
         if actions.iter().any(timed) {
-            actions.extend(self.pings.send(now, entropy));
+            self.pings.follow_up = Some(now + FOLLOW_UP_PING);
         }
-        actions
     }
 }
 
@@ -566,7 +575,7 @@ impl Pings {
     /// The next ping; none while as many are unanswered as may be, or without random bytes: who knows a sequence
     /// ahead answers early.
     fn send(&mut self, now: Instant, entropy: &mut dyn Entropy) -> Option<Action> {
-        self.last = Some(now);
+        self.follow_up = None;
         if self.waiting.len() >= MAX_PINGS {
             return None;
         }

@@ -126,11 +126,11 @@ fn check_binding(file: &ProbeFile, challenge: &Challenge, probe: &Probe) -> Resu
 }
 
 /// The digests of each device in order, each of which begins a check of its segments.
-fn check_digests<'a>(
+fn check_digests(
     file: &ProbeFile,
     challenge: &Challenge,
-    audits: &'a [SegmentAudit<'a>],
-) -> Result<BTreeMap<DeviceId, SegmentCheck<'a>>, OpeningFault> {
+    audits: &[SegmentAudit<'_>],
+) -> Result<BTreeMap<DeviceId, SegmentCheck>, OpeningFault> {
     let fault = |device_id| OpeningFault { kind: FaultKind::Digests, device_id, place: FaultPlace::Answer };
     let mut checks = BTreeMap::new();
     for (index, (share, audit)) in challenge.shares().iter().zip(audits).enumerate() {
@@ -159,7 +159,7 @@ fn check_rows(file: &ProbeFile, probe: &Probe) -> Result<(), OpeningFault> {
 }
 
 /// Each segment in order, by the check of its device, which counts its own segments alone.
-fn check_segments(file: &ProbeFile, checks: &mut BTreeMap<DeviceId, SegmentCheck<'_>>) -> Result<(), OpeningFault> {
+fn check_segments(file: &ProbeFile, checks: &mut BTreeMap<DeviceId, SegmentCheck>) -> Result<(), OpeningFault> {
     for (segment, given) in file.segments.iter().enumerate() {
         // The rows held: every segment is one drawn, of a device of the challenge.
         let Some(check) = checks.get_mut(&given.device_id) else { continue };

@@ -317,7 +317,7 @@ mod tests {
             let challenge = challenge();
             let share = challenge.shares()[0];
             let (roots, slots) = reference::share(&challenge, &share);
-            let probe = UncheckedProbe { seed: ProbeSeed([6; 32]), walks: 64, steps: 2, rounds: 2 };
+            let probe = UncheckedProbe { seed: ProbeSeed([6; 32]), walks: 64, steps: 2, rounds: 2, link: 0 };
             let probe = Probe::try_from(probe).unwrap();
             let key = reference::key_of_probe(&challenge, &probe, DEVICE, &slots);
             let (_, answered) = reference::probe(&slots, 256, &key, &probe);
