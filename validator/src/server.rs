@@ -32,9 +32,9 @@ const KEEPALIVE: Duration = Duration::from_secs(10);
 const KEEPALIVE_LIMIT: Duration = Duration::from_secs(20);
 /// Bytes of headers: gRPC's own take a few hundred.
 const MAX_HEADER_BYTES: u32 = 8 << 10;
-/// The window of one stream and of a connection: two of the largest messages, so that one peer cannot make
+/// The window of one stream and of a connection: one of the largest messages, so that one peer cannot make
 /// the server hold more.
-const STREAM_WINDOW: u32 = 2 * MAX_MESSAGE_BYTES as u32;
+const STREAM_WINDOW: u32 = MAX_MESSAGE_BYTES as u32;
 /// Connections that were told to close and still stand: their tasks have not run since.
 const MAX_CLOSING: usize = 64;
 /// How long to wait after the system would not give another connection (too many open files, say).
