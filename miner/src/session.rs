@@ -122,12 +122,13 @@ impl Closed {
     }
 }
 
-/// How far the handshake is.
+/// How far the handshake is; nothing that comes after the end of the session has an effect.
 #[derive(Debug)]
 enum Handshake {
     AwaitWelcome { miner_nonce: Nonce },
     AwaitAccepted { validator_key: PublicKey },
     Done { validator_key: PublicKey, ping_interval: Duration },
+    Closed,
 }
 
 /// The challenge that runs.
@@ -207,6 +208,7 @@ impl Session {
     /// Takes an event and says what to do.
     pub fn handle(&mut self, event: Event, now: Instant) -> Vec<Action> {
         match event {
+            _ if matches!(self.handshake, Handshake::Closed) => Vec::new(),
             Event::Message(message) => {
                 self.heard = now;
                 self.message(message, now)
@@ -459,6 +461,7 @@ impl Session {
     }
 
     fn close(&mut self, why: Closed) -> Vec<Action> {
+        self.handshake = Handshake::Closed;
         let mut actions = Vec::new();
         if self.running.take().is_some() {
             actions.push(Action::Release);

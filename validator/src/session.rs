@@ -145,6 +145,11 @@ impl Session {
         self.run.is_some()
     }
 
+    /// Whether nothing that the miner still says has an effect: the session is closed, or ends with the verdict.
+    const fn is_over(&self) -> bool {
+        self.leaving.is_some() || matches!(self.state, SessionState::Closed)
+    }
+
     /// Takes a message received at `received`.
     pub fn message(
         &mut self,
@@ -152,6 +157,9 @@ impl Session {
         received: Instant,
         context: &mut SessionContext<'_>,
     ) -> Vec<Action> {
+        if self.is_over() {
+            return Vec::new();
+        }
         self.heard = received;
         if !self.was_asked_for(&message) {
             self.messages += 1;
@@ -161,7 +169,6 @@ impl Session {
         }
         match (&self.state, message) {
             (SessionState::Closed, _) => Vec::new(),
-            _ if self.leaving.is_some() => Vec::new(),
             (SessionState::AwaitHello, MinerMessage::Hello(hello)) => self.hello(hello, context),
             (SessionState::AwaitHello, _) => self.refuse(RefusedCode::Malformed, "the first message must be a hello"),
             (SessionState::AwaitProof { .. }, MinerMessage::Proof(signature)) => self.proof(&signature),
@@ -178,7 +185,7 @@ impl Session {
     /// A message arrived that could not be read.
     pub fn malformed(&mut self, problem: &str) -> Vec<Action> {
         match self.state {
-            _ if self.leaving.is_some() => Vec::new(),
+            _ if self.is_over() => Vec::new(),
             SessionState::Connected { .. } => self.protocol_violation(problem),
             _ => self.refuse(RefusedCode::Malformed, problem),
         }
@@ -445,7 +452,7 @@ impl Session {
     /// The miner is gone, or is as good as gone: what runs ends for this reason, unless it can be judged without the
     /// miner; then the session ends with the verdict.
     fn leave(&mut self, reason: Reason) -> Vec<Action> {
-        if self.leaving.is_some() {
+        if self.is_over() {
             return Vec::new();
         }
         let why = reason.detail.clone();
