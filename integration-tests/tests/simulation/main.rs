@@ -1,4 +1,9 @@
 //! Both sides in one thread, without a socket: clock, draws and lies come from seeds.
 
 mod bounds;
+mod miner_states;
+mod recording;
 mod sessions;
+mod states;
+mod table;
+mod validator;

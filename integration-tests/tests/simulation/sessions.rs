@@ -11,7 +11,7 @@ use assay_miner::engine::Engine;
 use assay_miner::session as miner;
 use assay_protocol::identity::Identity;
 use assay_protocol::message::{MinerMessage, OpeningsPart};
-use assay_protocol::verdict::{Mode, Outcome, ReasonCode, Verdict};
+use assay_protocol::verdict::{Mode, Outcome, Reason, ReasonCode, Verdict};
 use assay_validator::action::Action;
 use assay_validator::entropy::SeededEntropy;
 use assay_validator::policy::{Policy, ProbePolicy};
@@ -19,8 +19,30 @@ use assay_validator::session::{Admission, Session, SessionContext};
 use assay_work::{DeviceId, Nonce};
 use proptest::prelude::*;
 
+use super::recording::{MinerStep, Recording, Step};
+
+/// The miner's nonce.
+pub const MINER_NONCE: Nonce = Nonce([3; 32]);
+
+/// The miner's key.
+pub fn miner_identity() -> Identity {
+    Identity::from_seed(&[1; 32])
+}
+
+/// The validator's key.
+pub fn validator_identity() -> Identity {
+    Identity::from_seed(&[2; 32])
+}
+
+/// The miner's two devices, of 12 slots each at n = 256.
+pub fn engine() -> Engine {
+    let devices =
+        [1, 2].map(|id| Box::new(ReferenceDevice::new(DeviceId([id; 16]), "simulated", 12 << 16)) as Box<dyn Device>);
+    Engine::new(Host::new(devices.into()), miner_identity())
+}
+
 /// A link between a miner and a validator that takes no time, unless the test lets some pass.
-struct World {
+pub struct World {
     now: Instant,
     entropy: SeededEntropy,
     validator: Session,
@@ -32,19 +54,26 @@ struct World {
     check_takes: Duration,
     /// How long passes before each chunk of openings.
     chunk_takes: Duration,
+    mode: Mode,
+    /// What both sides were given so far.
+    pub recording: Recording,
 }
 
 impl World {
     fn new(seed: u64) -> Self {
+        Self::in_mode(seed, Mode::Audit)
+    }
+
+    /// A world whose challenges are checked in `mode`; a replay is never answered.
+    pub fn in_mode(seed: u64, mode: Mode) -> Self {
         let now = Instant::now();
-        let devices = [1, 2]
-            .map(|id| Box::new(ReferenceDevice::new(DeviceId([id; 16]), "simulated", 12 << 16)) as Box<dyn Device>);
-        let identity = Identity::from_seed(&[1; 32]);
-        let engine = Engine::new(Host::new(devices.into()), identity.clone());
+        let identity = miner_identity();
+        let engine = engine();
         let inventory = engine.inventory(0).unwrap();
-        let (miner, hello) = miner::Session::start(identity, None, inventory, Nonce([3; 32]), now);
+        let recording = Recording { inventory: inventory.clone(), ..Recording::default() };
+        let (miner, hello) = miner::Session::start(identity, None, inventory, MINER_NONCE, now);
         let ping_interval = Duration::from_secs(5);
-        let identity = Identity::from_seed(&[2; 32]);
+        let identity = validator_identity();
         let admission = Admission { identity, allowed: Vec::new(), ping_interval, history: Arc::default() };
         let mut world = Self {
             now,
@@ -56,6 +85,8 @@ impl World {
             verdicts: Vec::new(),
             check_takes: Duration::ZERO,
             chunk_takes: Duration::ZERO,
+            mode,
+            recording,
         };
         world.miner_does(hello);
         world.settle();
@@ -69,29 +100,45 @@ impl World {
         self.verdicts.pop().expect("a challenge ends in a verdict")
     }
 
-    fn start(&mut self) {
+    pub fn start(&mut self) {
         let probe = ProbePolicy { expect_gb_per_s: 0.001, steps: 4, walks: 64, ..Policy::default().probe };
         let policy =
-            Policy { mode: Some(Mode::Audit), n: Some(256), samples: 16, segments: 4, probe, ..Policy::default() };
+            Policy { mode: Some(self.mode), n: Some(256), samples: 16, segments: 4, probe, ..Policy::default() };
+        let policy = Arc::new(policy);
+        self.recording.validator.push(Step::Start(policy.clone()));
         let Self { validator, entropy, now, .. } = self;
         let mut context = SessionContext { now: *now, unix_seconds: 0, entropy, replayer: None };
-        let actions = validator.start(&Arc::new(policy), &mut context).unwrap();
+        let actions = validator.start(&policy, &mut context).unwrap();
         self.validator_does(actions);
     }
 
-    fn settle(&mut self) {
-        while let Some(message) = self.to_validator.pop_front() {
-            if let MinerMessage::OpeningsChunk(chunk) = &message
-                && chunk.part != OpeningsPart::End
-            {
-                self.pass(self.chunk_takes);
-            }
-            let Self { validator, entropy, now, .. } = self;
-            let mut context = SessionContext { now: *now, unix_seconds: 0, entropy, replayer: None };
-            let actions = validator.message(message, *now, &mut context);
-            self.validator_does(actions);
-            self.pass(Duration::ZERO);
+    /// The validator ends what runs, and what the miner has sent by then is lost.
+    pub fn stop(&mut self, reason: Reason) {
+        self.recording.validator.push(Step::Stop(reason.clone()));
+        let actions = self.validator.stop_run(reason);
+        self.validator_does(actions);
+        self.to_validator.clear();
+    }
+
+    pub fn settle(&mut self) {
+        while self.deliver() {}
+    }
+
+    /// Gives the validator the next message; false when there is none.
+    pub fn deliver(&mut self) -> bool {
+        let Some(message) = self.to_validator.pop_front() else { return false };
+        self.recording.validator.push(Step::Message(message.clone()));
+        if let MinerMessage::OpeningsChunk(chunk) = &message
+            && chunk.part != OpeningsPart::End
+        {
+            self.pass(self.chunk_takes);
         }
+        let Self { validator, entropy, now, .. } = self;
+        let mut context = SessionContext { now: *now, unix_seconds: 0, entropy, replayer: None };
+        let actions = validator.message(message, *now, &mut context);
+        self.validator_does(actions);
+        self.pass(Duration::ZERO);
+        true
     }
 
     /// Lets time pass on the validator's clock. Its driver sleeps until the poll timeout: nothing is due before.
@@ -116,6 +163,7 @@ impl World {
             match action {
                 Action::Send(message, sent) => {
                     sent.set(self.now);
+                    self.recording.miner.push(MinerStep::Message(message.clone()));
                     let actions = self.miner.handle(miner::Event::Message(message), self.now);
                     self.miner_does(actions);
                 }
@@ -137,6 +185,7 @@ impl World {
         for action in actions {
             let event = match action {
                 miner::Action::Send(message) => {
+                    self.recording.sent.push(message.clone());
                     self.to_validator.push_back(message);
                     continue;
                 }
@@ -147,15 +196,18 @@ impl World {
                     miner::Event::Probed(id, self.engine.probe(id, &probe, &handle))
                 }
                 miner::Action::StartOpening(id, items) => {
-                    let queue = &mut self.to_validator;
+                    let Self { to_validator, recording, .. } = self;
                     let give = |chunk| {
-                        queue.push_back(MinerMessage::OpeningsChunk(chunk));
+                        let message = MinerMessage::OpeningsChunk(chunk);
+                        recording.sent.push(message.clone());
+                        to_validator.push_back(message);
                         true
                     };
                     miner::Event::Opened(id, self.engine.open(id, items, &handle, give))
                 }
                 _ => continue,
             };
+            self.recording.miner.extend(MinerStep::of(&event));
             let actions = self.miner.handle(event, self.now);
             self.miner_does(actions);
         }

@@ -1,0 +1,271 @@
+//! docs/PROTOCOL.md, States: what a miner does with each message in each state is what its table says.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use assay_miner::driver::{Observer, Start, drive};
+use assay_miner::session::{Action, Closed, Event, Session};
+use assay_program::shutdown::Shutdown;
+use assay_protocol::message::{MinerMessage, Offer, OpeningsPart, RefusedCode, StopCode, ValidatorMessage};
+use assay_protocol::verdict::{Mode, Verdict};
+use assay_work::{Challenge, ChallengeId, PublicKey};
+
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::recording::{MinerStep, Recording};
+use super::sessions::{MINER_NONCE, engine, miner_identity};
+use super::table::{Named, StateTable};
+
+/// A challenge that never was.
+const UNKNOWN: ChallengeId = ChallengeId([0xab; 16]);
+/// The sequence of a ping.
+const PING: u64 = 17;
+
+/// A miner's session, and its state in the words of the page.
+struct Miner {
+    now: Instant,
+    session: Session,
+    state: &'static str,
+    this: Option<ChallengeId>,
+    ended: Option<ChallengeId>,
+}
+
+impl Miner {
+    /// A session that was given these steps.
+    fn after(recording: &Recording, steps: &[MinerStep]) -> Self {
+        let now = Instant::now();
+        let inventory = recording.inventory.clone();
+        let (session, _) = Session::start(miner_identity(), None, inventory, MINER_NONCE, now);
+        let mut miner = Self { now, session, state: "welcome", this: None, ended: None };
+        for step in steps {
+            let actions = miner.session.handle(step.event(), now);
+            miner.note(step, &actions);
+        }
+        miner
+    }
+
+    /// What a step means for the state.
+    fn note(&mut self, step: &MinerStep, actions: &[Action]) {
+        match step {
+            MinerStep::Message(ValidatorMessage::Welcome(_)) => self.state = "accepted",
+            MinerStep::Message(ValidatorMessage::Accepted(_)) => self.state = "idle",
+            MinerStep::Message(ValidatorMessage::Challenge(offer)) => {
+                self.state = "working";
+                self.this = Some(offer.challenge_id);
+            }
+            MinerStep::Worked(..) => self.state = "committed",
+            MinerStep::Message(ValidatorMessage::Probe { .. }) => self.state = "probing",
+            MinerStep::Probed(..) => self.state = "answered",
+            MinerStep::Message(ValidatorMessage::Open { .. }) => self.state = "opening",
+            MinerStep::Opened(_) => self.state = "opened",
+            MinerStep::Message(ValidatorMessage::Verdict(_)) => {
+                self.state = "idle";
+                self.ended = self.this.take();
+            }
+            MinerStep::Message(_) => {}
+        }
+        if matches!(actions.last(), Some(Action::Close(_))) {
+            self.state = "closed";
+            self.this = None;
+        }
+    }
+}
+
+/// The first message of a recording that `is` takes.
+fn first(recording: &Recording, is: fn(&ValidatorMessage) -> bool) -> ValidatorMessage {
+    first_of(recording.miner.iter(), is)
+}
+
+fn first_of<'a>(mut steps: impl Iterator<Item = &'a MinerStep>, is: fn(&ValidatorMessage) -> bool) -> ValidatorMessage {
+    let found = steps.find_map(|step| match step {
+        MinerStep::Message(message) if is(message) => Some(message),
+        _ => None,
+    });
+    found.expect("the validator sends each").clone()
+}
+
+/// The messages that name no challenge of the miner's.
+fn about_none(recording: &Recording) -> Vec<(&'static str, ValidatorMessage)> {
+    let ValidatorMessage::Challenge(offer) = first(recording, |m| matches!(m, ValidatorMessage::Challenge(_))) else {
+        unreachable!("it is one")
+    };
+    vec![
+        ("Welcome", first(recording, |m| matches!(m, ValidatorMessage::Welcome(_)))),
+        ("Accepted", ValidatorMessage::Accepted(Duration::from_secs(5))),
+        ("Refused", ValidatorMessage::Refused(RefusedCode::Full, String::new())),
+        ("Goodbye", ValidatorMessage::Goodbye(StopCode::Draining, String::new())),
+        ("Ping", ValidatorMessage::Ping(PING)),
+        ("Challenge", ValidatorMessage::Challenge(Offer { challenge_id: UNKNOWN, ..offer })),
+    ]
+}
+
+/// The messages about the challenge `id`.
+fn about(id: ChallengeId, recording: &Recording) -> Vec<(&'static str, ValidatorMessage)> {
+    let mut messages = vec![
+        ("Probe", first(recording, |m| matches!(m, ValidatorMessage::Probe { .. }))),
+        ("Open", first(recording, |m| matches!(m, ValidatorMessage::Open { .. }))),
+        ("Verdict", first(recording, |m| matches!(m, ValidatorMessage::Verdict(_)))),
+    ];
+    for (_, message) in &mut messages {
+        match message {
+            ValidatorMessage::Probe { challenge_id, .. } | ValidatorMessage::Open { challenge_id, .. } => {
+                *challenge_id = id;
+            }
+            ValidatorMessage::Verdict(verdict) => verdict.challenge_id = id,
+            _ => {}
+        }
+    }
+    messages
+}
+
+/// What the session did with a message, in the words of the page; a text of its own where none of them fits.
+fn done(miner: &mut Miner, message: ValidatorMessage) -> String {
+    let (ran, before) = (miner.session.is_running(), format!("{:?}", miner.session));
+    let actions = miner.session.handle(Event::Message(message), miner.now);
+    let is_same = before == format!("{:?}", miner.session);
+    let releases = actions.iter().any(|action| matches!(action, Action::Release));
+    match &actions[..] {
+        [.., Action::Close(_)] if ran != releases => format!("slots are not released: {actions:?}"),
+        [.., Action::Close(Closed::OutOfPlace(_))] => "end".into(),
+        [.., Action::Close(Closed::Refused { .. } | Closed::Goodbye { .. })] => "over".into(),
+        [] if is_same => "drop".into(),
+        [Action::Send(MinerMessage::Pong(PING))] if is_same => "pong".into(),
+        [Action::Send(MinerMessage::Declined(stop))] if is_same && stop.code == StopCode::Busy => "busy".into(),
+        [Action::Verdict(_)] if is_same => "show".into(),
+        [Action::Verdict(_), Action::Release] if ran && !miner.session.is_running() => "done".into(),
+        [Action::Send(MinerMessage::Proof(_)) | Action::Established(_)] if !is_same => "take".into(),
+        [Action::StartWork(_) | Action::StartProbe(..) | Action::StartOpening(..)] if !is_same => "take".into(),
+        _ => format!("something else: {actions:?}"),
+    }
+}
+
+/// Each moment of a recording, and sessions that are over.
+fn moments(recording: &Recording) -> Vec<Vec<MinerStep>> {
+    let steps = &recording.miner;
+    let goodbye = MinerStep::Message(ValidatorMessage::Goodbye(StopCode::Draining, String::new()));
+    let mut moments: Vec<_> = (0..=steps.len()).map(|end| steps[..end].to_vec()).collect();
+    let over: Vec<_> = moments.iter().map(|steps| [&steps[..], std::slice::from_ref(&goodbye)].concat()).collect();
+    moments.extend(over);
+    moments
+}
+
+#[test]
+fn a_miner_does_what_the_table_of_its_states_says() {
+    let mut table = StateTable::read("miner-states");
+    let mut wrong = Vec::new();
+    for mode in [Mode::Audit, Mode::Replay] {
+        let recording = Recording::of(mode);
+        for steps in moments(&recording) {
+            let fresh = || Miner::after(&recording, &steps);
+            let Miner { state, this, ended, .. } = fresh();
+            let mut subjects: Vec<_> =
+                about_none(&recording).into_iter().map(|(kind, m)| (kind, Named::None, m)).collect();
+            for (named, id) in [(Named::This, this), (Named::Other, ended), (Named::Other, Some(UNKNOWN))] {
+                let messages = id.map(|id| about(id, &recording)).unwrap_or_default();
+                subjects.extend(messages.into_iter().map(|(kind, m)| (kind, named, m)));
+            }
+            for (kind, named, message) in subjects {
+                let expected = table.cell(kind, named, state);
+                let found = done(&mut fresh(), message);
+                if found != expected {
+                    let place = format!("{kind} of {named:?} in {state}, after {} steps, mode {mode}", steps.len());
+                    wrong.push(format!("{place}: the page says {expected}, the session did {found:.300}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}\n{} in all", wrong.join("\n"), wrong.len());
+    ends_of_streams(&mut table);
+    table.assert_all_seen();
+}
+
+/// A step of a session through its driver, and the state that it leads to.
+enum DriverStep {
+    /// The validator says this.
+    Says(ValidatorMessage),
+    /// The miner says such a thing.
+    Hears(fn(&MinerMessage) -> bool),
+}
+
+/// One challenge in steps of the driver. The driver reads before it takes what the devices gave: right behind a message
+/// that makes them work, they still do.
+fn driver_steps(recording: &Recording) -> Vec<(&'static str, DriverStep)> {
+    use DriverStep::{Hears, Says};
+    let last = |is| first_of(recording.miner.iter().rev(), is);
+    vec![
+        ("welcome", Hears(|m| matches!(m, MinerMessage::Hello(_)))),
+        ("accepted", Says(last(|m| matches!(m, ValidatorMessage::Welcome(_))))),
+        ("accepted", Hears(|m| matches!(m, MinerMessage::Proof(_)))),
+        ("idle", Says(last(|m| matches!(m, ValidatorMessage::Accepted(_))))),
+        ("working", Says(last(|m| matches!(m, ValidatorMessage::Challenge(_))))),
+        ("committed", Hears(|m| matches!(m, MinerMessage::Commitment(_)))),
+        ("probing", Says(last(|m| matches!(m, ValidatorMessage::Probe { .. })))),
+        ("answered", Hears(|m| matches!(m, MinerMessage::ProbeAnswer(_)))),
+        ("opening", Says(last(|m| matches!(m, ValidatorMessage::Open { .. })))),
+        // Two devices with two items each.
+        (
+            "opened",
+            Hears(|m| matches!(m, MinerMessage::OpeningsChunk(c) if c.item == 3 && c.part == OpeningsPart::End)),
+        ),
+        ("closed", Says(ValidatorMessage::Goodbye(StopCode::Draining, String::new()))),
+    ]
+}
+
+/// What the driver of a miner does that was brought so far, and then reads `inbound`'s last item, an error for a
+/// message that is malformed, or comes to the end of the stream.
+async fn driven(recording: &Recording, steps: &[(&str, DriverStep)], problem: Option<&str>) -> Result<Closed, String> {
+    struct Nobody;
+    impl Observer for Nobody {
+        fn established(&mut self, _: PublicKey) {}
+        fn challenged(&mut self, _: &Challenge) {}
+        fn progress(&mut self, _: u64) {}
+        fn verdict(&mut self, _: &Verdict) {}
+    }
+    let (to_miner, inbound) = mpsc::channel(16);
+    // Room for everything: the engine waits for no reader.
+    let (outbound, mut from_miner) = mpsc::channel(1024);
+    let inventory = recording.inventory.clone();
+    let (identity, nonce, idle_release) = (miner_identity(), MINER_NONCE, Duration::ZERO);
+    let start = Start { identity, pinned: None, inventory, nonce, idle_release };
+    let (_trigger, shutdown) = Shutdown::by_hand();
+    let driver = tokio::spawn(async move {
+        let inbound = ReceiverStream::new(inbound);
+        drive(start, Arc::new(engine()), inbound, outbound, shutdown, &mut Nobody).await
+    });
+    for (_, step) in steps {
+        match step {
+            DriverStep::Says(message) => to_miner.send(Ok(message.clone())).await.expect("the driver reads"),
+            DriverStep::Hears(is) => while !is(&from_miner.recv().await.expect("the driver goes on")) {},
+        }
+    }
+    if let Some(problem) = problem {
+        // A session that is over does not read it.
+        let _ = to_miner.send(Err(problem.to_owned())).await;
+    }
+    drop(to_miner);
+    let ended = driver.await.expect("the driver does not panic");
+    while from_miner.recv().await.is_some() {}
+    ended
+}
+
+/// The rows of what the session itself never sees: its driver ends the stream.
+fn ends_of_streams(table: &mut StateTable) {
+    let recording = Recording::of(Mode::Audit);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let steps = driver_steps(&recording);
+    for end in 1..=steps.len() {
+        let state = steps[end - 1].0;
+        for (kind, problem) in [("malformed", Some("it cannot be read")), ("end of stream", None)] {
+            let driven = driven(&recording, &steps[..end], problem);
+            let ended = runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), driven).await });
+            let found = match ended.expect("it ends at once") {
+                Err(why) if problem == Some(&why) => "end",
+                Err(why) if problem.is_none() && why == "the validator closed the stream" => "over",
+                Ok(Closed::Goodbye { .. }) if state == "closed" => "drop",
+                other => panic!("{kind} in {state}: {other:?}"),
+            };
+            assert_eq!(found, table.cell(kind, Named::None, state), "{kind} in {state}");
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! A validator's session that is given recorded steps.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use assay_protocol::message::{Inventory, MinerMessage, OpeningsPart, ValidatorMessage};
+use assay_protocol::verdict::Verdict;
+use assay_validator::action::Action;
+use assay_validator::entropy::SeededEntropy;
+use assay_validator::session::{Admission, Session, SessionContext};
+use assay_work::ChallengeId;
+
+use super::recording::{Recording, SEED, Step};
+use super::sessions::validator_identity;
+use super::table::Named;
+
+/// Short, so that a ping is due before any deadline of a challenge.
+pub const PING_INTERVAL: Duration = Duration::from_millis(10);
+/// A challenge that never was.
+const UNKNOWN: ChallengeId = ChallengeId([0xab; 16]);
+
+/// A validator's session, and what the other side knows of it by what it said: its state in the words of the page.
+pub struct Validator {
+    pub now: Instant,
+    entropy: SeededEntropy,
+    pub session: Session,
+    pub state: &'static str,
+    pub this: Option<ChallengeId>,
+    is_committed: bool,
+    /// Challenges that ended, and whether the miner had committed to them.
+    pub ended: Vec<(ChallengeId, bool)>,
+    /// Sequences of pings not answered.
+    pings: VecDeque<u64>,
+    pub inventory: Inventory,
+    /// Shares whose roots are due.
+    roots_due: usize,
+    /// Items whose end is due.
+    items_due: usize,
+    pub verdicts: Vec<Verdict>,
+}
+
+impl Validator {
+    pub fn new(recording: &Recording) -> Self {
+        let now = Instant::now();
+        let identity = validator_identity();
+        let admission =
+            Admission { identity, allowed: Vec::new(), ping_interval: PING_INTERVAL, history: Arc::default() };
+        Self {
+            now,
+            entropy: SeededEntropy::new(SEED),
+            session: Session::new(Arc::new(admission), now),
+            state: "hello",
+            this: None,
+            is_committed: false,
+            ended: Vec::new(),
+            pings: VecDeque::new(),
+            inventory: recording.inventory.clone(),
+            roots_due: 0,
+            items_due: 0,
+            verdicts: Vec::new(),
+        }
+    }
+
+    /// A session that was given these steps.
+    pub fn after(recording: &Recording, steps: &[Step]) -> Self {
+        let mut validator = Self::new(recording);
+        for step in steps {
+            validator.take(step);
+        }
+        validator
+    }
+
+    pub fn take(&mut self, step: &Step) {
+        let actions = match step {
+            Step::Start(policy) => {
+                let mut context =
+                    SessionContext { now: self.now, unix_seconds: 0, entropy: &mut self.entropy, replayer: None };
+                self.session.start(policy, &mut context).unwrap()
+            }
+            Step::Stop(reason) => self.session.stop_run(reason.clone()),
+            Step::Message(message) => {
+                let actions = self.give(message);
+                self.note_message(message);
+                actions
+            }
+        };
+        self.carry_out(actions);
+        if matches!(step, Step::Message(_)) {
+            self.tick();
+        }
+    }
+
+    pub fn give(&mut self, message: &MinerMessage) -> Vec<Action> {
+        let Self { session, entropy, now, .. } = self;
+        let mut context = SessionContext { now: *now, unix_seconds: 0, entropy, replayer: None };
+        session.message(message.clone(), *now, &mut context)
+    }
+
+    pub fn tick(&mut self) {
+        let actions = self.session.tick(self.now, &mut self.entropy);
+        self.carry_out(actions);
+    }
+
+    pub fn carry_out(&mut self, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::Send(message, sent) => {
+                    sent.set(self.now);
+                    self.note_sent(&message);
+                }
+                Action::Check(job) => {
+                    let result = job.run();
+                    let actions = self.session.checked(result);
+                    self.carry_out(actions);
+                }
+                Action::Verdict(verdict) => self.verdicts.push(*verdict),
+                Action::Close(_) => self.state = "closed",
+                // A replay is never answered.
+                _ => {}
+            }
+        }
+    }
+
+    /// What a message of the miner means for the state, where nothing is said about it.
+    pub fn note_message(&mut self, message: &MinerMessage) {
+        match message {
+            MinerMessage::Pong(sequence) => {
+                let place = self.pings.iter().position(|ping| ping == sequence).expect("an honest miner answers pings");
+                self.pings.drain(..=place);
+            }
+            MinerMessage::Inventory(inventory) => self.inventory = inventory.clone(),
+            MinerMessage::Commitment(_) => self.is_committed = true,
+            MinerMessage::DeviceRoots(_) => {
+                self.roots_due -= 1;
+                if self.roots_due == 0 {
+                    self.state = "probing";
+                }
+            }
+            MinerMessage::ProbeAnswer(_) => self.state = "digests",
+            MinerMessage::OpeningsChunk(chunk) if chunk.part == OpeningsPart::End => {
+                self.items_due -= 1;
+                if self.items_due == 0 {
+                    self.state = "judging";
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn note_sent(&mut self, message: &ValidatorMessage) {
+        match message {
+            ValidatorMessage::Welcome(_) => self.state = "proof",
+            ValidatorMessage::Accepted(_) => self.state = "idle",
+            ValidatorMessage::Ping(sequence) => self.pings.push_back(*sequence),
+            ValidatorMessage::Challenge(offer) => {
+                self.state = "working";
+                self.this = Some(offer.challenge_id);
+                self.is_committed = false;
+                self.roots_due = self.inventory.weights(offer.n, offer.min_slots).len();
+            }
+            ValidatorMessage::Probe { .. } => self.state = "roots",
+            ValidatorMessage::Open { items, .. } => {
+                self.state = "opening";
+                self.items_due = items.len();
+            }
+            ValidatorMessage::Verdict(_) => {
+                self.state = "idle";
+                self.ended.extend(self.this.take().map(|id| (id, self.is_committed)));
+            }
+            ValidatorMessage::Refused(..) | ValidatorMessage::Goodbye(..) => {}
+        }
+    }
+
+    /// A challenge of this kind, where there is one.
+    pub fn id(&self, named: Named) -> Option<ChallengeId> {
+        let ended = |committed| self.ended.iter().rev().find(|ended| ended.1 == committed).map(|ended| ended.0);
+        match named {
+            Named::None => None,
+            Named::This => self.this,
+            Named::Committed => ended(true),
+            Named::Ended => ended(false),
+            Named::Other => Some(UNKNOWN),
+        }
+    }
+
+    /// A sequence that a pong may have.
+    pub fn ping(&mut self) -> u64 {
+        if self.pings.is_empty() && !matches!(self.state, "hello" | "proof" | "closed") {
+            self.now += PING_INTERVAL;
+            self.tick();
+        }
+        self.pings.front().copied().unwrap_or(7)
+    }
+
+    /// The session without the counters that every message moves.
+    pub fn shown(&self) -> String {
+        let text = format!("{:?}", self.session);
+        let mut shown = String::with_capacity(text.len());
+        for (at, part) in text.split(", ").enumerate() {
+            let is_counter = ["messages: ", "heard: ", "tv_nsec: ", "chunks_due: "].iter().any(|c| part.starts_with(c));
+            if at > 0 && !is_counter {
+                shown.push_str(", ");
+                shown.push_str(part);
+            }
+        }
+        shown
+    }
+}
