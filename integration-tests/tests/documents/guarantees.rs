@@ -22,7 +22,7 @@ fn cells(row: &str) -> Vec<&str> {
 }
 
 /// The value of the constant `name` as a file writes it.
-fn written<'a>(source: &'a str, name: &str) -> Option<&'a str> {
+pub fn written<'a>(source: &'a str, name: &str) -> Option<&'a str> {
     source.lines().find_map(|line| {
         let line = line.strip_prefix("pub ").unwrap_or(line);
         let rest = line.strip_prefix("const ")?.strip_prefix(name)?.strip_prefix(':')?;

@@ -4,4 +4,5 @@
 mod circles;
 mod crates;
 mod guarantees;
+mod protocol;
 mod source;
