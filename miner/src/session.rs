@@ -477,7 +477,7 @@ impl Session {
 /// With which code an offer is declined that makes no challenge.
 const fn stop_code(error: &PlanError) -> StopCode {
     match error {
-        PlanError::Challenge(ChallengeError::Precision(_)) => StopCode::Unsupported,
+        PlanError::Challenge(ChallengeError::Unsupported(_)) => StopCode::Unsupported,
         _ => StopCode::Invalid,
     }
 }

@@ -86,7 +86,7 @@ pub async fn drive(
             biased;
             () = stopping.stopped() => driver.session.drain(),
             () = shutdown.draining(), if idle => driver.session.drain(),
-            incoming = incoming.recv(), if !driver.has_ended => driver.incoming(incoming),
+            incoming = incoming.recv(), if driver.reads() => driver.incoming(incoming),
             Some(command) = asked.recv() => driver.command(command),
             Some((id, result)) = replays.recv() => driver.session.replayed(id, result),
             () = wake(driver.poll_timeout()) => driver.tick(),
@@ -122,6 +122,11 @@ struct Driver {
 }
 
 impl Driver {
+    /// Whether the miner has anything more to say: not once its stream ended, or its session waits for its verdict only.
+    const fn reads(&self) -> bool {
+        !self.has_ended && !self.session.is_over()
+    }
+
     fn incoming(&mut self, incoming: Option<Incoming>) -> Vec<Action> {
         match incoming {
             Some(Incoming { message: Ok(message), at }) => {
@@ -137,7 +142,12 @@ impl Driver {
     /// Nothing more comes from the miner; its own half of the stream may still stand.
     fn disconnected(&mut self, detail: &str) -> Vec<Action> {
         self.has_ended = true;
-        self.session.disconnected(detail)
+        let actions = self.session.disconnected(detail);
+        // A verdict may still come; the miner's place is free.
+        if let Some(key) = self.miner {
+            self.validator.registry.leave(self.number, key);
+        }
+        actions
     }
 
     fn command(&mut self, command: SessionCommand) -> Vec<Action> {

@@ -146,7 +146,8 @@ impl Session {
     }
 
     /// Whether nothing that the miner still says has an effect: the session is closed, or ends with the verdict.
-    const fn is_over(&self) -> bool {
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
         self.leaving.is_some() || matches!(self.state, SessionState::Closed)
     }
 
