@@ -1,0 +1,981 @@
+#!/usr/bin/env python3
+"""A small miner: proves to a validator that this machine's CPU computes and holds memory.
+
+Written from docs/WORK.md and docs/PROTOCOL.md, with their names and by their sections. It is made to be read, not to be
+fast: assay-miner is the miner for real devices.
+
+    python examples/miner.py --validator 127.0.0.1:7400 --key-file miner.key --slots 64
+"""
+
+from __future__ import annotations
+
+import argparse
+import enum
+import hashlib
+import os
+import queue
+import random
+import signal
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+from blake3 import blake3
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+# grpcio-tools compiles the definitions in memory.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "proto"))
+session_pb, session_rpc = grpc.protos_and_services("assay/v1/session.proto")
+work_pb = grpc.protos("assay/v1/work.proto")
+verdict_pb = grpc.protos("assay/v1/verdict.proto")
+
+VERSION = 1  # of docs/PROTOCOL.md
+WORK_VERSION = 1  # of docs/WORK.md
+SIZES = [256 << i for i in range(8)]  # every n, in the order of Device.slots
+MAX_ITERATIONS = 65536
+MAX_MATRICES = 1 << 20
+CHUNK_BYTES = 1024  # of BLAKE3
+LINE_BYTES = 64  # of a probe
+DIGESTS_PER_MESSAGE = 32768
+PROGRESS_INTERVAL_S = 1.0
+OUTBOX_MESSAGES = 16  # a bound for the memory of openings that wait for the network
+HANDSHAKE_TIMEOUT_S = 20.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S, BUSY_PAUSE_S, LONG_SESSION_S = 0.5, 30.0, 30.0, 60.0
+
+WORD = np.dtype("<u4")
+MASK = 0xFFFFFFFF
+ZERO_ROOT = bytes(32)
+
+
+# ---- WORK.md, Notation: hashes, keystream, signatures ----------------------------------------------------------------
+
+
+def u32(value: int) -> bytes:
+    return struct.pack("<I", value)
+
+
+def derive(context: str, *parts: bytes) -> bytes:
+    return blake3(b"".join(parts), derive_key_context=context).digest()
+
+
+def keyed(key: bytes, *parts: bytes) -> bytes:
+    return blake3(b"".join(parts), key=key).digest()
+
+
+def rotate_left(words: np.ndarray, bits: int) -> None:
+    """Rotates every word, in place."""
+    low = words >> (32 - bits)
+    words <<= bits
+    words |= low
+
+
+def quarter_rounds(state: np.ndarray, bits: tuple[int, int, int, int], x: Any = 0, y: Any = 0) -> None:
+    """Four quarter rounds at once on [4, 4, lanes] words: those of ChaCha, and with message words x, y BLAKE3's."""
+    a, b, c, d = state
+    a += b
+    a += x
+    d ^= a
+    rotate_left(d, bits[0])
+    c += d
+    b ^= c
+    rotate_left(b, bits[1])
+    a += b
+    a += y
+    d ^= a
+    rotate_left(d, bits[2])
+    c += d
+    b ^= c
+    rotate_left(b, bits[3])
+
+
+DIAGONALS = [[1, 2, 3, 0], [2, 3, 0, 1], [3, 0, 1, 2]]
+
+
+def double_round(state: np.ndarray, bits: tuple[int, int, int, int], words: np.ndarray | None = None) -> None:
+    """A round over the columns, then one over the diagonals."""
+    m = np.zeros((16, 1), WORD) if words is None else words
+    quarter_rounds(state, bits, m[0:8:2], m[1:8:2])
+    for row, order in enumerate(DIAGONALS, start=1):
+        state[row] = state[row][order]
+    quarter_rounds(state, bits, m[8:16:2], m[9:16:2])
+    for row, order in enumerate(reversed(DIAGONALS), start=1):
+        state[row] = state[row][order]
+
+
+def keystream(key: bytes, stream: int, blocks: int) -> np.ndarray:
+    """The first `blocks` blocks of KEYSTREAM(key, stream), ChaCha with 8 rounds: [blocks, 16] words."""
+    counter = np.arange(blocks, dtype=np.uint64)
+    start = np.empty((16, blocks), WORD)
+    start[0:4] = np.frombuffer(b"expand 32-byte k", WORD)[:, None]
+    start[4:12] = np.frombuffer(key, WORD)[:, None]
+    start[12], start[13] = counter & MASK, counter >> 32
+    start[14], start[15] = stream & MASK, stream >> 32
+    state = start.reshape(4, 4, blocks).copy()
+    for _ in range(4):
+        double_round(state, (16, 12, 8, 7))
+    return np.ascontiguousarray((state.reshape(16, blocks) + start).T)
+
+
+# The y coordinates of the eight points of small order, which strict verification refuses as keys and as R.
+PRIME = 2**255 - 19
+Y8 = int.from_bytes(bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"), "little")
+SMALL_ORDER_Y = {0, 1, PRIME - 1, Y8, PRIME - Y8}
+
+
+def has_small_order(point: bytes) -> bool:
+    return (int.from_bytes(point, "little") & ((1 << 255) - 1)) % PRIME in SMALL_ORDER_Y
+
+
+def signature_holds(key: bytes, signature: bytes, message: bytes) -> bool:
+    if len(key) != 32 or len(signature) != 64 or has_small_order(key) or has_small_order(signature[:32]):
+        return False
+    try:
+        Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+# ---- WORK.md, Challenge ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Share:
+    """One device's part of a challenge."""
+
+    device_id: bytes
+    offset: int
+    count: int
+
+    def encoded(self) -> bytes:
+        return self.device_id + u32(self.offset) + u32(self.count)
+
+
+@dataclass(frozen=True)
+class Challenge:
+    """What both sides compute from; the wire has `total` in place of the shares."""
+
+    version: int
+    challenge_id: bytes
+    nonce: bytes
+    validator_key: bytes
+    miner_key: bytes
+    precision: int
+    n: int
+    iterations: int
+    shares: tuple[Share, ...]
+
+    def broken_rule(self) -> str | None:
+        """The first rule of WORK.md that the challenge breaks."""
+        ids = [share.device_id for share in self.shares]
+        ends = [0]
+        for share in self.shares:
+            ends.append(share.offset + share.count)
+        rules = {
+            "version": self.version == WORK_VERSION,
+            "precision": self.precision in (1, 2, 5, 6),
+            "n": self.n in SIZES,
+            "iterations": 1 <= self.iterations <= MAX_ITERATIONS,
+            "no_shares": len(ids) > 0,
+            "share_order": all(a <= b for a, b in zip(ids, ids[1:])),
+            "share_duplicate": len(set(ids)) == len(ids),
+            "share_offset": all(share.offset == end for share, end in zip(self.shares, ends)),
+            "share_count": all(share.count >= 3 for share in self.shares),
+            "total": sum(share.count for share in self.shares) <= MAX_MATRICES,
+        }
+        return next((rule for rule, holds in rules.items() if not holds), None)
+
+    def work_key(self) -> bytes:
+        return derive(
+            "assay v1 work key",
+            u32(self.version) + self.challenge_id + self.nonce + self.validator_key + self.miner_key,
+            u32(self.precision) + u32(self.n) + u32(self.iterations) + u32(len(self.shares)),
+            *(share.encoded() for share in self.shares),
+        )
+
+
+def split(total: int, weights: dict[bytes, int]) -> tuple[Share, ...]:
+    """Shares of `total` matrices in proportion to the weights, in order of device id."""
+    whole = sum(weights.values())
+    ids = sorted(weights)
+    counts = {device: total * weights[device] // whole for device in ids}
+    by_remainder = sorted(ids, key=lambda device: (-(total * weights[device] % whole), device))
+    for device in by_remainder[: total - sum(counts.values())]:
+        counts[device] += 1
+    shares, offset = [], 0
+    for device in ids:
+        shares.append(Share(device, offset, counts[device]))
+        offset += counts[device]
+    return tuple(shares)
+
+
+# ---- WORK.md, A pass -------------------------------------------------------------------------------------------------
+
+
+def parents(key: bytes, u: int) -> tuple[int, int]:
+    """`earlier` and `previous` of slot u, from the pass key."""
+    return int.from_bytes(keyed(key, b"parent", u32(u))[:8], "little") % (u - 1), u - 1
+
+
+def product(x: np.ndarray, y: np.ndarray, u: int) -> np.ndarray:
+    """Slot u from the slots `earlier` and `previous`, [n, n] bytes.
+
+    float32 is exact here: 1024 products of at most 2^14 add up to at most 2^24, in any order.
+    """
+    n = len(x)
+    rows, columns = x.view(np.int8).astype(np.float32), y.view(np.int8).astype(np.float32)
+    mixed = np.arange(n * n, dtype=WORD).reshape(n, n)
+    mixed += u * 0xC2B2AE35 & MASK
+    for k in range(0, n, 1024):
+        mixed += (rows[:, k : k + 1024] @ columns[:, k : k + 1024].T).astype(np.int32).view(WORD)
+    mixed *= 0x9E3779B1
+    mixed ^= mixed >> 16
+    mixed *= 0x85EBCA6B
+    return (mixed >> 24).astype(np.uint8)
+
+
+class Work:
+    """One share: the slots in memory, and the roots of the passes."""
+
+    def __init__(self, challenge: Challenge, share: Share) -> None:
+        self.challenge = challenge
+        self.share = share
+        self.slots = np.empty((share.count, challenge.n, challenge.n), np.uint8)
+        self.roots: list[bytes] = []
+        self.started_s = self.ended_s = 0.0
+        self.iteration = -1  # the one whose slots, digests and trees these are
+        self.digests: list[bytes] = []
+        self.trees: list[Tree] = []
+
+    def pass_key(self, iteration: int) -> bytes:
+        before = self.roots[iteration - 1] if iteration else ZERO_ROOT
+        return derive("assay v1 pass key", self.challenge.work_key(), self.share.device_id, u32(iteration), before)
+
+    def fill(self, iteration: int, tick: Callable[[], None]) -> bytes:
+        """Computes a pass in place of the one in memory, and gives its root. `tick` is called for each slot."""
+        key, n = self.pass_key(iteration), self.challenge.n
+        self.iteration, self.digests, self.trees = -1, [], []
+        for u in range(self.share.count):
+            if u < 2:
+                leaf = keystream(key, self.share.offset + u, n * n // 64)
+                self.slots[u] = leaf.view(np.uint8).reshape(n, n)
+            else:
+                earlier, previous = parents(key, u)
+                self.slots[u] = product(self.slots[earlier], self.slots[previous], u)
+            self.digests.append(blake3(self.slots[u]).digest())
+            tick()
+        self.iteration = iteration
+        return blake3(b"".join(self.digests)).digest()
+
+    def run(self, tick: Callable[[], None]) -> None:
+        """All iterations, each from the root of the one before."""
+        self.started_s = time.monotonic()
+        for iteration in range(self.challenge.iterations):
+            self.roots.append(self.fill(iteration, tick))
+        self.ended_s = time.monotonic()
+
+    def hold(self, iteration: int, tick: Callable[[], None]) -> None:
+        """Computes an iteration again unless it is the one in memory."""
+        if self.iteration != iteration and self.fill(iteration, tick) != self.roots[iteration]:
+            raise Stop("DEVICE_LOST", f"iteration {iteration} came out differently the second time")
+
+    def checksum(self) -> bytes:
+        return sha256(b"assay v1 device checksum", self.share.encoded(), *self.roots)
+
+    def tree(self, u: int) -> Tree:
+        if not self.trees:
+            self.trees = [Tree(slot) for slot in self.slots]
+        return self.trees[u]
+
+
+# ---- WORK.md, Commitment ---------------------------------------------------------------------------------------------
+
+
+def sha256(*parts: bytes) -> bytes:
+    return hashlib.sha256(b"".join(parts)).digest()
+
+
+def checksum_of(challenge: Challenge, works: list[Work]) -> bytes:
+    return sha256(b"assay v1 checksum", challenge.challenge_id, challenge.nonce, *(work.checksum() for work in works))
+
+
+def commitment_message(challenge: Challenge, checksum: bytes) -> bytes:
+    return b"assay v1 commitment" + challenge.work_key() + checksum
+
+
+# ---- WORK.md, Residency probe ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Probe:
+    seed: bytes
+    walks: int
+    steps: int
+    rounds: int
+
+    def wrong_field(self) -> str | None:
+        rules = {
+            "probe_seed": len(self.seed) == 32,
+            "walks": 64 <= self.walks <= 1 << 22 and self.walks & (self.walks - 1) == 0,
+            "steps": 1 <= self.steps <= 1024,
+            "rounds": 1 <= self.rounds <= 65536,
+        }
+        return next((field for field, holds in rules.items() if not holds), None)
+
+    def sizes(self) -> bytes:
+        return u32(self.walks) + u32(self.steps) + u32(self.rounds)
+
+
+SHIFTS = np.arange(0, 32, 2, dtype=WORD)  # 2k
+BACK_SHIFTS = (32 - SHIFTS) % 32
+
+
+class Walks:
+    """The walks of a probe over one share's slots, and the digests of its rounds."""
+
+    def __init__(self, probe: Probe, work: Work) -> None:
+        self.probe = probe
+        self.work = work
+        self.key = derive(
+            "assay v1 probe key",
+            probe.seed + work.challenge.work_key() + work.share.device_id + work.roots[-1] + probe.sizes(),
+        )
+        self.digests: list[bytes] = []
+
+    def walk(self, round_: int, watched: list[int]) -> tuple[np.ndarray, np.ndarray]:
+        """out[round] as [W, 64] bytes, and the places of the lines that the watched walks read, [T, watched].
+
+        A place counts lines of 64 bytes over all slots of the share. The round before must have been walked.
+        """
+        before = self.digests[round_ - 1] if round_ else ZERO_ROOT
+        state = keystream(derive("assay v1 probe round", self.key, u32(round_), before), 0, self.probe.walks)
+        lines = self.work.slots.reshape(-1, LINE_BYTES).view(WORD)
+        count, lines_per_slot = np.uint64(self.work.share.count), np.uint64(self.work.slots[0].size // LINE_BYTES)
+        places = []
+        for _ in range(self.probe.steps):
+            a = np.bitwise_xor.reduce(state << SHIFTS | state >> BACK_SHIFTS, axis=1).astype(np.uint64)
+            b = state.sum(axis=1, dtype=WORD).astype(np.uint64)
+            place = (a * count >> 32) * lines_per_slot + (b * lines_per_slot >> 32)
+            places.append(place[watched])
+            t = state ^ lines[place]
+            t *= 0x9E3779B1
+            t ^= t >> 15
+            next_t = np.roll(t, -1, axis=1)
+            state = t * 0x85EBCA6B + (next_t << 7 | next_t >> 25)
+        return state.view(np.uint8), np.array(places)
+
+    def run(self, tick: Callable[[], None]) -> None:
+        for round_ in range(self.probe.rounds):
+            self.digests.append(blake3(self.walk(round_, [])[0]).digest())
+            tick()
+
+
+def probe_checksum(challenge: Challenge, probe: Probe, walks: list[Walks]) -> bytes:
+    devices = (walk.work.share.device_id + b"".join(walk.digests) for walk in walks)
+    return sha256(b"assay v1 probe checksum", challenge.challenge_id, probe.seed, *devices)
+
+
+def probe_message(challenge: Challenge, probe: Probe, commitment: bytes, checksum: bytes) -> bytes:
+    return b"assay v1 probe" + challenge.work_key() + commitment + probe.seed + probe.sizes() + checksum
+
+
+# ---- WORK.md, Audit and Openings -------------------------------------------------------------------------------------
+
+# BLAKE3, section 2: the initial value, the permutation of message words, the flags.
+INITIAL = np.array(
+    [0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19], WORD
+)
+PERMUTATION = [2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8]
+CHUNK_START, CHUNK_END, PARENT = 1, 2, 4
+
+
+def compress(value: np.ndarray, block: np.ndarray, counter: Any, flags: int) -> np.ndarray:
+    """BLAKE3's compression of full blocks, one a lane: value [8, lanes], block [16, lanes], to [8, lanes]."""
+    state = np.empty((4, 4, block.shape[1]), WORD)
+    state[0:2] = value.reshape(2, 4, -1)
+    state[2] = INITIAL[:4, None]
+    state[3, 0], state[3, 1], state[3, 2], state[3, 3] = counter, 0, 64, flags
+    for round_ in range(7):
+        double_round(state, (16, 20, 24, 25), block)
+        if round_ < 6:
+            block = block[PERMUTATION]
+    return (state[0:2] ^ state[2:4]).reshape(8, -1)
+
+
+class Tree:
+    """The chaining values of a BLAKE3 tree over a power of two of chunks, for openings."""
+
+    def __init__(self, data: np.ndarray) -> None:
+        self.data = data.reshape(-1).view(np.uint8)
+        words = np.ascontiguousarray(self.data.view(WORD).reshape(-1, 16, 16).transpose(1, 2, 0))
+        chunks = words.shape[2]
+        value = np.repeat(INITIAL[:, None], chunks, axis=1)
+        for i, block in enumerate(words):
+            flags = (CHUNK_START if i == 0 else 0) | (CHUNK_END if i == 15 else 0)
+            value = compress(value, block, np.arange(chunks, dtype=WORD), flags)
+        self.levels = [value]  # [8, nodes] each, chunks first, ending with the root's two children
+        while self.levels[-1].shape[1] > 2:
+            value = self.levels[-1]
+            block = np.concatenate([value[:, 0::2], value[:, 1::2]])
+            start = np.repeat(INITIAL[:, None], block.shape[1], axis=1)
+            self.levels.append(compress(start, block, 0, PARENT))
+
+    def open(self, slot: int, byte: int, length: int) -> Any:
+        """The aligned range of `length` bytes that holds `byte`, with its siblings, lowest first."""
+        first = byte - byte % length
+        level = (length // CHUNK_BYTES).bit_length() - 1
+        siblings = b"".join(
+            nodes[:, (first // CHUNK_BYTES >> level + i) ^ 1].tobytes() for i, nodes in enumerate(self.levels[level:])
+        )
+        data = self.data[first : first + length].tobytes()
+        return work_pb.OpenedRange(slot=slot, first_byte=first, bytes=data, siblings=siblings)
+
+
+def rows_of(key: bytes, u: int, row: int, column: int, inner: int) -> list[tuple[int, int]]:
+    """The rows behind a product's sample, as (slot, row): 3, 5 or 7."""
+    earlier, previous = parents(key, u)
+    rows = [(u, row), (earlier, row), (previous, column)]
+    for factor, line in ((earlier, row), (previous, column)):
+        if factor >= 2:
+            its_earlier, its_previous = parents(key, factor)
+            rows += [(its_earlier, line), (its_previous, inner)]
+    return rows
+
+
+def open_sample(work: Work, sample: Any) -> Any:
+    """What answers a sample of the iteration in memory."""
+    n, count = work.challenge.n, work.share.count
+    u, row, factors = sample.slot, sample.row, sample.factors
+    is_product = sample.HasField("factors")
+    if not (u < count and row < n and is_product == (u >= 2) and factors.column < n and factors.inner < n):
+        raise Stop("INVALID", "a sample outside the pass")
+    opened = work_pb.SampleOpenings(sample=sample)
+    rows = [(u, row)]
+    if is_product:
+        key = work.pass_key(work.iteration)
+        rows = rows_of(key, u, row, factors.column, factors.inner)
+        opened.parents.earlier, opened.parents.previous = parents(key, u)
+    length = max(n, CHUNK_BYTES)
+    opened.openings.extend(work.tree(slot).open(slot, line * n, length) for slot, line in rows)
+    return opened
+
+
+def open_segments(walks: Walks, segments: list[Any]) -> list[Any]:
+    """What answers segments, in their order; each round is walked again once."""
+    probe, work = walks.probe, walks.work
+    lines_per_slot = work.slots[0].size // LINE_BYTES
+    if any(segment.round >= probe.rounds or segment.walk >= probe.walks for segment in segments):
+        raise Stop("INVALID", "a segment outside the probe")
+    opened: list[Any] = [None] * len(segments)
+    for round_ in sorted({segment.round for segment in segments}):
+        mine = [i for i, segment in enumerate(segments) if segment.round == round_]
+        out, places = walks.walk(round_, [segments[i].walk for i in mine])
+        states = Tree(out)
+        for column, i in enumerate(mine):
+            lines = []
+            for place in places[:, column].tolist():
+                slot, line = divmod(place, lines_per_slot)
+                lines.append(work.tree(slot).open(slot, line * LINE_BYTES, CHUNK_BYTES))
+            state = states.open(0, segments[i].walk * LINE_BYTES, CHUNK_BYTES)
+            opened[i] = work_pb.SegmentOpenings(segment=segments[i], state=state, lines=lines)
+    return opened
+
+
+# ---- PROTOCOL.md, A challenge ----------------------------------------------------------------------------------------
+
+
+class Stop(Exception):
+    """Why this miner declines or aborts: the name of a stop code, and a sentence."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(f"{code}: {detail}")
+        self.code = session_pb.StopCode.Value(f"STOP_CODE_{code}")
+        self.detail = detail
+
+
+class Ended(Exception):
+    """The challenge or its session is over: nothing is to be sent any more."""
+
+
+class State(enum.Enum):
+    """The miner's states of PROTOCOL.md while a challenge runs."""
+
+    WORKING = enum.auto()
+    COMMITTED = enum.auto()
+    PROBING = enum.auto()
+    ANSWERED = enum.auto()
+    OPENING = enum.auto()
+    OPENED = enum.auto()
+
+
+class Running:
+    """A challenge that was taken. It computes in a thread of its own, so that pings are answered meanwhile."""
+
+    def __init__(self, session: Session, challenge: Challenge, previous: threading.Thread | None) -> None:
+        self.session = session
+        self.challenge = challenge
+        self.works = [Work(challenge, share) for share in challenge.shares]
+        self.state = State.WORKING
+        self.over = threading.Event()  # set when the verdict came, or the session ended
+        self.inbox: queue.Queue[Any] = queue.Queue(maxsize=2)  # the Probe, the Open
+        self.done_slots, self.told_s = 0, time.monotonic()
+        self.thread = threading.Thread(target=self.run, args=(previous,), daemon=True)
+        self.thread.start()
+
+    def run(self, previous: threading.Thread | None) -> None:
+        try:
+            if previous:
+                previous.join()  # it stops at the next slot; its memory is free then
+            checksum = self.commit()
+            walks = self.answer(checksum, self.receive())
+            self.open(walks, self.receive())
+        except Ended:
+            pass
+        except Stop as stop:
+            self.abort(stop)
+        except MemoryError:
+            self.abort(Stop("NOT_ENOUGH_MEMORY", "allocation failed"))
+        except Exception as error:  # whatever else is wrong, the validator must not wait for it
+            self.abort(Stop("INTERNAL", f"{type(error).__name__}"))
+            raise
+
+    def abort(self, stop: Stop) -> None:
+        say(f"abort: {stop}")
+        self.session.forget(self)
+        self.over.set()
+        try:
+            self.session.send(
+                abort=session_pb.Abort(challenge_id=self.challenge.challenge_id, code=stop.code, detail=stop.detail)
+            )
+        except Ended:
+            pass
+
+    def check(self) -> None:
+        if self.over.is_set():
+            raise Ended
+
+    def tick(self) -> None:
+        """After each slot of the work."""
+        self.check()
+        self.done_slots += 1
+        if time.monotonic() - self.told_s >= PROGRESS_INTERVAL_S:
+            self.told_s = time.monotonic()
+            all_slots = self.challenge.iterations * sum(share.count for share in self.challenge.shares)
+            self.send(progress=session_pb.Progress(done_slots=self.done_slots, all_slots=all_slots))
+
+    def send(self, **part: Any) -> None:
+        self.check()
+        for message in part.values():
+            message.challenge_id = self.challenge.challenge_id
+        self.session.send(**part)
+
+    def receive(self) -> Any:
+        """The Probe or the Open, when it comes."""
+        while True:
+            self.check()
+            try:
+                return self.inbox.get(timeout=0.1)
+            except queue.Empty:
+                pass
+
+    def commit(self) -> bytes:
+        started_s = time.monotonic()
+        for work in self.works:
+            work.run(self.tick)
+        checksum = checksum_of(self.challenge, self.works)
+        signature = self.session.key.sign(commitment_message(self.challenge, checksum))
+        self.state = State.COMMITTED
+        self.send(commitment=work_pb.Commitment(checksum=checksum, signature=signature, claimed_ms=ms_since(started_s)))
+        for work in self.works:
+            share = work_pb.Share(device_id=work.share.device_id, offset=work.share.offset, count=work.share.count)
+            claimed_ms = round(1000 * (work.ended_s - work.started_s))
+            roots = b"".join(work.roots)
+            self.send(
+                device_roots=work_pb.DeviceRoots(
+                    share=share, roots=roots, checksum=work.checksum(), claimed_ms=claimed_ms
+                )
+            )
+        return checksum
+
+    def answer(self, commitment: bytes, asked: Any) -> list[Walks]:
+        started_s = time.monotonic()
+        probe = Probe(asked.seed, asked.walks, asked.steps, asked.rounds)
+        if wrong := probe.wrong_field():
+            raise Stop("INVALID", f"the probe's {wrong}")
+        walks = [Walks(probe, work) for work in self.works]
+        for device in walks:
+            device.run(self.check)
+        checksum = probe_checksum(self.challenge, probe, walks)
+        signature = self.session.key.sign(probe_message(self.challenge, probe, commitment, checksum))
+        claimed_ms = ms_since(started_s)
+        self.state = State.ANSWERED
+        self.send(probe_answer=work_pb.ProbeAnswer(checksum=checksum, signature=signature, claimed_ms=claimed_ms))
+        for device in walks:
+            device_id, digests = device.work.share.device_id, b"".join(device.digests)
+            self.send(device_digests=work_pb.DeviceDigests(device_id=device_id, digests=digests, claimed_ms=claimed_ms))
+        return walks
+
+    def open(self, walks: list[Walks], asked: Any) -> None:
+        devices = {device.work.share.device_id: device for device in walks}
+        for i, item in enumerate(asked.items):
+            if item.device_id not in devices or not item.WhichOneof("what"):
+                raise Stop("INVALID", "an item of no device, or of nothing")
+            self.open_item(i, item, devices[item.device_id])
+            if i == len(asked.items) - 1:
+                self.state = State.OPENED
+            self.send(openings_chunk=work_pb.OpeningsChunk(item=i, end=work_pb.ItemEnd()))
+
+    def open_item(self, i: int, item: Any, device: Walks) -> None:
+        """One item of the Open, but for its end."""
+        work, last = device.work, self.challenge.iterations - 1
+        iteration = item.samples.iteration if item.HasField("samples") else last
+        if iteration > last:
+            raise Stop("INVALID", "an iteration that is none")
+        work.hold(iteration, self.check)
+        for first in range(0, work.share.count, DIGESTS_PER_MESSAGE):
+            digests = b"".join(work.digests[first : first + DIGESTS_PER_MESSAGE])
+            self.send(openings_chunk=work_pb.OpeningsChunk(item=i, slot_digests=digests))
+        for sample in item.samples.samples:
+            self.send(openings_chunk=work_pb.OpeningsChunk(item=i, sample=open_sample(work, sample)))
+        for segment in open_segments(device, list(item.segments.segments)):
+            self.send(openings_chunk=work_pb.OpeningsChunk(item=i, segment=segment))
+
+
+# ---- PROTOCOL.md, Handshake, Connected, How things end ---------------------------------------------------------------
+
+
+class Over(Exception):
+    """The session is over. `pause_s` is the wait before the next one, None: as dialling again says."""
+
+    def __init__(self, reason: str, pause_s: float | None = None, stop: bool = False) -> None:
+        super().__init__(reason)
+        self.pause_s = pause_s
+        self.stop = stop
+
+
+class Broken(Exception):
+    """The validator broke the protocol."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """A CPU device: what of this machine's memory it offers."""
+
+    device_id: bytes
+    memory_bytes: int
+    n_max: int
+
+    def slots(self, n: int) -> int:
+        return self.memory_bytes // (n * n) if n <= self.n_max else 0
+
+    def encoded(self) -> Any:
+        return work_pb.Device(
+            device_id=self.device_id,
+            name="CPU, NumPy",
+            backend="cpu",
+            detail=f"NumPy {np.__version__}",
+            total_bytes=self.memory_bytes,
+            free_bytes=self.memory_bytes,
+            slots=[self.slots(n) for n in SIZES],
+        )
+
+
+class Session:
+    """One call of SessionService.Session, from Hello to its end. `run` reads, in the thread that calls it."""
+
+    def __init__(self, arguments: argparse.Namespace, key: Ed25519PrivateKey, stopping: threading.Event) -> None:
+        self.arguments = arguments
+        self.key = key
+        self.public_key = key.public_key().public_bytes_raw()
+        self.stopping = stopping
+        memory_bytes = arguments.slots * arguments.n_max**2
+        ids = sorted(sha256(b"device", self.public_key, u32(i))[:16] for i in range(arguments.devices))
+        self.devices = [Device(device_id, memory_bytes, arguments.n_max) for device_id in ids]
+        self.inventory = work_pb.Inventory(sequence=0, devices=[device.encoded() for device in self.devices])
+        self.outbox: queue.Queue[Any] = queue.Queue(OUTBOX_MESSAGES)
+        self.over = threading.Event()
+        self.running: Running | None = None
+        self.last_thread: threading.Thread | None = None
+        self.validator_key = b""
+        self.heard_s = time.monotonic()
+        self.patience_s = HANDSHAKE_TIMEOUT_S
+
+    # -- out
+
+    def requests(self) -> Iterator[Any]:
+        """What grpcio sends; its end half-closes the call."""
+        while not self.over.is_set():
+            try:
+                message = self.outbox.get(timeout=0.5)
+            except queue.Empty:
+                continue
+            if message is None:
+                return
+            yield message
+
+    def send(self, **part: Any) -> None:
+        """Queues a message, and waits while the network is slower than the answers."""
+        self.put(session_pb.SessionRequest(**part))
+
+    def put(self, message: Any) -> None:
+        while not self.over.is_set():
+            try:
+                return self.outbox.put(message, timeout=0.1)
+            except queue.Full:
+                pass
+        raise Ended
+
+    def leave(self, code: str, detail: str) -> None:
+        """Goodbye, then half-close."""
+        say(f"goodbye: {code}: {detail}")
+        self.send(goodbye=session_pb.Goodbye(code=session_pb.StopCode.Value(f"STOP_CODE_{code}"), detail=detail))
+        self.put(None)
+
+    # -- in
+
+    def run(self) -> None:
+        """Holds the session until it ends, which is always an `Over`."""
+        with grpc.insecure_channel(self.arguments.validator) as channel:
+            self.call = session_rpc.SessionServiceStub(channel).Session(self.requests())
+            threading.Thread(target=self.watch, daemon=True).start()
+            try:
+                self.handshake()
+                while True:
+                    self.take(self.receive())
+            except Broken as error:
+                self.leave("INVALID", str(error))
+                raise Over(f"the validator broke the protocol: {error}") from None
+            except grpc.RpcError as error:
+                raise Over(f"{error.code().name}: {error.details()}") from None
+            finally:
+                self.finish()
+
+    def finish(self) -> None:
+        """Ends what runs, and gives a goodbye a second to go out."""
+        if self.running:
+            self.running.over.set()
+        until_s = time.monotonic() + 1
+        while not self.outbox.empty() and self.call.is_active() and time.monotonic() < until_s:
+            time.sleep(0.01)
+        self.over.set()
+        self.call.cancel()
+
+    def watch(self) -> None:
+        """Ends the session where the validator is silent for too long, and where this program is to stop."""
+        stop_s: float | None = None
+        while not self.over.wait(0.1):
+            now_s = time.monotonic()
+            if now_s - self.heard_s > self.patience_s:
+                say("the validator is silent")
+                self.call.cancel()
+                return
+            if self.stopping.is_set():
+                stop_s = stop_s or now_s + self.arguments.drain_timeout_s
+                if not self.running or now_s > stop_s:
+                    try:
+                        self.leave("DRAINING", "the miner shuts down")
+                    except Ended:
+                        pass
+                    return
+
+    def receive(self) -> Any:
+        """The next message of the validator that is not the last one."""
+        response = next(self.call, None)
+        self.heard_s = time.monotonic()
+        if response is None:
+            raise Over("the validator ended the session")
+        kind = response.WhichOneof("message")
+        if kind is None:
+            raise Broken("a message of no kind")
+        message = getattr(response, kind)
+        if kind == "refused":
+            code = session_pb.RefusedCode.Name(message.code).removeprefix("REFUSED_CODE_")
+            raise Over(f"refused: {code}: {message.detail}", stop=code in ("VERSION", "NOT_ALLOWED", "SIGNATURE"))
+        if kind == "goodbye":
+            code = session_pb.StopCode.Name(message.code).removeprefix("STOP_CODE_")
+            raise Over(f"goodbye: {code}: {message.detail}", BUSY_PAUSE_S if code == "BUSY" else None)
+        return kind, message
+
+    def expect(self, expected: str) -> Any:
+        kind, message = self.receive()
+        if kind != expected:
+            raise Broken(f"{kind} in place of {expected}")
+        return message
+
+    def handshake(self) -> None:
+        miner_nonce = os.urandom(32)
+        self.send(
+            hello=session_pb.Hello(
+                versions=[VERSION],
+                miner_key=self.public_key,
+                miner_nonce=miner_nonce,
+                agent="assay examples/miner.py",
+                inventory=self.inventory,
+            )
+        )
+        welcome = self.expect("welcome")
+        transcript = u32(welcome.version) + welcome.validator_key + self.public_key + welcome.nonce + miner_nonce
+        pinned = self.arguments.validator_key
+        if pinned and welcome.validator_key != pinned:
+            raise Over(f"not the configured validator, but {welcome.validator_key.hex()}")
+        if welcome.version != VERSION or len(welcome.nonce) != 32:
+            raise Broken("a welcome of another form")
+        if not signature_holds(welcome.validator_key, welcome.signature, b"assay v1 welcome" + transcript):
+            raise Broken("the signature of the welcome does not hold")
+        self.send(proof=session_pb.Proof(signature=self.key.sign(b"assay v1 session" + transcript)))
+        accepted = self.expect("accepted")
+        self.validator_key = welcome.validator_key
+        self.patience_s = 4 * accepted.ping_interval_ms / 1000
+        say(f"connected to {self.arguments.validator}, validator {self.validator_key.hex()}")
+
+    def take(self, received: tuple[str, Any]) -> None:
+        """Answers a message, by the table of the miner's states."""
+        kind, message = received
+        running = self.running
+        is_this = running is not None and getattr(message, "challenge_id", None) == running.challenge.challenge_id
+        if kind == "ping":
+            self.send(pong=session_pb.Pong(sequence=message.sequence))
+        elif kind == "challenge":
+            self.take_or_decline(message)
+        elif kind == "verdict":
+            say(told(message))
+            if running and is_this:
+                self.forget(running)
+                running.over.set()
+        elif kind in ("probe", "open"):
+            due, then = {"probe": (State.COMMITTED, State.PROBING), "open": (State.ANSWERED, State.OPENING)}[kind]
+            if running and is_this:
+                if running.state != due:
+                    raise Broken(f"{kind} while {running.state.name.lower()}")
+                running.state = then
+                running.inbox.put(message)
+        else:
+            raise Broken(f"{kind} after the handshake")
+
+    def forget(self, running: Running) -> None:
+        """The session has no challenge any more; what comes about this one is dropped."""
+        if self.running is running:
+            self.running = None
+
+    def take_or_decline(self, asked: Any) -> None:
+        if len(asked.challenge_id) != 16 or len(asked.nonce) != 32:
+            raise Broken("a challenge of another form")
+        try:
+            challenge = self.plan(asked)
+            self.running = Running(self, challenge, self.last_thread)
+            self.last_thread = self.running.thread
+            say(
+                f"challenge {asked.challenge_id.hex()}: {asked.total} slots, n = {asked.n}, iterations: {asked.iterations}"
+            )
+        except Stop as stop:
+            say(f"declined: {stop}")
+            self.send(declined=session_pb.Declined(challenge_id=asked.challenge_id, code=stop.code, detail=stop.detail))
+
+    def plan(self, asked: Any) -> Challenge:
+        """The challenge with its shares, or why not, in the order of PROTOCOL.md."""
+        if self.stopping.is_set():
+            raise Stop("DRAINING", "the miner shuts down")
+        if self.running:
+            raise Stop("BUSY", "a challenge runs")
+        if asked.inventory_sequence != self.inventory.sequence:
+            raise Stop("STALE_INVENTORY", f"the last inventory is {self.inventory.sequence}")
+        weights = {device.device_id: device.slots(asked.n) if asked.n in SIZES else 0 for device in self.devices}
+        part = {device: slots for device, slots in weights.items() if slots >= max(1, asked.min_slots)}
+        challenge = Challenge(
+            version=asked.version,
+            challenge_id=asked.challenge_id,
+            nonce=asked.nonce,
+            validator_key=self.validator_key,
+            miner_key=self.public_key,
+            precision=asked.precision,
+            n=asked.n,
+            iterations=asked.iterations,
+            shares=split(asked.total, part) if part else (),
+        )
+        if rule := challenge.broken_rule():
+            raise Stop("INVALID", f"the challenge breaks the rule {rule}")
+        if challenge.precision != 1:
+            raise Stop("UNSUPPORTED", f"precision {challenge.precision}")
+        if any(share.count > weights[share.device_id] for share in challenge.shares):
+            raise Stop("NOT_ENOUGH_MEMORY", "a share is larger than its device")
+        return challenge
+
+
+# ---- The program -----------------------------------------------------------------------------------------------------
+
+
+def say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def ms_since(started_s: float) -> int:
+    return round(1000 * (time.monotonic() - started_s))
+
+
+def told(verdict: Any) -> str:
+    """A verdict as text."""
+    outcome = verdict_pb.Outcome.Name(verdict.outcome).removeprefix("OUTCOME_").lower()
+    whole = verdict.whole
+    reasons = [f"  {reason.code} ({getattr(reason, 'class')}): {reason.detail}" for reason in verdict.reasons]
+    lines = [
+        f"verdict on {verdict.challenge_id.hex()}: {outcome}",
+        f"  work  {whole.seconds:.3f} s, {whole.matrices} slots, n = {verdict.n}, {whole.tops:.4f} TOPS",
+        f"  probe {whole.probe_seconds:.3f} s, {whole.probe_gb_per_s:.3f} GB/s",
+    ]
+    return "\n".join(lines + reasons)
+
+
+def load_or_create_key(path: Path) -> Ed25519PrivateKey:
+    """The RFC 8032 private key, 32 bytes in hexadecimal."""
+    if not path.exists():
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(os.urandom(32).hex() + "\n")
+    return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text().strip()))
+
+
+def serve(arguments: argparse.Namespace, key: Ed25519PrivateKey, stopping: threading.Event) -> int:
+    """Dials again after each session, until this program is to stop."""
+    pause_s = FIRST_PAUSE_S
+    while not stopping.is_set():
+        started_s = time.monotonic()
+        try:
+            Session(arguments, key, stopping).run()
+        except Over as over:
+            say(str(over))
+            if over.stop:
+                return 1
+            if time.monotonic() - started_s > LONG_SESSION_S:
+                pause_s = FIRST_PAUSE_S
+            stopping.wait(over.pause_s or pause_s * random.uniform(0.5, 1))
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+    return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--validator", default="127.0.0.1:7400", help="address of the validator")
+    parser.add_argument("--validator-key", type=bytes.fromhex, help="the only validator to prove anything to")
+    parser.add_argument("--key-file", type=Path, required=True, help="secret key, created on first use")
+    parser.add_argument("--slots", type=int, default=16, help="slots of the largest n that each device offers")
+    parser.add_argument("--n-max", type=int, default=512, choices=SIZES, help="the largest n")
+    parser.add_argument("--devices", type=int, default=1, help="how many devices to show; they compute in turn")
+    parser.add_argument("--drain-timeout-s", type=float, default=30, help="for the challenge that runs at SIGTERM")
+    arguments = parser.parse_args()
+    key = load_or_create_key(arguments.key_file)
+    say(f"miner {key.public_key().public_bytes_raw().hex()}")
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    return serve(arguments, key, stopping)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
