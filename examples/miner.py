@@ -21,9 +21,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+# One core for the products, so that the threads that answer pings have the others. NumPy reads it when imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import grpc
 import numpy as np
@@ -40,6 +44,7 @@ verdict_pb = grpc.protos("assay/v1/verdict.proto")
 VERSION = 1  # of docs/PROTOCOL.md
 WORK_VERSION = 1  # of docs/WORK.md
 SIZES = [256 << i for i in range(8)]  # every n, in the order of Device.slots
+PRECISIONS = (1, 2, 5, 6)  # valid; this miner computes 1
 MAX_ITERATIONS = 65536
 MAX_MATRICES = 1 << 20
 CHUNK_BYTES = 1024  # of BLAKE3
@@ -181,11 +186,11 @@ class Challenge:
             ends.append(share.offset + share.count)
         rules = {
             "version": self.version == WORK_VERSION,
-            "precision": self.precision in (1, 2, 5, 6),
+            "precision": self.precision in PRECISIONS,
             "n": self.n in SIZES,
             "iterations": 1 <= self.iterations <= MAX_ITERATIONS,
             "no_shares": len(ids) > 0,
-            "share_order": all(a <= b for a, b in zip(ids, ids[1:])),
+            "share_order": ids == sorted(ids),
             "share_duplicate": len(set(ids)) == len(ids),
             "share_offset": all(share.offset == end for share, end in zip(self.shares, ends)),
             "share_count": all(share.count >= 3 for share in self.shares),
@@ -249,11 +254,12 @@ class Work:
         self.challenge = challenge
         self.share = share
         self.slots = np.empty((share.count, challenge.n, challenge.n), np.uint8)
+        self.lines_per_slot = challenge.n**2 // LINE_BYTES
         self.roots: list[bytes] = []
         self.started_s = self.ended_s = 0.0
         self.iteration = -1  # the one whose slots, digests and trees these are
         self.digests: list[bytes] = []
-        self.trees: list[Tree] = []
+        self.trees: dict[int, Tree] = {}
 
     def pass_key(self, iteration: int) -> bytes:
         before = self.roots[iteration - 1] if iteration else ZERO_ROOT
@@ -262,7 +268,7 @@ class Work:
     def fill(self, iteration: int, tick: Callable[[], None]) -> bytes:
         """Computes a pass in place of the one in memory, and gives its root. `tick` is called for each slot."""
         key, n = self.pass_key(iteration), self.challenge.n
-        self.iteration, self.digests, self.trees = -1, [], []
+        self.iteration, self.digests, self.trees = -1, [], {}
         for u in range(self.share.count):
             if u < 2:
                 leaf = keystream(key, self.share.offset + u, n * n // 64)
@@ -291,8 +297,8 @@ class Work:
         return sha256(b"assay v1 device checksum", self.share.encoded(), *self.roots)
 
     def tree(self, u: int) -> Tree:
-        if not self.trees:
-            self.trees = [Tree(slot) for slot in self.slots]
+        if u not in self.trees:
+            self.trees[u] = Tree(self.slots[u])
         return self.trees[u]
 
 
@@ -334,7 +340,7 @@ class Probe:
         return u32(self.walks) + u32(self.steps) + u32(self.rounds)
 
 
-SHIFTS = np.arange(0, 32, 2, dtype=WORD)  # 2k
+SHIFTS = np.arange(0, 32, 2, dtype=WORD)[:, None]  # 2k
 BACK_SHIFTS = (32 - SHIFTS) % 32
 
 
@@ -356,25 +362,26 @@ class Walks:
         A place counts lines of 64 bytes over all slots of the share. The round before must have been walked.
         """
         before = self.digests[round_ - 1] if round_ else ZERO_ROOT
-        state = keystream(derive("assay v1 probe round", self.key, u32(round_), before), 0, self.probe.walks)
+        key = derive("assay v1 probe round", self.key, u32(round_), before)
+        state = np.ascontiguousarray(keystream(key, 0, self.probe.walks).T)  # a column for each walk
         lines = self.work.slots.reshape(-1, LINE_BYTES).view(WORD)
-        count, lines_per_slot = np.uint64(self.work.share.count), np.uint64(self.work.slots[0].size // LINE_BYTES)
+        count, lines_per_slot = np.uint64(self.work.share.count), np.uint64(self.work.lines_per_slot)
         places = []
         for _ in range(self.probe.steps):
-            a = np.bitwise_xor.reduce(state << SHIFTS | state >> BACK_SHIFTS, axis=1).astype(np.uint64)
-            b = state.sum(axis=1, dtype=WORD).astype(np.uint64)
+            a = np.bitwise_xor.reduce(state << SHIFTS | state >> BACK_SHIFTS, axis=0).astype(np.uint64)
+            b = state.sum(axis=0, dtype=WORD).astype(np.uint64)
             place = (a * count >> 32) * lines_per_slot + (b * lines_per_slot >> 32)
             places.append(place[watched])
-            t = state ^ lines[place]
+            t = state ^ lines[place].T
             t *= 0x9E3779B1
             t ^= t >> 15
-            next_t = np.roll(t, -1, axis=1)
-            state = t * 0x85EBCA6B + (next_t << 7 | next_t >> 25)
-        return state.view(np.uint8), np.array(places)
+            state = t * 0x85EBCA6B
+            state += np.roll(t << 7 | t >> 25, -1, axis=0)
+        return np.ascontiguousarray(state.T).view(np.uint8), np.array(places)
 
     def run(self, tick: Callable[[], None]) -> None:
         for round_ in range(self.probe.rounds):
-            self.digests.append(blake3(self.walk(round_, [])[0]).digest())
+            self.digests.append(blake3(self.walk(round_, [])[0].data).digest())
             tick()
 
 
@@ -471,7 +478,6 @@ def open_sample(work: Work, sample: Any) -> Any:
 def open_segments(walks: Walks, segments: list[Any]) -> list[Any]:
     """What answers segments, in their order; each round is walked again once."""
     probe, work = walks.probe, walks.work
-    lines_per_slot = work.slots[0].size // LINE_BYTES
     if any(segment.round >= probe.rounds or segment.walk >= probe.walks for segment in segments):
         raise Stop("INVALID", "a segment outside the probe")
     opened: list[Any] = [None] * len(segments)
@@ -482,7 +488,7 @@ def open_segments(walks: Walks, segments: list[Any]) -> list[Any]:
         for column, i in enumerate(mine):
             lines = []
             for place in places[:, column].tolist():
-                slot, line = divmod(place, lines_per_slot)
+                slot, line = divmod(place, work.lines_per_slot)
                 lines.append(work.tree(slot).open(slot, line * LINE_BYTES, CHUNK_BYTES))
             state = states.open(0, segments[i].walk * LINE_BYTES, CHUNK_BYTES)
             opened[i] = work_pb.SegmentOpenings(segment=segments[i], state=state, lines=lines)
@@ -522,7 +528,7 @@ class Running:
     def __init__(self, session: Session, challenge: Challenge, previous: threading.Thread | None) -> None:
         self.session = session
         self.challenge = challenge
-        self.works = [Work(challenge, share) for share in challenge.shares]
+        self.works: list[Work] = []
         self.state = State.WORKING
         self.over = threading.Event()  # set when the verdict came, or the session ended
         self.inbox: queue.Queue[Any] = queue.Queue(maxsize=2)  # the Probe, the Open
@@ -533,7 +539,8 @@ class Running:
     def run(self, previous: threading.Thread | None) -> None:
         try:
             if previous:
-                previous.join()  # it stops at the next slot; its memory is free then
+                previous.join()  # it stops at its next slot, and frees its memory
+            self.works = [Work(self.challenge, share) for share in self.challenge.shares]
             checksum = self.commit()
             walks = self.answer(checksum, self.receive())
             self.open(walks, self.receive())
@@ -551,12 +558,9 @@ class Running:
         say(f"abort: {stop}")
         self.session.forget(self)
         self.over.set()
-        try:
-            self.session.send(
-                abort=session_pb.Abort(challenge_id=self.challenge.challenge_id, code=stop.code, detail=stop.detail)
-            )
-        except Ended:
-            pass
+        abort = session_pb.Abort(challenge_id=self.challenge.challenge_id, code=stop.code, detail=stop.detail)
+        with suppress(Ended):
+            self.session.send(abort=abort)
 
     def check(self) -> None:
         if self.over.is_set():
@@ -584,7 +588,7 @@ class Running:
             try:
                 return self.inbox.get(timeout=0.1)
             except queue.Empty:
-                pass
+                continue
 
     def commit(self) -> bytes:
         started_s = time.monotonic()
@@ -598,11 +602,10 @@ class Running:
             share = work_pb.Share(device_id=work.share.device_id, offset=work.share.offset, count=work.share.count)
             claimed_ms = round(1000 * (work.ended_s - work.started_s))
             roots = b"".join(work.roots)
-            self.send(
-                device_roots=work_pb.DeviceRoots(
-                    share=share, roots=roots, checksum=work.checksum(), claimed_ms=claimed_ms
-                )
+            device_roots = work_pb.DeviceRoots(
+                share=share, roots=roots, checksum=work.checksum(), claimed_ms=claimed_ms
             )
+            self.send(device_roots=device_roots)
         return checksum
 
     def answer(self, commitment: bytes, asked: Any) -> list[Walks]:
@@ -652,8 +655,13 @@ class Running:
 # ---- PROTOCOL.md, Handshake, Connected, How things end ---------------------------------------------------------------
 
 
+def transcript(version: int, validator_key: bytes, miner_key: bytes, nonce: bytes, miner_nonce: bytes) -> bytes:
+    """T of the handshake, which both sides sign behind a name."""
+    return u32(version) + validator_key + miner_key + nonce + miner_nonce
+
+
 class Over(Exception):
-    """The session is over. `pause_s` is the wait before the next one, None: as dialling again says."""
+    """The session is over. `pause_s` is the wait before the next one; None: that of PROTOCOL.md, Dialling again."""
 
     def __init__(self, reason: str, pause_s: float | None = None, stop: bool = False) -> None:
         super().__init__(reason)
@@ -665,29 +673,6 @@ class Broken(Exception):
     """The validator broke the protocol."""
 
 
-@dataclass(frozen=True)
-class Device:
-    """A CPU device: what of this machine's memory it offers."""
-
-    device_id: bytes
-    memory_bytes: int
-    n_max: int
-
-    def slots(self, n: int) -> int:
-        return self.memory_bytes // (n * n) if n <= self.n_max else 0
-
-    def encoded(self) -> Any:
-        return work_pb.Device(
-            device_id=self.device_id,
-            name="CPU, NumPy",
-            backend="cpu",
-            detail=f"NumPy {np.__version__}",
-            total_bytes=self.memory_bytes,
-            free_bytes=self.memory_bytes,
-            slots=[self.slots(n) for n in SIZES],
-        )
-
-
 class Session:
     """One call of SessionService.Session, from Hello to its end. `run` reads, in the thread that calls it."""
 
@@ -696,10 +681,7 @@ class Session:
         self.key = key
         self.public_key = key.public_key().public_bytes_raw()
         self.stopping = stopping
-        memory_bytes = arguments.slots * arguments.n_max**2
-        ids = sorted(sha256(b"device", self.public_key, u32(i))[:16] for i in range(arguments.devices))
-        self.devices = [Device(device_id, memory_bytes, arguments.n_max) for device_id in ids]
-        self.inventory = work_pb.Inventory(sequence=0, devices=[device.encoded() for device in self.devices])
+        self.inventory = self.describe()
         self.outbox: queue.Queue[Any] = queue.Queue(OUTBOX_MESSAGES)
         self.over = threading.Event()
         self.running: Running | None = None
@@ -707,6 +689,24 @@ class Session:
         self.validator_key = b""
         self.heard_s = time.monotonic()
         self.patience_s = HANDSHAKE_TIMEOUT_S
+
+    def slots(self, n: int) -> int:
+        """How many slots of n by n each device offers."""
+        offered: int = self.arguments.slots * self.arguments.n_max**2 // n**2
+        return min(offered, MAX_MATRICES) if n in SIZES and n <= self.arguments.n_max else 0
+
+    def describe(self) -> Any:
+        """The inventory: so many CPU devices, which have their ids from the key, so that these stay the same."""
+        ids = sorted(sha256(b"device", self.public_key, u32(i))[:16] for i in range(self.arguments.devices))
+        memory_bytes = self.arguments.slots * self.arguments.n_max**2
+        device = work_pb.Device(name="CPU, NumPy", backend="cpu", detail=f"NumPy {np.__version__}")
+        device.total_bytes = device.free_bytes = memory_bytes
+        device.slots.extend(self.slots(n) for n in SIZES)
+        inventory = work_pb.Inventory(sequence=0)
+        for device_id in ids:
+            device.device_id = device_id
+            inventory.devices.append(device)
+        return inventory
 
     # -- out
 
@@ -726,11 +726,9 @@ class Session:
         self.put(session_pb.SessionRequest(**part))
 
     def put(self, message: Any) -> None:
-        while not self.over.is_set():
-            try:
+        while self.call.is_active():
+            with suppress(queue.Full):
                 return self.outbox.put(message, timeout=0.1)
-            except queue.Full:
-                pass
         raise Ended
 
     def leave(self, code: str, detail: str) -> None:
@@ -751,40 +749,37 @@ class Session:
                 while True:
                     self.take(self.receive())
             except Broken as error:
-                self.leave("INVALID", str(error))
+                with suppress(Ended, grpc.RpcError):
+                    self.leave("INVALID", str(error))
+                    for _ in self.call:
+                        pass  # the validator ends its half
                 raise Over(f"the validator broke the protocol: {error}") from None
+            except Ended:
+                raise Over("the connection broke") from None
             except grpc.RpcError as error:
                 raise Over(f"{error.code().name}: {error.details()}") from None
             finally:
-                self.finish()
-
-    def finish(self) -> None:
-        """Ends what runs, and gives a goodbye a second to go out."""
-        if self.running:
-            self.running.over.set()
-        until_s = time.monotonic() + 1
-        while not self.outbox.empty() and self.call.is_active() and time.monotonic() < until_s:
-            time.sleep(0.01)
-        self.over.set()
-        self.call.cancel()
+                self.over.set()
+                self.call.cancel()
+                if self.running:
+                    self.running.over.set()
 
     def watch(self) -> None:
         """Ends the session where the validator is silent for too long, and where this program is to stop."""
         stop_s: float | None = None
+        left = False
         while not self.over.wait(0.1):
             now_s = time.monotonic()
             if now_s - self.heard_s > self.patience_s:
                 say("the validator is silent")
                 self.call.cancel()
                 return
-            if self.stopping.is_set():
+            if self.stopping.is_set() and not left:
                 stop_s = stop_s or now_s + self.arguments.drain_timeout_s
                 if not self.running or now_s > stop_s:
-                    try:
+                    left = True
+                    with suppress(Ended):
                         self.leave("DRAINING", "the miner shuts down")
-                    except Ended:
-                        pass
-                    return
 
     def receive(self) -> Any:
         """The next message of the validator that is not the last one."""
@@ -797,10 +792,10 @@ class Session:
             raise Broken("a message of no kind")
         message = getattr(response, kind)
         if kind == "refused":
-            code = session_pb.RefusedCode.Name(message.code).removeprefix("REFUSED_CODE_")
+            code = name_of(session_pb.RefusedCode, message.code)
             raise Over(f"refused: {code}: {message.detail}", stop=code in ("VERSION", "NOT_ALLOWED", "SIGNATURE"))
         if kind == "goodbye":
-            code = session_pb.StopCode.Name(message.code).removeprefix("STOP_CODE_")
+            code = name_of(session_pb.StopCode, message.code)
             raise Over(f"goodbye: {code}: {message.detail}", BUSY_PAUSE_S if code == "BUSY" else None)
         return kind, message
 
@@ -822,15 +817,15 @@ class Session:
             )
         )
         welcome = self.expect("welcome")
-        transcript = u32(welcome.version) + welcome.validator_key + self.public_key + welcome.nonce + miner_nonce
+        both = transcript(welcome.version, welcome.validator_key, self.public_key, welcome.nonce, miner_nonce)
         pinned = self.arguments.validator_key
         if pinned and welcome.validator_key != pinned:
             raise Over(f"not the configured validator, but {welcome.validator_key.hex()}")
         if welcome.version != VERSION or len(welcome.nonce) != 32:
             raise Broken("a welcome of another form")
-        if not signature_holds(welcome.validator_key, welcome.signature, b"assay v1 welcome" + transcript):
+        if not signature_holds(welcome.validator_key, welcome.signature, b"assay v1 welcome" + both):
             raise Broken("the signature of the welcome does not hold")
-        self.send(proof=session_pb.Proof(signature=self.key.sign(b"assay v1 session" + transcript)))
+        self.send(proof=session_pb.Proof(signature=self.key.sign(b"assay v1 session" + both)))
         accepted = self.expect("accepted")
         self.validator_key = welcome.validator_key
         self.patience_s = 4 * accepted.ping_interval_ms / 1000
@@ -872,9 +867,8 @@ class Session:
             challenge = self.plan(asked)
             self.running = Running(self, challenge, self.last_thread)
             self.last_thread = self.running.thread
-            say(
-                f"challenge {asked.challenge_id.hex()}: {asked.total} slots, n = {asked.n}, iterations: {asked.iterations}"
-            )
+            sizes = f"n = {asked.n}, {asked.total} slots, iterations: {asked.iterations}"
+            say(f"challenge {asked.challenge_id.hex()}: {sizes}")
         except Stop as stop:
             say(f"declined: {stop}")
             self.send(declined=session_pb.Declined(challenge_id=asked.challenge_id, code=stop.code, detail=stop.detail))
@@ -887,8 +881,9 @@ class Session:
             raise Stop("BUSY", "a challenge runs")
         if asked.inventory_sequence != self.inventory.sequence:
             raise Stop("STALE_INVENTORY", f"the last inventory is {self.inventory.sequence}")
-        weights = {device.device_id: device.slots(asked.n) if asked.n in SIZES else 0 for device in self.devices}
-        part = {device: slots for device, slots in weights.items() if slots >= max(1, asked.min_slots)}
+        slots = self.slots(asked.n)
+        taking_part = self.inventory.devices if slots >= max(1, asked.min_slots) else []
+        weights = {device.device_id: slots for device in taking_part}
         challenge = Challenge(
             version=asked.version,
             challenge_id=asked.challenge_id,
@@ -898,13 +893,13 @@ class Session:
             precision=asked.precision,
             n=asked.n,
             iterations=asked.iterations,
-            shares=split(asked.total, part) if part else (),
+            shares=split(asked.total, weights) if weights else (),
         )
         if rule := challenge.broken_rule():
             raise Stop("INVALID", f"the challenge breaks the rule {rule}")
         if challenge.precision != 1:
             raise Stop("UNSUPPORTED", f"precision {challenge.precision}")
-        if any(share.count > weights[share.device_id] for share in challenge.shares):
+        if any(share.count > slots for share in challenge.shares):
             raise Stop("NOT_ENOUGH_MEMORY", "a share is larger than its device")
         return challenge
 
@@ -920,9 +915,16 @@ def ms_since(started_s: float) -> int:
     return round(1000 * (time.monotonic() - started_s))
 
 
+def name_of(codes: Any, code: int) -> str:
+    """BUSY for STOP_CODE_BUSY; later versions may have codes that are unknown here."""
+    names = {number: name for name, number in codes.items()}
+    prefix = names[0].removesuffix("UNSPECIFIED")
+    return names[code].removeprefix(prefix) if code in names else str(code)
+
+
 def told(verdict: Any) -> str:
     """A verdict as text."""
-    outcome = verdict_pb.Outcome.Name(verdict.outcome).removeprefix("OUTCOME_").lower()
+    outcome = name_of(verdict_pb.Outcome, verdict.outcome).lower()
     whole = verdict.whole
     reasons = [f"  {reason.code} ({getattr(reason, 'class')}): {reason.detail}" for reason in verdict.reasons]
     lines = [
