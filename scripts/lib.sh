@@ -61,4 +61,21 @@ apt_install() {
 $(tail -n 20 "$tools/apt.log")"
 }
 
+# need_python_venv REQUIREMENTS: sets python to an interpreter that has these packages, and only these.
+need_python_venv() {
+  need python3 python3
+  python3 -c 'import ensurepip, venv' 2>/dev/null || apt_install "Python's venv" python3-venv
+  local folder fresh
+  folder="$tools/python-$({ python3 --version; cat "$1"; } | sha256sum | cut -c1-12)"
+  python=$folder/bin/python
+  [ -x "$python" ] && return
+  printf 'installing the packages of %s\n' "$1"
+  fresh=$(mktemp -d "$tools/python-new.XXXXXX")
+  { python3 -m venv "$fresh" && PIP_USER=0 "$fresh/bin/python" -m pip install --quiet --disable-pip-version-check \
+    --only-binary=:all: --requirement "$1"; } || { rm -rf "$fresh"; die "cannot install the packages of $1 with pip"; }
+  # A concurrent run may have been faster: its folder is the same. What runs is bin/python, which finds its place itself.
+  mv -T "$fresh" "$folder" 2>/dev/null || rm -rf "$fresh"
+  [ -x "$python" ] || die "cannot write $folder"
+}
+
 mkdir -p "$tools"

@@ -72,7 +72,7 @@ pub struct ResidentMemory {
     pub peak_bytes: u64,
 }
 
-/// A running program that logs JSON, unless its arguments say otherwise. Dropped, it is killed.
+/// A running program and its log. Dropped, it is killed.
 #[derive(Debug)]
 pub struct Daemon {
     child: Child,
@@ -98,15 +98,24 @@ impl Daemon {
     pub fn start_in(name: &str, arguments: &[String], environment: &[(String, OsString)]) -> Self {
         let says_format = arguments.iter().any(|argument| argument.starts_with("--log-format="));
         let format: &[&str] = if says_format { &[] } else { &["--log-format=json"] };
-        let mut child = command(name)
-            .envs(environment.iter().map(|(key, value)| (key, value)))
-            .args(arguments)
-            .args(format)
+        let mut command = command(name);
+        command.envs(environment.iter().map(|(key, value)| (key, value)));
+        command.args(arguments).args(format);
+        Self::spawn(&mut command)
+    }
+
+    /// Starts a program that logs lines to standard error, in whatever form.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn spawn(command: &mut Command) -> Self {
+        let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
-            .unwrap_or_else(|error| panic!("{name}: {error}"));
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let errors = child.stderr.take().expect("standard error is a pipe");
         let (sender, lines) = channel();
         std::thread::spawn(move || {

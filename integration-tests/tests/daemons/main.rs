@@ -7,6 +7,7 @@ mod cuda;
 mod gpu_check;
 mod honest;
 mod lifecycle;
+mod python;
 mod sizing;
 mod standard_services;
 mod strangers;

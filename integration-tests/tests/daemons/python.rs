@@ -1,0 +1,120 @@
+//! `examples/`, in Python: a second implementation of the miner, written from the documents, against the real validator.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use assay_integration_tests::daemon::Daemon;
+use assay_integration_tests::validator::{Policy, TestValidator};
+use assay_protocol::verdict::Mode;
+use assay_protocol::wire::mode_code;
+use assay_protocol::wire::v1::RunChallengeRequest;
+use assay_work::PublicKey;
+
+const MODES: [Mode; 3] = [Mode::Audit, Mode::Replay, Mode::ReplaySample];
+
+/// An example as a command. Without its packages it fails: skipped, nobody would notice.
+fn example(name: &str) -> Command {
+    let python = std::env::var_os("ASSAY_PYTHON").expect(
+        "ASSAY_PYTHON is not set: run scripts/test, or set it to a Python that has examples/requirements.txt installed",
+    );
+    let mut command = Command::new(python);
+    command.env("PYTHONDONTWRITEBYTECODE", "1");
+    command.arg(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../examples").join(name));
+    command
+}
+
+/// Runs an example to its end, which is to be a good one.
+fn succeed(command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(status.success(), "{command:?}: {status}\n{}", String::from_utf8_lossy(&stderr));
+    String::from_utf8(stdout).expect("it prints UTF-8")
+}
+
+/// A running `miner.py`, connected.
+struct PythonMiner {
+    key: PublicKey,
+    daemon: Daemon,
+}
+
+impl PythonMiner {
+    async fn start(validator: &TestValidator, devices: u32) -> Self {
+        let mut command = example("miner.py");
+        command.arg(format!("--validator={}", validator.address));
+        command.arg(format!("--validator-key={}", validator.key));
+        command.arg(format!("--key-file={}", validator.file("python.key").display()));
+        let mut daemon = Daemon::spawn(command.arg(format!("--devices={devices}")));
+        let line = daemon.wait_for("miner ");
+        let key = line.as_str().and_then(|line| line.strip_prefix("miner ")).and_then(|key| hex::decode(key).ok());
+        let key = PublicKey(key.and_then(|key| key.try_into().ok()).expect("it prints its key"));
+        validator.wait_for_miner(key, true).await;
+        Self { key, daemon }
+    }
+}
+
+async fn passes(validator: &TestValidator, miner: &PythonMiner, mode: Mode, n: u32, iterations: u32) {
+    let request = RunChallengeRequest {
+        miner_key: miner.key.0.to_vec(),
+        mode: mode_code(Some(mode)),
+        n: Some(n),
+        iterations: Some(iterations),
+        ..RunChallengeRequest::default()
+    };
+    let ruling = validator.run(request).await.unwrap();
+    ruling.expect_pass();
+    assert_eq!((ruling.verdict.n, ruling.verdict.iterations), (n, iterations));
+}
+
+#[test]
+fn computes_the_vectors() {
+    succeed(&mut example("test_miner.py"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn passes_in_every_mode() {
+    let validator = TestValidator::start(&Policy { n: 512, ..Policy::default() }).await;
+    let miner = PythonMiner::start(&validator, 1).await;
+    for (n, iterations) in [(256, 1), (256, 2), (256, 3), (512, 1), (512, 2), (512, 3)] {
+        for mode in MODES {
+            passes(&validator, &miner, mode, n, iterations).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn passes_with_two_devices() {
+    let validator = TestValidator::start(&Policy::default()).await;
+    let miner = PythonMiner::start(&validator, 2).await;
+    for mode in MODES {
+        passes(&validator, &miner, mode, 256, 2).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_an_operator_in_python() {
+    let validator = TestValidator::start(&Policy::default()).await;
+    let miner = PythonMiner::start(&validator, 1).await;
+    let control = || {
+        let mut command = example("control.py");
+        command.arg("--socket").arg(&validator.socket);
+        command
+    };
+    let miners = succeed(&mut control());
+    assert!(miners.starts_with(&miner.key.to_string()), "{miners}");
+    let printed = succeed(control().args(["--challenge", &miner.key.to_string(), "--mode", "audit"]));
+    assert_eq!(printed, "phase work\nphase probe\nphase openings\nverdict pass\n");
+}
+
+/// It dials again when its validator is back, and says goodbye when it is told to stop.
+#[tokio::test(flavor = "multi_thread")]
+async fn comes_back_and_leaves() {
+    let mut validator = TestValidator::start(&Policy::default()).await;
+    let mut miner = PythonMiner::start(&validator, 1).await;
+    validator.daemon.terminate();
+    miner.daemon.wait_for("goodbye: DRAINING");
+    validator.restart().await;
+    validator.wait_for_miner(miner.key, true).await;
+    passes(&validator, &miner, Mode::Audit, 256, 1).await;
+    miner.daemon.terminate();
+    validator.wait_for_miner(miner.key, false).await;
+    assert!(miner.daemon.wait().success());
+}
