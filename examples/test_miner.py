@@ -85,8 +85,6 @@ class Vectors(unittest.TestCase):
         vectors = vector("invalid-challenges")
         self.assertIsNone(read_challenge(vectors["valid"]).broken_rule())
         for case in vectors["cases"]:
-            if case["challenge"]["precision"] == 2:
-                continue  # valid since WORK.md specifies F16
             self.assertEqual(read_challenge(case["challenge"]).broken_rule(), case["expect"])
 
     def test_work(self) -> None:
@@ -118,6 +116,27 @@ class Vectors(unittest.TestCase):
                 by_id = {device.work.share.device_id.hex(): device for device in walks}
                 for segment in vectors["segments"]:
                     self.check_segment(by_id[segment["device_id"]], segment)
+
+    def test_invalid_probes(self) -> None:
+        for case in vector("invalid-probes")["cases"]:
+            fields = dict(case["probe"])
+            if not fields.pop("link", 0):  # which is not on the wire
+                probe = Probe(**fields | {"seed": bytes.fromhex(fields["seed"])})
+                self.assertEqual(probe.wrong_field(), case["expect"])
+
+    def test_segments(self) -> None:
+        vectors = vector("segments-plain")["valid"]
+        probe = Probe(**vectors["probe"] | {"seed": bytes.fromhex(vectors["probe"]["seed"])})
+        walks = {}
+        for work, digests in zip(run(read_challenge(vectors["challenge"])), vectors["slot_digests"], strict=True):
+            self.assertEqual([digest.hex() for digest in work.digests], digests["digests"])
+            walks[work.share.device_id.hex()] = device = Walks(probe, work)
+            device.run(lambda: None)
+        for segment in vectors["segments"]:
+            asked = miner.work_pb.Segment(round=segment["round"], walk=segment["walk"])
+            (opened,) = miner.open_segments(walks[segment["device_id"]], [asked])
+            self.assertEqual(written_range(opened.state), segment["state"] | {"slot": 0})
+            self.assertEqual([written_range(line) for line in opened.lines], segment["lines"])
 
     def check_segment(self, device: Walks, vectors: dict[str, Any]) -> None:
         """The lines that a walk reads and its state, as they are opened, and the siblings up to the digests."""
