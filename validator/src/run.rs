@@ -215,15 +215,12 @@ impl ChallengeRun {
     /// The miner breaks the challenge off, or its connection does. Once every opening has come it is not needed any
     /// more; once positions were named, an end looks like a choice, and does not hide what was found before.
     pub fn leave(&mut self, reason: Reason) -> Vec<Action> {
-        match &self.stage {
-            RunStage::Judging(_) => Vec::new(),
-            RunStage::Opening { collector, .. } if let Some(found) = collector.found() => self.stop(found),
-            RunStage::Opening { .. } if !reason.code.class().fails() => {
-                let detail = format!("after positions were named: {}: {}", reason.code, reason.detail);
-                self.stop(Reason::new(ReasonCode::Abandoned, detail))
-            }
-            _ => self.stop(reason),
-        }
+        let reason = match &self.stage {
+            RunStage::Judging(_) => return Vec::new(),
+            RunStage::Opening { collector, .. } => collector.found().unwrap_or_else(|| abandoned(reason)),
+            _ => reason,
+        };
+        self.stop(reason)
     }
 
     /// Excludes the time of a check from the miner's deadline: nothing was read meanwhile.
@@ -631,6 +628,15 @@ impl ChallengeRun {
             self.context.history.showed(miner_key, share.device_id, shown);
         }
     }
+}
+
+/// An end by the miner's doing after positions were named; a deadline that it gives up on is one that it missed.
+fn abandoned(reason: Reason) -> Reason {
+    if reason.code.class().fails() {
+        return reason;
+    }
+    let detail = format!("after positions were named: {}: {}", reason.code, reason.detail);
+    Reason::new(ReasonCode::Abandoned, detail)
 }
 
 /// How a challenge ended that has these reasons.

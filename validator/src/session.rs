@@ -30,11 +30,11 @@ pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(15);
 pub const MISSED_PINGS: u32 = 3;
 /// Messages between two pings, openings aside: far more than an honest miner sends.
 pub const MAX_MESSAGES_PER_PING: u32 = 1000;
-/// Pings in flight: one follows each message of a challenge that has a deadline, beside those at intervals.
+/// Pings in flight: two follow each message of a challenge that has a deadline, beside those at intervals.
 const MAX_PINGS: usize = 8;
-/// How long after a message with a deadline a ping goes out. The transport takes what is ready together, so that a ping
-/// beside the message would not show whether the miner reads.
-const FOLLOW_UP_PING: Duration = Duration::from_millis(500);
+/// How long after a message with a deadline pings go out, to show whether the miner reads. The transport takes what is
+/// ready together, and then one message ahead of a shut window, so that it takes more than one, one after the other.
+const FOLLOW_UP_PINGS: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(200)];
 /// How often a session whose ping waits for the transport looks whether it went out.
 const UNREAD_PAUSE: Duration = Duration::from_millis(100);
 /// Round trips remembered; the least of them is shown, as the one least disturbed by load.
@@ -108,8 +108,8 @@ pub struct Session {
 #[derive(Debug, Default)]
 struct Pings {
     last: Option<Instant>,
-    /// When one is due behind a message with a deadline.
-    follow_up: Option<Instant>,
+    /// When more are due behind a message with a deadline.
+    follow_ups: VecDeque<Instant>,
     waiting: VecDeque<Ping>,
     round_trips: VecDeque<Duration>,
 }
@@ -399,7 +399,10 @@ impl Session {
                 let run = self.run.as_ref().and_then(|run| run.poll_timeout(now));
                 // While a ping waits, the run's deadlines do too.
                 let run = if unread.is_some() { run.map(|at| at.max(now + UNREAD_PAUSE)) } else { run };
-                [Some(self.silent_at()), Some(ping), self.pings.follow_up, unread, run].into_iter().flatten().min()
+                [Some(self.silent_at()), Some(ping), self.pings.follow_ups.front().copied(), unread, run]
+                    .into_iter()
+                    .flatten()
+                    .min()
             }
         }
     }
@@ -439,7 +442,8 @@ impl Session {
             self.messages = 0;
             self.pings.last = Some(now);
             actions.extend(self.pings.send(now, entropy));
-        } else if self.pings.follow_up.is_some_and(|due| now >= due) {
+        } else if self.pings.follow_ups.front().is_some_and(|due| now >= *due) {
+            self.pings.follow_ups.pop_front();
             actions.extend(self.pings.send(now, entropy));
         }
         actions
@@ -552,7 +556,7 @@ impl Session {
         use ValidatorMessage::{Challenge, Open, Probe};
         let timed = |a: &Action| matches!(a, Action::Send(Challenge(_) | Probe { .. } | Open { .. }, _));
         if actions.iter().any(timed) {
-            self.pings.follow_up = Some(now + FOLLOW_UP_PING);
+            self.pings.follow_ups = FOLLOW_UP_PINGS.map(|after| now + after).into();
         }
     }
 }
@@ -583,7 +587,6 @@ impl Pings {
     /// The next ping; none while as many are unanswered as may be, or without random bytes: who knows a sequence
     /// ahead answers early.
     fn send(&mut self, now: Instant, entropy: &mut dyn Entropy) -> Option<Action> {
-        self.follow_up = None;
         if self.waiting.len() >= MAX_PINGS {
             return None;
         }

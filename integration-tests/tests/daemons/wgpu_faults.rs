@@ -143,7 +143,7 @@ async fn memory_that_is_taken_before_a_challenge_ends_it_as_busy() {
 async fn memory_that_another_program_has_is_not_offered() {
     let troubled = Troubled::start("", false, &[]).await;
     troubled.challenge(Mode::Replay).await.expect_pass();
-    fs::write(troubled.file("tenant"), "95").unwrap();
+    fs::write(troubled.file("tenant"), "99").unwrap();
     let start = Instant::now();
     let ruling = loop {
         assert!(start.elapsed() < PATIENCE, "what is not there is still offered");

@@ -121,7 +121,7 @@ pub fn check_segments(audit: &SegmentAudit<'_>, given: &ProbeOpenings) -> Result
     }
     let mut check = SegmentCheck::begin(audit, given.slot_digests.clone())?;
     let segments = 0..audit.segments.len().max(given.segments.len());
-    let is_other = |&index: &usize| !given.segments.get(index).is_some_and(|given| check.drawn(index, given).is_ok());
+    let is_other = |&index: &usize| given.segments.get(index).is_none_or(|given| check.drawn(index, given).is_err());
     if let Some(segment) = segments.into_iter().find(is_other) {
         return Err(audit.fault(FaultKind::Rows, FaultPlace::Segment { segment }));
     }
