@@ -141,13 +141,14 @@ async fn memory_that_is_taken_before_a_challenge_ends_it_as_busy() {
 /// What another program has is not offered.
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_that_another_program_has_is_not_offered() {
-    let troubled = Troubled::start("", false, &[]).await;
+    let policy = Policy { flags: vec!["--min-slots=6".into()], ..Policy::default() };
+    let troubled = Troubled::start_for(&policy, "", false, &[]).await;
     troubled.challenge(Mode::Replay).await.expect_pass();
-    fs::write(troubled.file("tenant"), "99").unwrap();
+    fs::write(troubled.file("tenant"), "95").unwrap();
     let start = Instant::now();
     let ruling = loop {
         assert!(start.elapsed() < PATIENCE, "what is not there is still offered");
-        // What a device still holds serves it, as long as it has work.
+        // What a device still holds serves it, as long as it has work: less each time, until it is too little.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let ruling = troubled.challenge(Mode::Audit).await;
         assert_ne!(ruling.verdict.outcome(), v1::Outcome::Fail, "{:?}", ruling.verdict.reasons);

@@ -117,7 +117,7 @@ fn figures_are_read_as_they_are_written() {
 #[test]
 fn the_transport_is_as_the_server_sets_it() {
     let server = "validator/src/server.rs";
-    assert_eq!(written(&read(server), "STREAM_WINDOW"), Some("2 * MAX_MESSAGE_BYTES as u32"));
+    assert_eq!(written(&read(server), "STREAM_WINDOW"), Some("MAX_MESSAGE_BYTES as u32"));
     let keepalive = vec![seconds(server, "KEEPALIVE"), seconds(server, "KEEPALIVE_LIMIT")];
     assert_figures(
         &tables(&section("Transport"))[0],
@@ -130,7 +130,7 @@ fn the_transport_is_as_the_server_sets_it() {
             ("message size", vec![MAX_MESSAGE_BYTES as u64, MAX_HANDSHAKE_BYTES as u64]),
             ("request headers", vec![number(server, "MAX_HEADER_BYTES")]),
             ("streams of a connection", vec![MAX_STREAMS.into()]),
-            ("flow control", vec![2 * MAX_MESSAGE_BYTES as u64]),
+            ("flow control", vec![MAX_MESSAGE_BYTES as u64]),
             ("HTTP/2 keepalive", keepalive),
         ],
     );
