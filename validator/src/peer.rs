@@ -1,7 +1,7 @@
 //! The other end of a connection, and the bounds on connections without a session.
 //!
 //! A connection on which no miner has a session is a stranger's, whether it never had one or has one no more. Strangers
-//! have [`MAX_STRANGERS`] places of their own and [`STRANGER_LIMIT`] of time. Sessions are bounded by the registry, so
+//! have [`MAX_STRANGERS`] places of their own and `STRANGER_LIMIT` of time. Sessions are bounded by the registry, so
 //! that strangers never take a miner's place, nor miners a stranger's.
 
 use std::collections::HashMap;
