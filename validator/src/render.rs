@@ -165,21 +165,18 @@ fn hiding(verdict: &Verdict) -> String {
     let most = verdict.devices.iter().filter_map(hidden).max_by(|a, b| a.1.share.total_cmp(&b.1.share));
     let Some((id, hiding)) = most else { return String::new() };
     let Hiding { rate_per_s, rate_is_shown_only, computed, over_buses, share } = hiding;
-    let of = if verdict.devices.len() > 1 { format!(" of device {id}") } else { String::new() };
-    let how = format!(
-        "in the time of the probe, {} of the lines\nread could be computed again and {} moved over buses.",
-        units::percent(computed),
-        units::percent(over_buses)
-    );
-    let mut out = if share >= 1.0 {
-        format!("\n\nThe probe showed no memory{of}:\n{how}")
-    } else {
-        format!("\n\nAt most {} of the memory{of} was elsewhere:\n{how}", units::percent(share))
-    };
-    let rate = units::figures(rate_per_s / 1e12);
-    let _ = write!(out, "\nThe device is taken for one of {rate} T MAC/s");
-    out += if rate_is_shown_only { ", by the rate that it showed (no peak_tops is set)." } else { "." };
-    out
+    let of = if verdict.devices.len() > 1 { format!(" (device {id})") } else { String::new() };
+    let percent = |share: f64| format!("{} %", units::figures(100.0 * share));
+    let most = if share >= 1.0 { "all of it".to_owned() } else { format!("at most {}", percent(share)) };
+    let by = if rate_is_shown_only { ", the rate shown since no peak_tops is set" } else { "" };
+    format!(
+        "\n\nMemory that may have been elsewhere{of}: {most}\
+         \n  - lines moved over buses in the time of the probe: {}\
+         \n  - lines computed again at {} T MAC/s{by}: {}",
+        percent(over_buses),
+        units::figures(rate_per_s / 1e12),
+        percent(computed)
+    )
 }
 
 fn not_challenged(verdict: &Verdict) -> String {
@@ -266,9 +263,10 @@ mod tests {
             "n = 2048, 1 iteration, 1 checked by audit",
             "3.21 ms round trip, 0.05 ms to hand over, 1.50 ms for roots\n",
             "1 of the last 20 challenges abandoned",
-            "At most 8.5 % of the memory of device",
-            "2.1 % of the lines\nread could be computed again and 1.25 % moved over buses.",
-            "one of 1300 T MAC/s, by the rate that it showed",
+            "Memory that may have been elsewhere (device bbbb",
+            "): at most 8.50 %\n",
+            "lines moved over buses in the time of the probe: 1.25 %",
+            "lines computed again at 1300 T MAC/s, the rate shown since no peak_tops is set: 2.10 %",
             "(\"tiny\"), which holds 2 slots of n = 2048",
             "aaaaaaaa \"H200",
             "bbbbbbbb \"H200",
