@@ -1,9 +1,10 @@
 //! Miners that break off, wait or do not read where that could help them, and what they get for it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
+use assay_integration_tests::daemon::PATIENCE;
 use assay_integration_tests::dishonest::{Disguise, DishonestMiner, Lies, rewrite};
 use assay_integration_tests::stage::Stage;
 use assay_integration_tests::validator::{Policy, TestValidator};
@@ -155,12 +156,37 @@ async fn a_challenge_declined_after_the_commitment() {
 /// Chunks that were asked for arrive after the first wrong one has ended the challenge; the miner stays.
 #[tokio::test(flavor = "multi_thread")]
 async fn openings_in_flight_when_the_challenge_ends() {
-    let policy = Policy { segments: 1024, samples: 1024, ping_interval_ms: 60_000, ..Policy::default() };
+    let policy = Policy { segments: 4, samples: 2048, ping_interval_ms: 60_000, ..Policy::default() };
     let stage = Stage::new(&policy, &[14]).await;
-    let first = |lies: &Lies| {
-        lies.in_what_goes_out(rewrite::first_segment(|segment| segment.lines[0].bytes[0] ^= 1));
-    };
-    stage.catches(&[Mode::Audit], ReasonCode::ResidencyPath, first).await;
+    stage.challenge(Mode::Audit).await.expect_pass();
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counted = sent.clone();
+    let mut is_first = true;
+    stage.miner.lies.in_what_goes_out(rewrite::each(move |message| {
+        let MinerMessage::OpeningsChunk(chunk) = message else { return };
+        counted.fetch_add(1, Ordering::SeqCst);
+        if let OpeningsPart::Segment(segment) = &mut chunk.part
+            && std::mem::take(&mut is_first)
+        {
+            segment.lines[0].bytes[0] ^= 1;
+        }
+    }));
+    // The verdict is slow to arrive: until then the miner sends what it was asked for.
+    stage.miner.lies.in_what_comes_in(|mut message| {
+        if let ValidatorMessage::Verdict(verdict) = &mut message {
+            verdict.challenge_id = ChallengeId([0; 16]);
+        }
+        message
+    });
+    stage.challenge(Mode::Audit).await.expect(ReasonCode::ResidencyPath);
+    let start = Instant::now();
+    while sent.load(Ordering::SeqCst) < 2048 {
+        assert!(start.elapsed() < PATIENCE, "the miner does not send all");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let connected = stage.validator.miners().await;
+    assert!(connected.iter().any(|miner| miner.miner_key == stage.miner.key.0), "it was shown out");
 }
 
 /// What was not asked for is counted as ever.
