@@ -181,6 +181,12 @@ impl Daemon {
         ResidentMemory { now_bytes: bytes("VmRSS:"), peak_bytes: bytes("VmHWM:") }
     }
 
+    /// The process.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends SIGTERM.
     ///
     /// # Panics

@@ -67,6 +67,9 @@ impl ControlService for Control {
     type RunChallengeStream = Updates;
 
     async fn run_challenge(&self, request: Request<RunChallengeRequest>) -> Result<Response<Updates>, Status> {
+        if self.0.shutdown.is_draining() {
+            return Err(Status::unavailable("the validator is draining: it starts no challenge"));
+        }
         let request = request.into_inner();
         let key = self.miner(&request.miner_key)?;
         let policy = Arc::new(policy_of(&self.0.policy, &request)?);

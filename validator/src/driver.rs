@@ -84,7 +84,7 @@ pub async fn drive(
         let idle = !driver.session.is_running();
         let actions = tokio::select! {
             biased;
-            () = stopping.stopped() => driver.session.drain(),
+            () = stopping.stopped() => driver.cut_short(),
             () = shutdown.draining(), if idle => driver.session.drain(),
             incoming = incoming.recv(), if driver.reads() => driver.incoming(incoming),
             Some(command) = asked.recv() => driver.command(command),
@@ -161,6 +161,14 @@ impl Driver {
                 reply_to_start(started, result)
             }
         }
+    }
+
+    /// Ends the session now, and with it a challenge that is under way.
+    fn cut_short(&mut self) -> Vec<Action> {
+        if let Some(challenge) = self.session.challenge_id() {
+            self.validator.drain.cut(challenge);
+        }
+        self.session.drain()
     }
 
     fn start(&mut self, policy: &Arc<Policy>) -> Result<Vec<Action>, StartError> {

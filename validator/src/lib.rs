@@ -11,6 +11,7 @@ pub mod commands;
 pub mod config;
 pub mod control;
 pub mod device_spec;
+pub mod drain;
 pub mod driver;
 pub mod entropy;
 pub mod handshake;

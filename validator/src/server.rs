@@ -106,20 +106,30 @@ pub fn bind_control(path: &Path) -> Result<UnixListener, ServeError> {
     bind_socket(path).map_err(|source| ServeError::Socket { path: path.into(), source })
 }
 
-/// Serves the operator on a socket until the validator is asked to stop, then removes it.
+/// Serves the operator on a socket until the last session has ended after the validator was asked to stop, then removes
+/// it.
 ///
 /// # Errors
 /// [`ServeError`].
 pub async fn serve_control(validator: Arc<Validator>, listener: UnixListener, path: &Path) -> Result<(), ServeError> {
-    let mut shutdown = validator.shutdown.clone();
+    let drain = validator.drain.clone();
     let service = control_server(Control::new(validator));
-    let served = Server::builder()
+    let _socket = SocketFile(path);
+    Server::builder()
         .add_service(service)
-        .serve_with_incoming_shutdown(UnixListenerStream::new(listener), async move { shutdown.draining().await })
-        .await;
-    // Nobody listens there any more; a socket that is gone already is as good.
-    let _ = std::fs::remove_file(path);
-    Ok(served?)
+        .serve_with_incoming_shutdown(UnixListenerStream::new(listener), async move { drain.over().await })
+        .await?;
+    Ok(())
+}
+
+/// The file of a socket that is served; dropped, it is removed.
+struct SocketFile<'a>(&'a Path);
+
+impl Drop for SocketFile<'_> {
+    fn drop(&mut self) {
+        // Nobody listens there any more; a socket that is gone already is as good.
+        let _ = std::fs::remove_file(self.0);
+    }
 }
 
 /// Binds a socket with mode 0600. A stale socket that no process serves is replaced.

@@ -45,6 +45,7 @@ impl SessionService for Sessions {
             return Err(Status::internal("the connection did not come through the listener"));
         };
         let (outgoing, queue) = mpsc::channel(MAX_OUTGOING_MESSAGES);
+        let under_way = self.0.drain.enter();
         if self.0.shutdown.is_draining() {
             return Ok(refuse(RefusedCode::Draining, "this validator is shutting down"));
         }
@@ -53,7 +54,11 @@ impl SessionService for Sessions {
         };
         let (incoming, messages) = mpsc::channel(MAX_INCOMING_MESSAGES);
         tokio::spawn(read(request.into_inner(), peer.clone(), incoming));
-        tokio::spawn(drive(self.0.clone(), Some(peer), messages, outgoing, permit));
+        let session = drive(self.0.clone(), Some(peer), messages, outgoing, permit);
+        tokio::spawn(async move {
+            session.await;
+            drop(under_way);
+        });
         Ok(Response::new(Box::pin(stamped(queue))))
     }
 }

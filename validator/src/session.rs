@@ -145,6 +145,12 @@ impl Session {
         self.run.is_some()
     }
 
+    /// The challenge that runs.
+    #[must_use]
+    pub fn challenge_id(&self) -> Option<ChallengeId> {
+        self.run.as_ref().map(ChallengeRun::id)
+    }
+
     /// Whether nothing that the miner still says has an effect: the session is closed, or ends with the verdict.
     #[must_use]
     pub const fn is_over(&self) -> bool {

@@ -11,6 +11,7 @@ use assay_program::shutdown::Shutdown;
 use assay_protocol::verdict::{Outcome, Verdict};
 use tokio::sync::Semaphore;
 
+use crate::drain::Drain;
 use crate::policy::Policy;
 use crate::registry::Registry;
 use crate::session::Admission;
@@ -35,6 +36,8 @@ pub struct Validator {
     pub verdicts: VerdictLog,
     /// When to end.
     pub shutdown: Shutdown,
+    /// What is still under way when it is time to end.
+    pub drain: Arc<Drain>,
     /// The number of the next session.
     pub next_session: AtomicU64,
 }

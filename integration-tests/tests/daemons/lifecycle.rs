@@ -66,7 +66,7 @@ async fn a_validator_that_may_not_wait_stops_its_challenges() {
     miner.daemon.wait_for("working");
     validator.daemon.terminate();
     challenge.ruling().await.unwrap().expect(ReasonCode::ValidatorDraining);
-    assert_eq!(validator.daemon.wait().code(), Some(0));
+    assert_eq!(validator.daemon.wait().code(), Some(75), "a challenge was cut short");
 }
 
 #[tokio::test(flavor = "multi_thread")]

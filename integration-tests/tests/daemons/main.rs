@@ -2,6 +2,7 @@
 //! The programs must have been built: `cargo build --bins`.
 
 mod commands;
+mod control;
 mod conversation;
 mod cuda;
 mod gpu_check;

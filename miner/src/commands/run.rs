@@ -7,7 +7,7 @@ use assay_program::exit::{Exit, Failure};
 use assay_program::shutdown::Shutdown;
 use assay_protocol::verdict::{Outcome, Verdict};
 use assay_work::text::quoted;
-use assay_work::{Challenge, PublicKey};
+use assay_work::{Challenge, ChallengeId, PublicKey};
 
 use crate::config::MinerConfig;
 use crate::connection::{ConnectionError, Dial, serve};
@@ -38,15 +38,14 @@ pub fn execute(config: &MinerConfig) -> anyhow::Result<Exit> {
         backoff: (config.reconnect_min, config.reconnect_max),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
-    let served = runtime.block_on(async {
+    let (served, cut_short) = runtime.block_on(async {
         let shutdown = Shutdown::on_signals(config.drain_timeout).context("no signal handlers")?;
-        Ok::<_, anyhow::Error>(serve(dial, engine, shutdown, &mut Log::default()).await)
+        let mut log = Log::default();
+        let served = serve(dial, engine, shutdown.clone(), &mut log).await;
+        Ok::<_, anyhow::Error>((served, log.challenge.filter(|_| shutdown.was_cut_short())))
     })?;
     match served {
-        Ok(()) => {
-            tracing::info!("drained");
-            Ok(Exit::Done)
-        }
+        Ok(()) => Ok(ended(cut_short)),
         Err(error @ (ConnectionError::Operator(_) | ConnectionError::Address(_))) => {
             Err(Failure::because(Exit::Config, "the miner cannot serve this validator", error).into())
         }
@@ -54,19 +53,38 @@ pub fn execute(config: &MinerConfig) -> anyhow::Result<Exit> {
     }
 }
 
+/// The exit code of a miner that was asked to stop, and broke off this challenge.
+fn ended(cut_short: Option<ChallengeId>) -> Exit {
+    match cut_short {
+        None => {
+            tracing::info!("drained");
+            Exit::Done
+        }
+        Some(challenge) => {
+            tracing::warn!(%challenge, "stopped before it was drained: the challenge was broken off");
+            Exit::CutShort
+        }
+    }
+}
+
 /// Shows a session in the log.
 #[derive(Debug, Default)]
 struct Log {
+    /// The challenge that is under way.
+    challenge: Option<ChallengeId>,
     all_slots: u64,
 }
 
 impl Observer for Log {
     fn established(&mut self, validator_key: PublicKey) {
+        // One that a lost connection took with it is over.
+        self.challenge = None;
         tracing::info!(validator = %validator_key, "connected: waiting for challenges");
     }
 
     fn challenged(&mut self, challenge: &Challenge) {
         let slots: u64 = challenge.shares().iter().map(|s| u64::from(s.count)).sum();
+        self.challenge = Some(challenge.id());
         self.all_slots = slots * u64::from(challenge.iterations());
         tracing::info!(
             challenge = %challenge.id(), n = challenge.n(), iterations = challenge.iterations(),
@@ -79,6 +97,7 @@ impl Observer for Log {
     }
 
     fn verdict(&mut self, verdict: &Verdict) {
+        self.challenge = None;
         let (challenge, tops) = (verdict.challenge_id, format!("{:.3}", verdict.whole.tops));
         match verdict.outcome {
             Outcome::Pass => tracing::info!(%challenge, tops, "verdict: pass"),

@@ -9,6 +9,7 @@
 //! | 65 | invalid input file |
 //! | 70 | internal error, or a device failed |
 //! | 74 | I/O error |
+//! | 75 | stopped before it was drained: a challenge was cut short |
 //! | 78 | invalid configuration, or an error only the operator can fix |
 
 use std::error::Error;
@@ -26,6 +27,7 @@ pub const HELP: &str = "Exit codes:
   65  invalid input file
   70  internal error, or a device failed
   74  I/O error
+  75  stopped before it was drained: a challenge was cut short
   78  invalid configuration, or an error only the operator can fix";
 
 /// The exit code of a program.
@@ -46,6 +48,8 @@ pub enum Exit {
     Internal = 70,
     /// I/O error.
     Io = 74,
+    /// A daemon was stopped before it was drained: a challenge was cut short.
+    CutShort = 75,
     /// Invalid configuration, or an error only the operator can fix.
     Config = 78,
 }
@@ -163,6 +167,7 @@ mod tests {
             Exit::Data,
             Exit::Internal,
             Exit::Io,
+            Exit::CutShort,
             Exit::Config,
         ] {
             let code = format!("  {:<4}", exit as u8);

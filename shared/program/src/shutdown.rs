@@ -48,8 +48,10 @@ impl Shutdown {
             tracing::info!("draining: a second signal stops at once");
             trigger.signal();
             tokio::select! {
-                () = signals.next() => tracing::warn!("stopping at once"),
-                () = tokio::time::sleep(drain_timeout) => tracing::warn!("stopping: draining took {drain_timeout:?}"),
+                () = signals.next() => tracing::warn!("a second signal: stopping at once"),
+                () = tokio::time::sleep(drain_timeout) => {
+                    tracing::warn!("drain_timeout_s ({drain_timeout:?}) is over: stopping at once");
+                }
             }
             trigger.signal();
             // The trigger lives on, so that whoever waits later is told.
@@ -81,6 +83,13 @@ impl Shutdown {
         *self.0.borrow() >= ShutdownStage::Draining
     }
 
+    /// Whether the time to drain is over: a second signal came, or the drain timeout passed. Asked by a program that is
+    /// about to end, it says whether the program drained or was stopped before.
+    #[must_use]
+    pub fn was_cut_short(&self) -> bool {
+        *self.0.borrow() == ShutdownStage::Stopped
+    }
+
     async fn wait(&mut self, wanted: ShutdownStage) {
         if self.0.wait_for(|stage| *stage >= wanted).await.is_err() {
             // Without a trigger it never is time.
@@ -89,20 +98,27 @@ impl Shutdown {
     }
 }
 
+/// The signals that ask a program to end, for a command that answers them in its own way.
 #[cfg(unix)]
-struct Signals {
+#[derive(Debug)]
+pub struct Signals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
 }
 
 #[cfg(unix)]
 impl Signals {
-    fn new() -> io::Result<Self> {
+    /// Listens from now on, inside a Tokio runtime: the signals no longer end the process by themselves.
+    ///
+    /// # Errors
+    /// What the system said, when it takes no signal handlers.
+    pub fn new() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    async fn next(&mut self) {
+    /// Waits for the next one.
+    pub async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
@@ -110,9 +126,10 @@ impl Signals {
     }
 }
 
-/// After the last two, Windows leaves a program some seconds, whatever it does.
+/// The signals that ask a program to end, for a command that answers them in its own way. After the last two, Windows leaves a program some seconds, whatever it does.
 #[cfg(windows)]
-struct Signals {
+#[derive(Debug)]
+pub struct Signals {
     interrupt: tokio::signal::windows::CtrlC,
     terminate: tokio::signal::windows::CtrlBreak,
     console_ends: tokio::signal::windows::CtrlClose,
@@ -121,7 +138,11 @@ struct Signals {
 
 #[cfg(windows)]
 impl Signals {
-    fn new() -> io::Result<Self> {
+    /// Listens from now on, inside a Tokio runtime.
+    ///
+    /// # Errors
+    /// What the system said, when it takes no handlers.
+    pub fn new() -> io::Result<Self> {
         use tokio::signal::windows::{ctrl_break, ctrl_c, ctrl_close, ctrl_shutdown};
         Ok(Self {
             interrupt: ctrl_c()?,
@@ -131,7 +152,8 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) {
+    /// Waits for the next one.
+    pub async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
@@ -158,8 +180,10 @@ mod tests {
             () = waiting.stopped() => panic!("one signal does not stop"),
             () = tokio::task::yield_now() => {}
         }
+        assert!(!shutdown.was_cut_short(), "one signal leaves the time to drain");
         trigger.signal();
         shutdown.stopped().await;
+        assert!(shutdown.was_cut_short());
         // Whoever asks late is told too.
         shutdown.draining().await;
     }

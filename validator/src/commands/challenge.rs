@@ -57,7 +57,7 @@ pub fn execute(config: &ValidatorConfig, args: &ChallengeArgs) -> anyhow::Result
 fn ask(socket: &Path, request: &LiveRequest) -> anyhow::Result<Verdict> {
     let bar = progress::bar("work", 0);
     let verdict = control::block_on(async {
-        let mut client = control::connect(socket).await?;
+        let client = control::connect(socket).await?;
         let mode = mode_code(request.mode);
         let message = RunChallengeRequest {
             miner_key: request.miner_key.map_or_else(Vec::new, |key| key.0.to_vec()),
@@ -67,9 +67,8 @@ fn ask(socket: &Path, request: &LiveRequest) -> anyhow::Result<Verdict> {
             samples: request.samples,
             fill_percent: request.fill_percent,
         };
-        let started = client.run_challenge(message).await;
-        let mut updates = started.map_err(|status| control::failure(&status))?.into_inner();
-        while let Some(update) = updates.message().await.map_err(|status| control::failure(&status))? {
+        let mut updates = client.ask(|mut rpc| async move { rpc.run_challenge(message).await }).await?;
+        while let Some(update) = updates.message().await.map_err(|status| client.broken(&status))? {
             match update.message {
                 Some(Message::Progress(progress)) => {
                     bar.set_length(progress.all_slots);

@@ -72,9 +72,9 @@ pub fn execute(config: &ValidatorConfig, args: &MinersArgs) -> anyhow::Result<Ex
 /// Asks the validator behind a socket.
 fn list(socket: &Path) -> anyhow::Result<Vec<MinerRow>> {
     control::block_on(async {
-        let mut client = control::connect(socket).await?;
-        let listed = client.list_miners(ListMinersRequest {}).await.map_err(|status| control::failure(&status))?;
-        listed.into_inner().miners.into_iter().map(MinerRow::try_from).collect()
+        let client = control::connect(socket).await?;
+        let listed = client.ask(|mut rpc| async move { rpc.list_miners(ListMinersRequest {}).await }).await?;
+        listed.miners.into_iter().map(MinerRow::try_from).collect()
     })
 }
 

@@ -11,11 +11,12 @@ use assay_program::exit::{Exit, Failure};
 use assay_program::shutdown::Shutdown;
 use assay_protocol::identity::Identity;
 use assay_protocol::verdict::Mode;
-use assay_work::PublicKey;
+use assay_work::{ChallengeId, PublicKey};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use crate::config::ValidatorConfig;
+use crate::drain::Drain;
 use crate::registry::Registry;
 use crate::server::{bind_control, serve_control, serve_miners};
 use crate::session::Admission;
@@ -23,7 +24,8 @@ use crate::validator::{Validator, VerdictLog};
 use crate::verify::replay::Replayer;
 use crate::verify::turns::ReplayTurns;
 
-/// How long sessions may take to end what they stop: to log and send the verdicts, and to say goodbye.
+/// How long sessions may take to end what they stop, to log and send the verdicts and to say goodbye, and how long their
+/// connections and those of operators may take after the last session.
 const STOP_LIMIT: Duration = Duration::from_millis(500);
 
 /// Serves miners until a signal, then drains.
@@ -69,6 +71,7 @@ fn validator(
         checks: Semaphore::new(cores),
         turns: ReplayTurns::default(),
         verdicts,
+        drain: Drain::new(shutdown.clone()),
         shutdown,
         next_session: AtomicU64::new(0),
     }
@@ -82,7 +85,6 @@ async fn serve(config: &ValidatorConfig, validator: Arc<Validator>, key: &Public
     let control = bind_control(&config.control_socket)?;
     let socket = config.control_socket.display();
     tracing::info!(%address, control_socket = %socket, %key, "listening");
-    let mut stopping = validator.shutdown.clone();
     let miners = serve_miners(validator.clone(), listener, config.reflection, config.max_miners as usize);
     let control = serve_control(validator.clone(), control, &config.control_socket);
     let both = async { tokio::try_join!(miners, control) };
@@ -90,12 +92,31 @@ async fn serve(config: &ValidatorConfig, validator: Arc<Validator>, key: &Public
         served = both => served.map(|_| ())?,
         // Connections that never end, such as a health check's, are not waited for.
         () = async {
-            stopping.stopped().await;
+            over(&validator).await;
             tokio::time::sleep(STOP_LIMIT).await;
         } => {}
     }
-    tracing::info!("drained");
-    Ok(Exit::Done)
+    Ok(ended(&validator.drain.cut_short()))
+}
+
+/// Waits until the last session has ended, or until there is no time left for it.
+async fn over(validator: &Validator) {
+    let mut stopping = validator.shutdown.clone();
+    tokio::select! {
+        () = stopping.stopped() => {}
+        () = validator.drain.over() => {}
+    }
+}
+
+/// The exit code of a validator that was asked to stop, and ended these challenges for it.
+fn ended(cut_short: &[ChallengeId]) -> Exit {
+    if cut_short.is_empty() {
+        tracing::info!("drained");
+        return Exit::Done;
+    }
+    let ids: Vec<_> = cut_short.iter().map(ToString::to_string).collect();
+    tracing::warn!(challenges = ids.join(", "), "stopped before it was drained: {} cut short", ids.len());
+    Exit::CutShort
 }
 
 /// The devices that replay, when there are any. A mode that needs them does not start without.
