@@ -8,6 +8,7 @@ mod cuda;
 mod gpu_check;
 mod honest;
 mod lifecycle;
+mod one_key;
 mod python;
 mod sizing;
 mod standard_services;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use assay_program::exit::{Exit, Failure};
+use assay_program::lock::StateLock;
 use assay_program::shutdown::Shutdown;
 use assay_protocol::verdict::{Outcome, Verdict};
 use assay_work::text::quoted;
@@ -22,6 +23,7 @@ use crate::telemetry;
 pub fn execute(config: &MinerConfig) -> anyhow::Result<Exit> {
     let identity = super::identity(&config.key_file)?;
     let key = identity.public_key();
+    let _lock = StateLock::acquire(&config.key_file, &key.to_string()).map_err(Failure::from)?;
     let chosen = config.devices.open(&key).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
     tracing::info!(%key, backend = chosen.backend, devices = chosen.host.len(), "{}", chosen.why);
     let mut engine = Engine::new(chosen.host, identity.clone());

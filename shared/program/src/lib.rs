@@ -5,6 +5,7 @@
 pub mod address;
 pub mod exit;
 pub mod file;
+pub mod lock;
 pub mod logging;
 pub mod paths;
 pub mod progress;
@@ -12,3 +13,4 @@ pub mod render;
 pub mod settings;
 pub mod shutdown;
 pub mod size;
+pub mod utc;
