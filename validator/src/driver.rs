@@ -15,7 +15,7 @@ use crate::entropy::{Entropy, OsEntropy};
 use crate::memory::return_freed_soon;
 use crate::peer::Peer;
 use crate::policy::Policy;
-use crate::registry::{Full, Miner, SessionCommand, Update};
+use crate::registry::{EnterError, Miner, SessionCommand, Update, place};
 use crate::session::{Session, SessionContext, StartError};
 use crate::validator::{Validator, unix_seconds};
 use crate::verify::check::{CheckJob, TrustedValues};
@@ -152,7 +152,7 @@ impl Driver {
 
     fn command(&mut self, command: SessionCommand) -> Vec<Action> {
         match command {
-            SessionCommand::Replaced => self.session.replaced(),
+            SessionCommand::Replaced { by } => self.session.replaced(by),
             SessionCommand::Run { policy, started, updates } => {
                 let result = self.start(&policy);
                 if result.is_ok() {
@@ -172,10 +172,20 @@ impl Driver {
     }
 
     fn start(&mut self, policy: &Arc<Policy>) -> Result<Vec<Action>, StartError> {
+        let key = self.miner.ok_or(StartError::NotConnected)?;
+        if self.session.is_running() {
+            return Err(StartError::Busy);
+        }
+        // First: from here on no other session of the key takes over.
+        if !self.validator.registry.begin(self.number, key) {
+            return Err(StartError::NotConnected);
+        }
         let Self { session, validator, entropy, .. } = self;
-        let actions = session.start(policy, &mut context(validator, entropy))?;
-        self.challenged(true);
-        Ok(actions)
+        let started = session.start(policy, &mut context(validator, entropy));
+        if started.is_err() {
+            self.unchallenged();
+        }
+        started
     }
 
     /// When [`Driver::tick`] is due next.
@@ -223,9 +233,10 @@ impl Driver {
         self.next_challenge = Some(Instant::now() + interval.mul_f64(0.8 + 0.4 * spread));
     }
 
-    fn challenged(&self, challenged: bool) {
+    /// No challenge runs any more.
+    fn unchallenged(&self) {
         if let Some(key) = self.miner {
-            self.validator.registry.update(self.number, key, |m| m.challenged = challenged);
+            self.validator.registry.update(self.number, key, |m| m.challenged = false);
         }
     }
 
@@ -241,8 +252,8 @@ impl Driver {
                     }
                 }
                 Action::Established(hello) => {
-                    if self.established(*hello).is_err() {
-                        queue = self.session.full().into();
+                    if let Err(error) = self.established(*hello) {
+                        queue = self.session.not_entered(error).into();
                     }
                 }
                 Action::InventoryChanged(inventory) => {
@@ -266,8 +277,8 @@ impl Driver {
         closed
     }
 
-    /// Enters the miner, or says that there is no place for it.
-    fn established(&mut self, hello: assay_protocol::message::Hello) -> Result<(), Full> {
+    /// Enters the miner, or says why not.
+    fn established(&mut self, hello: assay_protocol::message::Hello) -> Result<(), EnterError> {
         let (key, agent, devices) = (hello.miner_key, hello.agent.clone(), hello.inventory.devices.len());
         let miner = Miner {
             key,
@@ -278,9 +289,22 @@ impl Driver {
             since: Instant::now(),
             round_trip: None,
         };
-        self.validator.registry.enter(self.number, miner, self.commands.clone(), self.peer.as_ref())?;
+        let address = place(miner.address);
+        let entered = self.validator.registry.enter(self.number, miner, self.commands.clone(), self.peer.as_ref());
+        let before = entered.inspect_err(|error| {
+            tracing::warn!(session = self.number, miner = %key, "a session {address} is refused: {error}");
+        })?;
         self.miner = Some(key);
-        tracing::info!(session = self.number, miner = %key, agent, devices, "miner connected");
+        tracing::info!(session = self.number, miner = %key, agent, devices, "miner connected {address}");
+        if let Some(before) = before {
+            tracing::warn!(
+                session = self.number,
+                miner = %key,
+                "this session {address} takes over from one {}; where that is another miner, give each a key of its own \
+                 (key_file)",
+                place(before.address)
+            );
+        }
         self.schedule_first(key);
         Ok(())
     }
@@ -357,7 +381,7 @@ impl Driver {
         for watcher in self.watchers.drain(..) {
             let _ = watcher.send_timeout(Update::Verdict(verdict.clone()), WATCHER_LIMIT).await;
         }
-        self.challenged(false);
+        self.unchallenged();
         self.schedule();
         return_freed_soon();
     }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use assay_protocol::message::Inventory;
+use assay_protocol::message::{Inventory, RefusedCode};
 use assay_protocol::verdict::Verdict;
 use assay_work::PublicKey;
 use tokio::sync::{mpsc, oneshot};
@@ -26,8 +26,11 @@ pub enum SessionCommand {
         /// What happens on the way; the verdict comes last.
         updates: mpsc::Sender<Update>,
     },
-    /// The same miner connected anew.
-    Replaced,
+    /// The same key connected anew.
+    Replaced {
+        /// From there.
+        by: Option<SocketAddr>,
+    },
 }
 
 /// What happens to a challenge that someone watches.
@@ -67,9 +70,37 @@ pub struct Registry {
     entries: Mutex<HashMap<PublicKey, MinerEntry>>,
 }
 
-/// There is no place for another miner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Full;
+/// Why a miner that proved its key is not entered. Miners are told so in these words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum EnterError {
+    /// As many others are here as may be.
+    #[error("this validator has as many miners as it takes")]
+    Full,
+    /// A challenge of the key is under way in another session.
+    #[error(
+        "a challenge of this key is under way in another session, {}: where that is another miner, give each a key of its \
+         own (key_file)",
+        place(*.0)
+    )]
+    InChallenge(Option<SocketAddr>),
+}
+
+impl EnterError {
+    /// What the miner is told.
+    #[must_use]
+    pub const fn code(self) -> RefusedCode {
+        match self {
+            Self::Full => RefusedCode::Full,
+            Self::InChallenge(_) => RefusedCode::InChallenge,
+        }
+    }
+}
+
+/// A session's address, for a sentence.
+#[must_use]
+pub fn place(address: Option<SocketAddr>) -> String {
+    address.map_or_else(|| "from an unknown address".to_owned(), |address| format!("from {address}"))
+}
 
 #[derive(Debug)]
 struct MinerEntry {
@@ -88,30 +119,44 @@ impl Registry {
         Self { max_miners, entries: Mutex::default() }
     }
 
-    /// Enters a miner that proved its key on the connection of `peer`; a session that it had before is told to go, and
-    /// gives its place.
+    /// Enters a miner that proved its key on the connection of `peer`. A session that the key had before is told to go,
+    /// and gives its place: it is returned.
     ///
     /// # Errors
-    /// [`Full`] for a key that is not here when as many others are as may be.
+    /// [`EnterError::Full`] for a key that is not here when as many others are as may be; [`EnterError::InChallenge`] for
+    /// one that is being challenged.
     pub fn enter(
         &self,
         session: u64,
         miner: Miner,
         commands: mpsc::Sender<SessionCommand>,
         peer: Option<&Peer>,
-    ) -> Result<(), Full> {
+    ) -> Result<Option<Miner>, EnterError> {
         let mut entries = self.lock();
         if entries.len() >= self.max_miners && !entries.contains_key(&miner.key) {
-            return Err(Full);
+            return Err(EnterError::Full);
         }
+        if let Some(before) = entries.get(&miner.key).filter(|entry| entry.miner.challenged) {
+            return Err(EnterError::InChallenge(before.miner.address));
+        }
+        let by = miner.address;
         let place = peer.map(Peer::session);
         let before = entries.insert(miner.key, MinerEntry { miner, commands, session, _place: place });
         drop(entries);
-        if let Some(before) = before {
+        if let Some(before) = &before {
             // A full queue means a session that is going anyway.
-            let _ = before.commands.try_send(SessionCommand::Replaced);
+            let _ = before.commands.try_send(SessionCommand::Replaced { by });
         }
-        Ok(())
+        Ok(before.map(|before| before.miner))
+    }
+
+    /// Notes that a challenge of a session begins: no other session of its key is entered from now on. False where
+    /// another one has taken over.
+    #[must_use]
+    pub fn begin(&self, session: u64, key: PublicKey) -> bool {
+        let mut entries = self.lock();
+        let own = entries.get_mut(&key).filter(|entry| entry.session == session);
+        own.map(|entry| entry.miner.challenged = true).is_some()
     }
 
     /// Takes a session out, unless another one took its place.
@@ -170,14 +215,13 @@ mod tests {
         let registry = Registry::new(1);
         let (old, mut old_commands) = mpsc::channel(1);
         let (new, _new_commands) = mpsc::channel(1);
-        assert_eq!(registry.enter(1, miner(7), old, None), Ok(()));
-        assert_eq!(registry.enter(3, miner(8), new.clone(), None), Err(Full));
-        assert_eq!(
-            registry.enter(2, miner(7), new, None),
-            Ok(()),
-            "a key that is here takes over when all places are taken"
-        );
-        assert!(matches!(old_commands.try_recv(), Ok(SessionCommand::Replaced)));
+        assert!(registry.enter(1, miner(7), old, None).unwrap().is_none());
+        assert_eq!(registry.enter(3, miner(8), new.clone(), None).unwrap_err(), EnterError::Full);
+        let before = registry.enter(2, miner(7), new, None).unwrap();
+        assert!(before.is_some(), "a key that is here takes over when all places are taken");
+        assert!(matches!(old_commands.try_recv(), Ok(SessionCommand::Replaced { by: None })));
+        // What it could have been asked meanwhile is not started any more.
+        assert!(!registry.begin(1, PublicKey([7; 32])));
         // The old one leaves late: the new one stays.
         registry.leave(1, PublicKey([7; 32]));
         assert_eq!(registry.miners().len(), 1);
@@ -185,5 +229,26 @@ mod tests {
         assert!(!registry.miners()[0].challenged);
         registry.leave(2, PublicKey([7; 32]));
         assert!(registry.miners().is_empty() && registry.commands(PublicKey([7; 32])).is_none());
+    }
+
+    #[test]
+    fn a_challenge_under_way_is_not_taken_over() {
+        let registry = Registry::new(2);
+        let (old, mut old_commands) = mpsc::channel(1);
+        let (new, _new_commands) = mpsc::channel(1);
+        let key = PublicKey([7; 32]);
+        let at = |address: &str| Miner { address: Some(address.parse().unwrap()), ..miner(7) };
+        registry.enter(1, at("10.0.0.1:5000"), old, None).unwrap();
+        assert!(registry.begin(1, key));
+        let refused = registry.enter(2, at("10.0.0.2:5000"), new.clone(), None).unwrap_err();
+        assert_eq!(refused.code(), RefusedCode::InChallenge);
+        let said = refused.to_string();
+        assert!(said.contains("from 10.0.0.1:5000") && said.contains("key_file"), "{said}");
+        assert!(old_commands.try_recv().is_err(), "the session with the challenge hears nothing");
+        registry.update(1, key, |miner| miner.challenged = false);
+        let before = registry.enter(2, at("10.0.0.2:5000"), new, None).unwrap().unwrap();
+        assert_eq!(before.address, at("10.0.0.1:5000").address);
+        let Ok(SessionCommand::Replaced { by }) = old_commands.try_recv() else { panic!("it is told to go") };
+        assert_eq!(by, at("10.0.0.2:5000").address);
     }
 }

@@ -76,7 +76,8 @@ fn meaning(verdict: &Verdict) -> &'static str {
         Outcome::Pass => "all checks passed",
         Outcome::Fail if has(Class::Forged) => "the miner sent invalid data",
         Outcome::Fail if has(Class::Late) => "the miner was too late, or too slow to show its memory",
-        Outcome::Fail => "the miner broke off too many challenges",
+        Outcome::Fail if has(Class::Evasive) => "the miner broke off too many challenges",
+        Outcome::Fail => "the host showed less than is expected of it",
         Outcome::Inconclusive => "not judged: neither a pass nor the miner's failure",
     }
 }
@@ -249,6 +250,8 @@ mod tests {
             roots_ms: Some(1.5),
             digests_ms: None,
             not_challenged: vec![NotChallenged { device_id: DeviceId([0xcc; 16]), name: "tiny".into(), slots: 2 }],
+            missing_devices: Vec::new(),
+            new_devices: Vec::new(),
             abandoned_recently: 1,
             recent_challenges: 20,
             unix_seconds: 0,

@@ -3,6 +3,7 @@
 //! Clock and randomness are handed in, so that a simulation can drive it.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,7 @@ use crate::entropy::Entropy;
 use crate::history::{End, History};
 use crate::issue::{IssueError, Sizing, check_draws, fresh};
 use crate::policy::Policy;
+use crate::registry::{EnterError, place};
 use crate::run::{ChallengeRun, Ended, HANDOVER_LIMIT, RunContext};
 use crate::verify::judge::Unchallenged;
 use crate::verify::replay::Replayer;
@@ -184,9 +186,9 @@ impl Session {
         }
     }
 
-    /// There is no place for the miner that has just proved its key.
-    pub fn full(&mut self) -> Vec<Action> {
-        self.refuse(RefusedCode::Full, "this validator has as many miners as it takes")
+    /// The miner that has just proved its key is not entered.
+    pub fn not_entered(&mut self, error: EnterError) -> Vec<Action> {
+        self.refuse(error.code(), &error.to_string())
     }
 
     /// A message arrived that could not be read.
@@ -486,11 +488,15 @@ impl Session {
         actions
     }
 
-    /// Another connection of the same miner took this one's place.
-    pub fn replaced(&mut self) -> Vec<Action> {
-        const WHY: &str = "another connection with this key took over";
-        let goodbye = Action::send(ValidatorMessage::Goodbye(StopCode::Busy, WHY.into()));
-        let mut actions = self.leave(Reason::new(ReasonCode::Disconnected, WHY));
+    /// Another session of the same key, from there, took this one's place. The registry sees to it that no challenge
+    /// runs; one that did would end as the miner's connection does.
+    pub fn replaced(&mut self, by: Option<SocketAddr>) -> Vec<Action> {
+        let why = format!(
+            "another session of this key, {}, took over: where that is another miner, give each a key of its own (key_file)",
+            place(by)
+        );
+        let goodbye = Action::send(ValidatorMessage::Goodbye(StopCode::Busy, why.clone()));
+        let mut actions = self.leave(Reason::new(ReasonCode::Disconnected, why));
         // Before the stream is closed, after a verdict.
         let end = actions.iter().position(|action| matches!(action, Action::Close(_))).unwrap_or(actions.len());
         actions.insert(end, goodbye);

@@ -284,8 +284,8 @@ fn every_reason_is_listed_with_its_class() {
     assert!(wrong.is_empty(), "missing, or of another class: {wrong:?}");
     assert_eq!(found.len(), expected.len(), "each once");
     assert!(found.iter().all(|row| !row[2].is_empty()), "each says how an honest miner gets it");
-    let fails = ["forged", "late", "evasive"];
-    assert!(section("Reasons").contains("The classes `forged`, `late` and `evasive` fail"));
+    let fails = ["forged", "late", "evasive", "short"];
+    assert!(section("Reasons").contains("The classes `forged`, `late`, `evasive` and `short` fail"));
     for code in ReasonCode::ALL {
         let class: Class = code.class();
         assert_eq!(class.fails(), fails.contains(&class.name()), "{class}");

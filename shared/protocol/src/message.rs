@@ -238,6 +238,8 @@ pub enum RefusedCode {
     Draining,
     /// A message that makes no sense there.
     Malformed,
+    /// A challenge of the key is under way in another session.
+    InChallenge,
 }
 
 /// What the miner commits to when it ends a stage: sent alone and first, so that its arrival can be timed.

@@ -13,7 +13,7 @@ use assay_work::{ChallengeId, DeviceId, PublicKey};
 pub enum Outcome {
     /// Everything checked held.
     Pass,
-    /// The miner forged something or was late.
+    /// The miner forged something, was late, or showed less than it must.
     Fail,
     /// It could not be judged: neither a pass nor the miner's failure.
     Inconclusive,
@@ -29,7 +29,8 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Whose doing a reason is. Only [`Class::Forged`], [`Class::Late`] and [`Class::Evasive`] can fail a miner.
+/// Whose doing a reason is. Only [`Class::Forged`], [`Class::Late`], [`Class::Evasive`] and [`Class::Short`] can fail a
+/// miner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
@@ -39,6 +40,8 @@ pub enum Class {
     Late,
     /// The miner broke off challenges too often once it knew what would be checked.
     Evasive,
+    /// The work held, but was less than the operator of the validator expects of this key.
+    Short,
     /// A device of the miner failed.
     Sick,
     /// The miner had other things to do, or too little memory.
@@ -57,6 +60,7 @@ impl Class {
             Self::Forged => "forged",
             Self::Late => "late",
             Self::Evasive => "evasive",
+            Self::Short => "short",
             Self::Sick => "sick",
             Self::Busy => "busy",
             Self::Network => "network",
@@ -67,7 +71,7 @@ impl Class {
     /// Whether a reason of this class fails the miner.
     #[must_use]
     pub const fn fails(self) -> bool {
-        matches!(self, Self::Forged | Self::Late | Self::Evasive)
+        matches!(self, Self::Forged | Self::Late | Self::Evasive | Self::Short)
     }
 }
 
@@ -150,6 +154,8 @@ reason_codes! {
     ResidencyShare "residency_share" Late "The probe took so long that more of the memory may have been elsewhere than the policy allows." "Treat the memory as not shown to the share that the policy asks for; ask with larger matrices if the device is known to be fast.";
     OpeningsLate "openings_late" Late "The openings did not come before their deadline." "Ask again with a longer deadline if the link is known to be slow; else treat the work as not done.";
     AbandonedRepeatedly "abandoned_repeatedly" Evasive "The miner broke off too many of its last challenges after positions were named." "Treat the host as dishonest, or its link as unfit to be judged over.";
+    DeviceGone "device_gone" Short "A device that the key showed before took no part." "Look for the device on the host; if it was removed on purpose, run `assay-validator forget` for the key.";
+    ExpectationMissed "expectation_missed" Short "The host showed less than the operator expects of this key." "Compare the host with the expectations file of the validator.";
     DeviceSick "device_sick" Sick "A device of the miner failed." "Look at the device: the miner's log says what its driver reported.";
     MinerBusy "miner_busy" Busy "The miner is busy." "Ask again later.";
     MinerDraining "miner_draining" Busy "The miner is shutting down." "Ask again when it is back.";
@@ -158,6 +164,7 @@ reason_codes! {
     StaleInventory "stale_inventory" Busy "The miner's devices changed while the challenge was on its way." "Ask again.";
     MinerUnsupported "miner_unsupported" Busy "The miner's devices cannot do what the challenge asks." "Ask for another n or a smaller probe.";
     MinerStopped "miner_stopped" Busy "The miner stopped without a fault of its devices." "Look at the miner's log, and ask again.";
+    DeviceMissing "device_missing" Busy "A device that the key showed before took no part." "Ask the host's operator; if the device was removed on purpose, run `assay-validator forget` for the key.";
     Disconnected "disconnected" Network "The connection broke." "Ask again when the miner is back.";
     NotReading "not_reading" Network "The miner did not read what the validator sent." "Check the link and the miner, and ask again.";
     Abandoned "abandoned" Network "The miner broke the challenge off after positions were named." "Ask again; a host that does so repeatedly fails.";
@@ -325,6 +332,15 @@ pub struct NotChallenged {
     pub slots: u32,
 }
 
+/// A device of a key's host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NamedDevice {
+    /// The device.
+    pub device_id: DeviceId,
+    /// The name that the miner gives it: a claim.
+    pub name: String,
+}
+
 /// With which probability a host would have passed although a fraction of its work was wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Bound {
@@ -375,6 +391,10 @@ pub struct Verdict {
     pub digests_ms: Option<f64>,
     /// The devices that hold fewer slots at n than the policy's least, in order of id.
     pub not_challenged: Vec<NotChallenged>,
+    /// The devices that the key showed before and that took no part, in order of id.
+    pub missing_devices: Vec<NamedDevice>,
+    /// The devices that took part and that the key never showed before, in order of id; none where it has shown none.
+    pub new_devices: Vec<NamedDevice>,
     /// How many of the key's last [`Verdict::recent_challenges`], this one included, were abandoned by the miner.
     pub abandoned_recently: u32,
     /// How many of the key's challenges that counts over.
@@ -388,10 +408,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_forged_late_and_evasive_fail() {
+    fn only_forged_late_evasive_and_short_fail() {
         for code in ReasonCode::ALL {
             let outcome = outcome_of(&[Reason::new(*code, "")]);
-            let fails = matches!(code.class(), Class::Forged | Class::Late | Class::Evasive);
+            let fails = matches!(code.class(), Class::Forged | Class::Late | Class::Evasive | Class::Short);
             assert_eq!(outcome, if fails { Outcome::Fail } else { Outcome::Inconclusive }, "{code}");
         }
         assert_eq!(outcome_of(&[]), Outcome::Pass);

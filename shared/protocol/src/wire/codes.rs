@@ -44,7 +44,7 @@ codes! {
     StopCode {
         Busy Draining NotEnoughMemory DeviceLost Invalid StaleInventory Unsupported Deadline Internal
     }
-    RefusedCode { Version Signature NotAllowed Full Draining Malformed }
+    RefusedCode { Version Signature NotAllowed Full Draining Malformed InChallenge }
     Outcome { Pass Fail Inconclusive }
     Mode { Replay ReplaySample Audit }
     ThrottleReason {

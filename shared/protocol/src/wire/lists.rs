@@ -19,7 +19,7 @@ use super::limits::{
 use super::v1::{FILE_DESCRIPTOR_SET, SessionRequest, SessionResponse};
 
 /// The most entries of each list in one message of a session, all occurrences together.
-pub(super) const MAX_ENTRIES: [(&str, usize); 16] = [
+pub(super) const MAX_ENTRIES: [(&str, usize); 18] = [
     ("Hello.versions", MAX_VERSIONS),
     ("Inventory.devices", MAX_DEVICES),
     ("Device.slots", MAX_DEVICES * SLOT_ENTRIES),
@@ -28,6 +28,8 @@ pub(super) const MAX_ENTRIES: [(&str, usize); 16] = [
     ("Verdict.reasons", MAX_REASONS),
     ("Verdict.devices", MAX_DEVICES),
     ("Verdict.not_challenged", MAX_DEVICES),
+    ("Verdict.missing_devices", MAX_DEVICES),
+    ("Verdict.new_devices", MAX_DEVICES),
     ("Verdict.work_bounds", MAX_BOUNDS),
     ("Verdict.probe_bounds", MAX_BOUNDS),
     ("Verdict.iteration_bounds", MAX_BOUNDS),

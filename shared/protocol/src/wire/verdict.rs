@@ -12,7 +12,7 @@ use super::field::{
 use super::limits::{
     MAX_BOUNDS, MAX_CLASS_BYTES, MAX_DETAIL_BYTES, MAX_DEVICES, MAX_NAME_BYTES, MAX_REASON_CODE_BYTES, MAX_REASONS,
 };
-use crate::verdict::{Bound, Class, DeviceWork, Hiding, NotChallenged, Reason, ReasonCode, Verdict, Work};
+use crate::verdict::{Bound, Class, DeviceWork, Hiding, NamedDevice, NotChallenged, Reason, ReasonCode, Verdict, Work};
 
 messages! {
     v1::Verdict = Verdict {
@@ -38,6 +38,8 @@ messages! {
         handover_ms: Optional(Finite),
         roots_ms: Optional(Finite),
         digests_ms: Optional(Finite),
+        missing_devices: DeviceList(MAX_DEVICES, |device: &NamedDevice| device.device_id),
+        new_devices: DeviceList(MAX_DEVICES, |device: &NamedDevice| device.device_id),
     }
     v1::Reason = Reason { code & class & detail as code & detail: CodeOfClass, device_id: Optional(ByteString) }
     v1::DeviceWork = DeviceWork {
@@ -55,6 +57,7 @@ messages! {
         share: Finite,
     }
     v1::NotChallenged = NotChallenged { device_id: ByteString, name: BoundedText(MAX_NAME_BYTES), slots }
+    v1::NamedDevice = NamedDevice { device_id: ByteString, name: BoundedText(MAX_NAME_BYTES) }
     v1::Work = Work {
         matrices,
         bytes_held,
@@ -133,6 +136,7 @@ const fn least_specific(class: Class) -> ReasonCode {
         Class::Forged => ReasonCode::Protocol,
         Class::Late => ReasonCode::CommitmentLate,
         Class::Evasive => ReasonCode::AbandonedRepeatedly,
+        Class::Short => ReasonCode::ExpectationMissed,
         Class::Sick => ReasonCode::DeviceSick,
         Class::Busy => ReasonCode::MinerStopped,
         Class::Network => ReasonCode::Disconnected,

@@ -228,5 +228,7 @@ pub fn verdict() -> v1::Verdict {
         handover_ms: Some(0.1),
         roots_ms: Some(2.5),
         digests_ms: Some(0.5),
+        missing_devices: vec![v1::NamedDevice { device_id: vec![7; 16], name: "a lost device".into() }],
+        new_devices: vec![v1::NamedDevice { device_id: vec![8; 16], name: "a new device".into() }],
     }
 }

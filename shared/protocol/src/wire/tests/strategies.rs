@@ -8,7 +8,9 @@ use proptest::prelude::*;
 
 use crate::claims::{ConfidentialComputing, Hardware, Spread, Telemetry, ThrottleReason};
 use crate::message::*;
-use crate::verdict::{Bound, DeviceWork, Hiding, Mode, NotChallenged, Outcome, Reason, ReasonCode, Verdict, Work};
+use crate::verdict::{
+    Bound, DeviceWork, Hiding, Mode, NamedDevice, NotChallenged, Outcome, Reason, ReasonCode, Verdict, Work,
+};
 use crate::wire::limits::*;
 use assay_work::commitment::DeviceEvidence;
 use assay_work::opening::{OpenedRange, Parents, Sample, SampleOpenings};
@@ -142,6 +144,7 @@ fn refused_code() -> impl Strategy<Value = RefusedCode> {
         RefusedCode::Full,
         RefusedCode::Draining,
         RefusedCode::Malformed,
+        RefusedCode::InChallenge,
     ])
 }
 
@@ -316,6 +319,12 @@ fn not_challenged() -> impl Strategy<Value = Vec<NotChallenged>> {
     })
 }
 
+fn named_devices() -> impl Strategy<Value = Vec<NamedDevice>> {
+    btree_map(any::<[u8; 16]>(), text(), 0..4).prop_map(|devices| {
+        devices.into_iter().map(|(id, name)| NamedDevice { device_id: DeviceId(id), name }).collect()
+    })
+}
+
 fn bounds() -> impl Strategy<Value = Vec<Bound>> {
     let bound = (finite(), finite()).prop_map(|(fraction, log2_probability)| Bound { fraction, log2_probability });
     vec(bound, 0..4)
@@ -328,11 +337,13 @@ fn verdict() -> impl Strategy<Value = Verdict> {
     let numbers = (any::<[u32; 5]>(), any::<u64>());
     let round_trip_ms = option::of(finite().prop_filter("0 stands for none", |ms| *ms != 0.0));
     let times = (round_trip_ms, [option::of(finite()), option::of(finite()), option::of(finite())]);
-    let works = (device_works(), not_challenged(), work(), [bounds(), bounds(), bounds()]);
+    let lists = (not_challenged(), named_devices(), named_devices());
+    let works = (device_works(), lists, work(), [bounds(), bounds(), bounds()]);
     (ids, outcome, vec(reason(), 0..4), mode, numbers, works, times).prop_map(
         |(ids, outcome, reasons, mode, (counts, unix_seconds), works, (round_trip_ms, gaps))| {
             let (challenge_id, miner_key, validator_key) = ids;
-            let (devices, not_challenged, whole, [work_bounds, iteration_bounds, probe_bounds]) = works;
+            let (devices, lists, whole, [work_bounds, iteration_bounds, probe_bounds]) = works;
+            let (not_challenged, missing_devices, new_devices) = lists;
             let [n, iterations, iterations_checked, abandoned_recently, recent_challenges] = counts;
             let [handover_ms, roots_ms, digests_ms] = gaps;
             Verdict {
@@ -355,6 +366,8 @@ fn verdict() -> impl Strategy<Value = Verdict> {
                 roots_ms,
                 digests_ms,
                 not_challenged,
+                missing_devices,
+                new_devices,
                 abandoned_recently,
                 recent_challenges,
                 unix_seconds,
