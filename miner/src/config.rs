@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use assay_devices::settings::{DeviceConfig, RawDevices};
 use assay_program::address::Address;
-use assay_program::logging::{LogConfig, RawLogging};
+use assay_program::logging::{LogConfig, RawDaemonLog, RawLogging};
 use assay_program::paths;
 use assay_program::settings::{Settings, SettingsError, Switch};
 use assay_work::PublicKey;
@@ -102,7 +102,7 @@ pub struct RawConfig {
     pub telemetry: RawTelemetry,
     /// The log.
     #[command(flatten)]
-    pub logging: RawLogging,
+    pub logging: RawDaemonLog,
 }
 
 /// The settings that matter without a connection: the key, the devices, their sensors and the log.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use assay_devices::settings::{DeviceConfig, RawDevices};
 use assay_program::address::Address;
-use assay_program::logging::{LogConfig, RawLogging};
+use assay_program::logging::{LogConfig, RawDaemonLog, RawLogging};
 use assay_program::paths;
 use assay_program::settings::{Settings, SettingsError, Switch};
 use assay_work::PublicKey;
@@ -82,7 +82,7 @@ pub struct RawConfig {
     pub devices: RawDevices,
     /// The log.
     #[command(flatten)]
-    pub logging: RawLogging,
+    pub logging: RawDaemonLog,
 }
 
 /// The settings of a command that talks to a running validator.

@@ -11,6 +11,7 @@ use std::path::Path;
 use assay_devices::settings::absent_key;
 use assay_devices::worker_command;
 use assay_program::exit::{Exit, Failure};
+use assay_program::logging::Logged;
 use assay_program::settings::{Environment, Flags, Settings};
 use assay_protocol::identity::{Identity, IdentityError};
 use clap::Args;
@@ -24,10 +25,10 @@ use crate::config::{ENV_PREFIX, MinerConfig, RawConfig};
 /// Why the command failed; [`assay_program::exit::report`] prints it.
 pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
-        Command::Run(args) => run::execute(&configure(&args.settings)?),
-        Command::Devices(args) => devices::execute(&configure(&args.settings)?, &args),
-        Command::Work(args) => work::execute(&configure(&args.settings)?, &args),
-        Command::Bench(args) => bench::execute(&configure(&args.settings)?, &args),
+        Command::Run(args) => run::execute(&*configure_daemon(&args.settings)?),
+        Command::Devices(args) => devices::execute(&*configure(&args.settings)?, &args),
+        Command::Work(args) => work::execute(&*configure(&args.settings)?, &args),
+        Command::Bench(args) => bench::execute(&*configure(&args.settings)?, &args),
         Command::Config(ConfigCommand::Show(args)) => config::show(&resolve(&args.settings)?, &args),
         Command::Worker(args) => Ok(worker_command::execute(&args)?),
     }
@@ -49,9 +50,14 @@ fn identity(key_file: &Path) -> Result<Identity, Failure> {
     })
 }
 
-/// Checks the configuration and starts logging.
-fn configure<F: Args>(flags: &Flags<F>) -> anyhow::Result<MinerConfig> {
+/// Checks the configuration of a command and starts logging, to standard error.
+fn configure<F: Args>(flags: &Flags<F>) -> anyhow::Result<Logged<MinerConfig>> {
     let config = MinerConfig::check(&resolve(flags)?)?;
-    config.log.start();
-    Ok(config)
+    Ok(config.log.on_standard_error().start()?.keep_with(config))
+}
+
+/// Checks the configuration of the daemon and starts logging, to its file where there is one.
+fn configure_daemon<F: Args>(flags: &Flags<F>) -> anyhow::Result<Logged<MinerConfig>> {
+    let config = MinerConfig::check(&resolve(flags)?)?;
+    Ok(config.log.start()?.keep_with(config))
 }

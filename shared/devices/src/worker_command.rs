@@ -3,9 +3,9 @@
 use std::io::{self, IsTerminal};
 
 use clap::Args;
-use tracing_subscriber::EnvFilter;
 
 use assay_program::exit::{Exit, Failure};
+use assay_program::logging;
 use assay_worker::{serve, stdio};
 
 use crate::registry;
@@ -27,22 +27,11 @@ pub fn execute(args: &WorkerArgs) -> Result<Exit, Failure> {
         let message = "`worker` is started by the program itself, over a pipe; it takes no input from a terminal";
         return Err(Failure::new(Exit::Usage, message));
     }
-    log(&args.log);
+    let _log =
+        logging::start_worker(&args.log).map_err(|reason| Failure::new(Exit::Usage, format!("--log: {reason}")))?;
     stdio::leave_signals_to_the_program();
     let io = |error: io::Error| Failure::because(Exit::Io, "the pipe to the program", error);
     let (input, output) = stdio::take().map_err(io)?;
     serve(registry::load, input, output, stdio::end).map_err(io)?;
     Ok(Exit::Done)
-}
-
-/// Lines that start with their level: the program puts them into its own log, with the time.
-fn log(level: &str) {
-    let lines = tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::builder().parse_lossy(level))
-        .without_time()
-        .with_target(false)
-        .with_ansi(false)
-        .with_writer(io::stderr);
-    // An error means that a logger stands already.
-    let _ = lines.try_init();
 }

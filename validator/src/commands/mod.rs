@@ -13,6 +13,7 @@ use std::path::Path;
 use assay_devices::settings::absent_key;
 use assay_devices::worker_command;
 use assay_program::exit::{Exit, Failure};
+use assay_program::logging::Logged;
 use assay_program::settings::{Environment, Flags, Settings};
 use assay_protocol::identity::{Identity, IdentityError};
 use assay_protocol::verdict::Outcome;
@@ -27,10 +28,10 @@ use crate::config::{ENV_PREFIX, RawConfig, ValidatorConfig};
 /// Why the command failed; [`assay_program::exit::report`] prints it.
 pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
-        Command::Serve(args) => serve::execute(&configure(&args.settings)?),
-        Command::Challenge(args) => challenge::execute(&configure(&args.settings)?, &args),
-        Command::Miners(args) => miners::execute(&configure(&args.settings)?, &args),
-        Command::Verify(args) => verify::execute(&configure(&args.settings)?, &args),
+        Command::Serve(args) => serve::execute(&*configure_daemon(&args.settings)?),
+        Command::Challenge(args) => challenge::execute(&*configure(&args.settings)?, &args),
+        Command::Miners(args) => miners::execute(&*configure(&args.settings)?, &args),
+        Command::Verify(args) => verify::execute(&*configure(&args.settings)?, &args),
         Command::CheckOpenings(args) => check_openings::execute(&args),
         Command::Config(ConfigCommand::Show(args)) => config::show(&resolve(&args.settings)?, &args),
         Command::Worker(args) => Ok(worker_command::execute(&args)?),
@@ -62,11 +63,16 @@ fn identity(key_file: &Path) -> Result<Identity, Failure> {
     })
 }
 
-/// Checks the configuration and starts logging.
-fn configure<F: Args>(flags: &Flags<F>) -> anyhow::Result<ValidatorConfig> {
+/// Checks the configuration of a command and starts logging, to standard error.
+fn configure<F: Args>(flags: &Flags<F>) -> anyhow::Result<Logged<ValidatorConfig>> {
     let config = ValidatorConfig::check(&resolve(flags)?)?;
-    config.log.start();
-    Ok(config)
+    Ok(config.log.on_standard_error().start()?.keep_with(config))
+}
+
+/// Checks the configuration of the daemon and starts logging, to its file where there is one.
+fn configure_daemon<F: Args>(flags: &Flags<F>) -> anyhow::Result<Logged<ValidatorConfig>> {
+    let config = ValidatorConfig::check(&resolve(flags)?)?;
+    Ok(config.log.start()?.keep_with(config))
 }
 
 #[cfg(test)]

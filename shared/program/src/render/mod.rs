@@ -3,13 +3,14 @@
 pub mod table;
 pub mod units;
 
-use std::collections::BTreeSet;
 use std::io;
 
 use super::logging::colour;
 
-/// Digits of an id in a table.
+/// The fewest digits of an id in a table.
 const SHORT_ID: usize = 8;
+/// The narrowest terminal that tables are fitted to: one that reports less, or 0, does not know its width.
+const MIN_WIDTH: u16 = 40;
 
 /// Where something is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,17 +28,25 @@ impl Screen {
     /// Standard output as it is.
     #[must_use]
     pub fn stdout() -> Self {
-        Self { width: comfy_table::Table::new().width(), colour: colour(&io::stdout()) }
+        let width = comfy_table::Table::new().width();
+        Self { width: width.filter(|width| *width >= MIN_WIDTH), colour: colour(&io::stdout()) }
     }
 }
 
-/// Ids as a table shows them: their first eight digits, or all where those are not distinct.
+/// Ids as a table shows them: of each the first digits that tell it apart from the others, eight or more.
 #[must_use]
 pub fn short_ids<T: ToString>(ids: impl IntoIterator<Item = T>) -> Vec<String> {
     let ids: Vec<_> = ids.into_iter().map(|id| id.to_string()).collect();
-    let short = |id: &String| id.chars().take(SHORT_ID).collect::<String>();
-    let distinct: BTreeSet<_> = ids.iter().map(short).collect();
-    if distinct.len() == ids.len() { ids.iter().map(short).collect() } else { ids }
+    let mut sorted: Vec<_> = ids.iter().map(String::as_str).collect();
+    sorted.sort_unstable();
+    let short = |id: &String| {
+        // Whatever shares most digits with an id is beside it.
+        let at = sorted.partition_point(|other| *other < id.as_str());
+        let beside = [at.checked_sub(1), Some(at + 1)].into_iter().flatten().filter_map(|at| sorted.get(at));
+        let shared = beside.map(|other| id.chars().zip(other.chars()).take_while(|(a, b)| a == b).count()).max();
+        id.chars().take(shared.map_or(SHORT_ID, |shared| SHORT_ID.max(shared + 1))).collect()
+    };
+    ids.iter().map(short).collect()
 }
 
 #[cfg(test)]
@@ -45,8 +54,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_short_where_that_tells_them_apart() {
+    fn ids_are_as_short_as_tells_them_apart() {
         assert_eq!(short_ids(["0123456789", "1123456789"]), ["01234567", "11234567"]);
-        assert_eq!(short_ids(["0123456789", "0123456780"]), ["0123456789", "0123456780"]);
+        assert_eq!(
+            short_ids(["0123456789ab", "0123456780ab", "ff23456780ab"]),
+            ["0123456789", "0123456780", "ff234567"]
+        );
+        // The same one twice has no shorter name.
+        assert_eq!(short_ids(["0123456789", "0123456789"]), ["0123456789", "0123456789"]);
+        assert_eq!(short_ids(["0123"]), ["0123"]);
+        assert!(short_ids([""; 0]).is_empty());
     }
 }

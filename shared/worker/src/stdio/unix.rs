@@ -21,7 +21,7 @@ fn replace(with: impl AsFd, number: i32) -> io::Result<()> {
 
 /// As [`super::leave_signals_to_the_program`].
 pub fn leave_signals_to_the_program() {
-    for signal in [libc::SIGTERM, libc::SIGINT] {
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
         // SAFETY: ignoring a signal installs no code; the worker is of one thread yet.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }

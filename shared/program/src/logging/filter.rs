@@ -1,0 +1,143 @@
+//! Filters of the log: a level, or `target=level` with commas between. What is no level is refused: the library would
+//! take `warning` for a target, and log nothing else.
+
+use tracing_subscriber::EnvFilter;
+
+/// The levels, from the quietest.
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+/// What other programs call them.
+const SYNONYMS: [(&str, &str); 10] = [
+    ("none", "off"),
+    ("quiet", "off"),
+    ("silent", "off"),
+    ("critical", "error"),
+    ("fatal", "error"),
+    ("notice", "info"),
+    ("normal", "info"),
+    ("verbose", "debug"),
+    ("all", "trace"),
+    ("max", "trace"),
+];
+/// How similar a word must be to a level for that to be proposed (Jaro-Winkler, 0 to 1).
+const SIMILAR: f64 = 0.75;
+
+/// Whether every part is a level, or a target with a level.
+///
+/// # Errors
+/// What is wrong, with what was meant where that can be guessed.
+pub fn check(filter: &str) -> Result<(), String> {
+    parse(filter).map(drop)
+}
+
+/// The filter.
+///
+/// # Errors
+/// As [`check`].
+pub fn parse(filter: &str) -> Result<EnvFilter, String> {
+    directives(filter).into_iter().try_for_each(check_directive)?;
+    EnvFilter::builder().parse(filter).map_err(|error| format!("{}: {error}", expected()))
+}
+
+fn expected() -> String {
+    format!("expected a level ({}) or target=level, with commas between", LEVELS.join(", "))
+}
+
+/// The parts; commas in brackets are part of a span's fields.
+fn directives(filter: &str) -> Vec<&str> {
+    let mut depth = 0_i32;
+    let split = |c: char| {
+        depth += i32::from(matches!(c, '[' | '{')) - i32::from(matches!(c, ']' | '}'));
+        c == ',' && depth == 0
+    };
+    filter.split(split).map(str::trim).collect()
+}
+
+fn check_directive(directive: &str) -> Result<(), String> {
+    let (target, level) = match directive.rsplit_once('=') {
+        // A value of a span's field has an = of its own.
+        Some((target, level)) if !level.contains(['}', ']']) => (Some(target.trim()), level.trim()),
+        _ if directive.ends_with(']') => return Ok(()),
+        _ => (None, directive),
+    };
+    if target == Some("") {
+        return Err(format!("`{directive}` names no target: {}", expected()));
+    }
+    if is_level(level) {
+        return Ok(());
+    }
+    let hint = match meant(level) {
+        Some(level) => format!("did you mean `{level}`?"),
+        None if target.is_none() && is_target(level) => format!("a target needs a level, such as `{level}=debug`"),
+        None => expected(),
+    };
+    if level.is_empty() { Err(expected()) } else { Err(format!("unknown level `{level}`: {hint}")) }
+}
+
+fn is_level(word: &str) -> bool {
+    LEVELS.iter().any(|level| level.eq_ignore_ascii_case(word))
+}
+
+fn is_target(word: &str) -> bool {
+    word.contains("::") || word.contains('_')
+}
+
+fn meant(word: &str) -> Option<&'static str> {
+    let word = word.to_lowercase();
+    if is_target(&word) {
+        return None;
+    }
+    if let Some((_, level)) = SYNONYMS.iter().find(|(synonym, _)| *synonym == word) {
+        return Some(level);
+    }
+    let similarity = |level: &&&str| strsim::jaro_winkler(&word, level);
+    let nearest = LEVELS.iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)))?;
+    (similarity(&nearest) >= SIMILAR).then_some(nearest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_and_targets_with_levels_are_taken() {
+        for filter in [
+            "info",
+            "WARN",
+            "off",
+            "trace",
+            "info,assay_worker=debug",
+            "info, assay_worker = debug",
+            "assay_worker::link=trace,h2=off",
+            "warn,[request{id=7,name=x}]=debug",
+            "warn,[request]",
+        ] {
+            assert_eq!(check(filter), Ok(()), "{filter}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_level_is_refused_with_what_was_meant() {
+        for (filter, meant) in [
+            ("warning", "did you mean `warn`?"),
+            ("infos", "did you mean `info`?"),
+            ("inof", "did you mean `info`?"),
+            ("verbose", "did you mean `debug`?"),
+            ("err", "did you mean `error`?"),
+            ("debug,h2=wran", "did you mean `warn`?"),
+            ("assay_worker", "such as `assay_worker=debug`"),
+            ("info,assay_worker::link", "such as `assay_worker::link=debug`"),
+            ("5", "unknown level `5`: expected a level (off, error,"),
+            ("xyzzy", "unknown level `xyzzy`: expected a level (off, error,"),
+            ("", "expected a level (off, error,"),
+            ("info,", "expected a level (off, error,"),
+            ("info,,debug", "expected a level (off, error,"),
+            ("assay_worker=", "expected a level (off, error,"),
+            ("=debug", "names no target"),
+            ("info;debug", "unknown level `info;debug`"),
+            ("info debug", "unknown level `info debug`"),
+        ] {
+            let error = check(filter).unwrap_err();
+            assert!(error.contains(meant), "{filter}: {error}");
+        }
+    }
+}
