@@ -298,6 +298,7 @@ async fn challenges_declined() {
         (StopCode::StaleInventory, ReasonCode::StaleInventory),
         (StopCode::Unsupported, ReasonCode::MinerUnsupported),
         (StopCode::Internal, ReasonCode::MinerInternal),
+        (StopCode::Declined, ReasonCode::MinerDeclined),
         // Who gives up on a deadline has missed it.
         (StopCode::Deadline, ReasonCode::CommitmentLate),
     ];

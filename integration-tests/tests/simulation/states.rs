@@ -321,6 +321,7 @@ fn a_challenge_ends_by_the_stop_code_as_its_table_says() {
         ("UNSUPPORTED", StopCode::Unsupported),
         ("DEADLINE", StopCode::Deadline),
         ("INTERNAL", StopCode::Internal),
+        ("DECLINED", StopCode::Declined),
     ];
     let recording = Recording::of(Mode::Replay);
     let mut found = 0;

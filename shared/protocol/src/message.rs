@@ -174,6 +174,8 @@ pub enum StopCode {
     Deadline,
     /// An error of its own.
     Internal,
+    /// The miner's operator limits what it does: how long, or at what hours.
+    Declined,
 }
 
 impl StopCode {
@@ -188,6 +190,7 @@ impl StopCode {
             Self::StaleInventory => ReasonCode::StaleInventory,
             Self::Unsupported => ReasonCode::MinerUnsupported,
             Self::Internal => ReasonCode::MinerInternal,
+            Self::Declined => ReasonCode::MinerDeclined,
             Self::Invalid | Self::Deadline => ReasonCode::MinerStopped,
         }
     }

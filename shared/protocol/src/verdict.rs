@@ -159,6 +159,7 @@ reason_codes! {
     DeviceSick "device_sick" Sick "A device of the miner failed." "Look at the device: the miner's log says what its driver reported.";
     MinerBusy "miner_busy" Busy "The miner is busy." "Ask again later.";
     MinerDraining "miner_draining" Busy "The miner is shutting down." "Ask again when it is back.";
+    MinerDeclined "miner_declined" Busy "A limit of the miner's operator was reached." "Ask again at other hours, or ask for less; the detail names the limit.";
     NotEnoughMemory "not_enough_memory" Busy "The miner has too little free memory for the challenge." "Ask again later, for a smaller share of the memory, or with smaller matrices.";
     NothingToChallenge "nothing_to_challenge" Busy "No device of the miner has as many slots as the policy asks for." "Free memory on the host, or lower the policy's min_slots.";
     StaleInventory "stale_inventory" Busy "The miner's devices changed while the challenge was on its way." "Ask again.";

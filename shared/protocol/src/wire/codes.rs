@@ -42,7 +42,7 @@ macro_rules! codes {
 
 codes! {
     StopCode {
-        Busy Draining NotEnoughMemory DeviceLost Invalid StaleInventory Unsupported Deadline Internal
+        Busy Draining NotEnoughMemory DeviceLost Invalid StaleInventory Unsupported Deadline Internal Declined
     }
     RefusedCode { Version Signature NotAllowed Full Draining Malformed InChallenge }
     Outcome { Pass Fail Inconclusive }

@@ -133,6 +133,7 @@ fn stop_code() -> impl Strategy<Value = StopCode> {
         StopCode::Unsupported,
         StopCode::Deadline,
         StopCode::Internal,
+        StopCode::Declined,
     ])
 }
 
