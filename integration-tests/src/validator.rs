@@ -268,7 +268,7 @@ impl RunningChallenge {
             match update.and_then(|update| update.message) {
                 Some(Message::Verdict(verdict)) => return Ok(Ruling { verdict, phases }),
                 Some(Message::Phase(phase)) => phases.push(phase),
-                Some(Message::Progress(_)) => {}
+                Some(Message::Progress(_) | Message::Started(_)) => {}
                 None => return Err(Status::new(Code::Unavailable, "the validator gave no verdict")),
             }
         }

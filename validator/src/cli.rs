@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use assay_devices::settings::LONG_VERSION;
 use assay_devices::worker_command::WorkerArgs;
 use assay_program::exit;
+use assay_program::prefix::Prefix;
 use assay_program::settings::Flags;
 use assay_protocol::verdict::Mode;
 use assay_work::PublicKey;
@@ -23,6 +24,7 @@ const LAYERS: &str = "Settings have four layers, each overriding the one before:
 const EXAMPLES: &str = "Examples:
   assay-validator serve
   assay-validator miners
+  assay-validator status
   assay-validator challenge --miner only
   assay-validator challenge --devices 3x64 --miner-key KEY --out challenge.json
   assay-validator verify --challenge challenge.json --evidence evidence.json --mode replay
@@ -59,14 +61,33 @@ pub enum Command {
     Serve(ServeArgs),
     /// Challenge a connected miner now and print the verdict, or make a challenge file
     ///
-    /// With --miner, a running validator challenges that miner now. Options left out follow the validator's policy.
-    /// With --devices, a challenge for these devices is written to a file, for `assay-miner work`.
+    /// A running validator challenges the miner now: the one named with --miner, or the only one, or with --all every
+    /// one. Options left out follow the validator's policy. Ctrl-C cancels the challenge and prints its verdict; a second
+    /// Ctrl-C leaves at once. With --devices, a challenge for these devices is written to a file, for `assay-miner work`.
     #[command(after_help = "Examples:
-  assay-validator challenge --miner only
-  assay-validator challenge --miner KEY --mode audit --n 4096 --samples 512 --json
+  assay-validator challenge
+  assay-validator challenge --miner 7b41c09e --mode audit --n 4096 --samples 512 --json
+  assay-validator challenge --all --wait 60
+  assay-validator challenge --miner 7b41c09e --repeat 20
   assay-validator challenge --devices 3x64 --miner-key KEY --out challenge.json
   assay-validator challenge --devices ID:64,ID:32 --n 1024 --iterations 2 --miner-key KEY")]
     Challenge(ChallengeArgs),
+    /// Cancel challenges that run: their verdicts are inconclusive, and count against nobody
+    #[command(after_help = "Examples:
+  assay-validator cancel 1894846d
+  assay-validator cancel --all")]
+    Cancel(CancelArgs),
+    /// Show what a running validator does: miners, challenges, verdicts, whether it records and drains
+    #[command(after_help = "Examples:
+  assay-validator status
+  assay-validator status --json | jq '.challenges[].challenge_id'")]
+    Status(StatusArgs),
+    /// Have a running validator read its configuration again, as SIGHUP does, and say what changed
+    Reload(StatusArgs),
+    /// Have a running validator forget the devices that a miner showed before, after it was rebuilt
+    #[command(after_help = "Examples:
+  assay-validator forget 7b41c09e")]
+    Forget(ForgetArgs),
     /// List the miners connected to a running validator
     #[command(after_help = "Examples:
   assay-validator miners --wide
@@ -101,12 +122,12 @@ pub struct ServeArgs {
 }
 
 /// Which connected miner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MinerChoice {
     /// The only one that is connected.
     Only,
-    /// The one with this key.
-    Key(PublicKey),
+    /// The one whose key starts with this.
+    Key(Prefix),
 }
 
 impl std::str::FromStr for MinerChoice {
@@ -116,21 +137,25 @@ impl std::str::FromStr for MinerChoice {
         if text == "only" {
             return Ok(Self::Only);
         }
-        text.parse().map(Self::Key).map_err(|error| format!("expected a miner's key, or `only`: {error}"))
+        text.parse().map(Self::Key).map_err(|_| "expected a miner's key or its first digits, or `only`".to_owned())
     }
 }
 
 /// Arguments of `challenge`, in both of its forms.
 #[derive(Debug, Args)]
-#[command(group(clap::ArgGroup::new("form").required(true).args(["miner", "devices"])))]
+#[command(group(clap::ArgGroup::new("form").args(["miner", "all", "devices"])))]
 pub struct ChallengeArgs {
-    /// Connected miner to challenge: its key (see `assay-validator miners --wide`), or `only` if there is one
+    /// Connected miner to challenge: its key or the first digits of it (see `assay-validator miners`), or `only` if there
+    /// is one [default: only, without --devices]
     #[arg(long, value_name = "KEY|only")]
     pub miner: Option<MinerChoice>,
+    /// Challenge every connected miner, all at once
+    #[arg(long)]
+    pub all: bool,
     /// Devices of the challenge with their number of matrices, as a comma-separated list: 64 is one device with 64
     /// matrices, 3x64 three devices with 64 each, ID:64 the device of this id (see `assay-miner devices --wide`).
     /// Devices without an id get 00…01, 00…02 and so on
-    #[arg(long, value_name = "SPEC", num_args = 1.., value_delimiter = ',')]
+    #[arg(long, value_name = "SPEC", num_args = 1.., value_delimiter = ',', requires = "miner_key")]
     pub devices: Vec<DeviceSpec>,
     /// Matrix size, a power of two from 256 to 32768 [default: the policy's]
     #[arg(long)]
@@ -152,9 +177,9 @@ pub struct ChallengeArgs {
     pub settings: Flags<ControlFlags>,
 }
 
-/// What `challenge --miner` takes besides.
+/// What a challenge of a connected miner takes besides.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "With --miner")]
+#[command(next_help_heading = "Of connected miners")]
 pub struct LiveArgs {
     /// Verification mode [default: the policy's]
     #[arg(long, value_parser = mode_parser(&MODES), conflicts_with = "devices")]
@@ -165,6 +190,22 @@ pub struct LiveArgs {
     /// Percentage of the free memory to fill [default: the policy's]
     #[arg(long, value_name = "PERCENT", conflicts_with = "devices")]
     pub fill_percent: Option<u32>,
+    /// Wait until the miner is connected and works on no other challenge, for at most so many seconds if given
+    #[arg(long, value_name = "S", num_args = 0..=1, conflicts_with = "devices")]
+    pub wait: Option<Option<u64>>,
+    /// Challenge so many times, one after the other, and end with a summary
+    #[arg(
+        long,
+        value_name = "COUNT",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=MAX_REPEAT),
+        hide_default_value = true,
+        conflicts_with = "devices"
+    )]
+    pub repeat: u32,
+    /// Print the challenge's id and return; the verdict goes to the validator's log
+    #[arg(long, conflicts_with_all = ["devices", "repeat"])]
+    pub detach: bool,
 }
 
 /// What `challenge --devices` takes besides.
@@ -172,14 +213,60 @@ pub struct LiveArgs {
 #[command(next_help_heading = "With --devices")]
 pub struct FileArgs {
     /// Public key of the miner that will do the work
-    #[arg(long, value_name = "KEY", conflicts_with = "miner", required_unless_present = "miner")]
+    #[arg(long, value_name = "KEY", requires = "devices")]
     pub miner_key: Option<PublicKey>,
     /// Public key of the validator [default: this validator's, from its key file]
-    #[arg(long, value_name = "KEY", conflicts_with = "miner")]
+    #[arg(long, value_name = "KEY", requires = "devices")]
     pub validator_key: Option<PublicKey>,
     /// Write the challenge to this file instead of standard output
-    #[arg(long, value_name = "FILE", conflicts_with = "miner")]
+    #[arg(long, value_name = "FILE", requires = "devices")]
     pub out: Option<PathBuf>,
+}
+
+/// The most challenges of one command.
+const MAX_REPEAT: i64 = 100_000;
+
+/// Arguments of `cancel`.
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("which").required(true).args(["target", "all"])))]
+pub struct CancelArgs {
+    /// Challenge to cancel: its id, its miner's key, or the first digits of either (see `assay-validator status`)
+    #[arg(value_name = "ID|KEY")]
+    pub target: Option<Prefix>,
+    /// Cancel every challenge that runs
+    #[arg(long)]
+    pub all: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The settings.
+    #[command(flatten)]
+    pub settings: Flags<ControlFlags>,
+}
+
+/// Arguments of `forget`.
+#[derive(Debug, Args)]
+pub struct ForgetArgs {
+    /// The miner's key; the first digits suffice while it is connected
+    #[arg(value_name = "KEY")]
+    pub miner: Prefix,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The settings.
+    #[command(flatten)]
+    pub settings: Flags<ControlFlags>,
+}
+
+/// Arguments of commands about the whole validator.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The settings.
+    #[command(flatten)]
+    pub settings: Flags<ControlFlags>,
 }
 
 /// Arguments of `miners`.

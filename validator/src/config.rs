@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use assay_devices::settings::{DeviceConfig, RawDevices};
+use assay_devices::settings::{DeviceConfig, RawDevices, absent_key};
 use assay_program::address::Address;
 use assay_program::logging::{LogConfig, RawDaemonLog, RawLogging};
 use assay_program::paths;
-use assay_program::settings::{Settings, SettingsError, Switch};
+use assay_program::settings::{Environment, Flags, Settings, SettingsError, Switch};
 use assay_work::PublicKey;
 use clap::Args;
 
@@ -134,6 +134,14 @@ pub struct ValidatorConfig {
     pub devices: DeviceConfig,
     /// The log.
     pub log: LogConfig,
+}
+
+/// The settings that these flags, the file and the environment give now.
+///
+/// # Errors
+/// [`SettingsError`] for a file that cannot be read or parsed, an unknown key, or a value that does not parse.
+pub fn resolve<F: Args>(flags: &Flags<F>) -> Result<Settings<RawConfig>, SettingsError> {
+    Settings::resolve(flags, &Environment::of_process(ENV_PREFIX)?.with_absence(absent_key))
 }
 
 impl ValidatorConfig {

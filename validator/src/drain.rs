@@ -16,7 +16,7 @@ pub struct Drain {
 
 /// A session that is under way, until this is dropped.
 #[derive(Debug)]
-pub struct UnderWay(Arc<Drain>);
+pub struct SessionGuard(Arc<Drain>);
 
 impl Drain {
     /// No session yet.
@@ -27,9 +27,9 @@ impl Drain {
 
     /// A session begins. Counted before it is asked whether to drain, so that none is overlooked.
     #[must_use]
-    pub fn enter(self: &Arc<Self>) -> UnderWay {
+    pub fn enter(self: &Arc<Self>) -> SessionGuard {
         self.sessions.send_modify(|sessions| *sessions += 1);
-        UnderWay(self.clone())
+        SessionGuard(self.clone())
     }
 
     /// Notes a challenge that is ended because there is no time left for it.
@@ -51,7 +51,7 @@ impl Drain {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for SessionGuard {
     fn drop(&mut self) {
         self.0.sessions.send_modify(|sessions| *sessions -= 1);
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use assay_device::Handle;
 use assay_protocol::message::{MinerMessage, ValidatorMessage};
 use assay_protocol::verdict::{Reason, ReasonCode, Verdict};
-use assay_work::{ChallengeId, PublicKey};
+use assay_work::{Challenge, ChallengeId, PublicKey};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use crate::action::{Action, SentAt};
@@ -15,7 +15,7 @@ use crate::entropy::{Entropy, OsEntropy};
 use crate::memory::return_freed_soon;
 use crate::peer::Peer;
 use crate::policy::Policy;
-use crate::registry::{EnterError, Miner, SessionCommand, Update, place};
+use crate::registry::{EnterError, Miner, RunningChallenge, SessionCommand, Update, place};
 use crate::session::{Session, SessionContext, StartError};
 use crate::validator::{Validator, unix_seconds};
 use crate::verify::check::{CheckJob, TrustedValues};
@@ -75,10 +75,12 @@ pub async fn drive(
         miner: None,
         watchers: Vec::new(),
         next_challenge: None,
+        running: None,
         has_ended: false,
         entropy: OsEntropy,
     };
     let (mut shutdown, mut stopping) = (validator.shutdown.clone(), validator.shutdown.clone());
+    let (mut policies, mut admitted) = (validator.policy_changes(), validator.admission.allowed.changes());
     loop {
         // A challenge that runs is brought to its end before the session drains.
         let idle = !driver.session.is_running();
@@ -86,6 +88,10 @@ pub async fn drive(
             biased;
             () = stopping.stopped() => driver.cut_short(),
             () = shutdown.draining(), if idle => driver.session.drain(),
+            () = std::future::ready(()), if idle && driver.is_expelled() => driver.session.expel(),
+            // Who is expelled is asked above.
+            Ok(()) = admitted.changed() => Vec::new(),
+            Ok(()) = policies.changed() => driver.policy_changed(),
             incoming = incoming.recv(), if driver.reads() => driver.incoming(incoming),
             Some(command) = asked.recv() => driver.command(command),
             Some((id, result)) = replays.recv() => driver.session.replayed(id, result),
@@ -116,6 +122,8 @@ struct Driver {
     miner: Option<PublicKey>,
     watchers: Vec<mpsc::Sender<Update>>,
     next_challenge: Option<Instant>,
+    /// The challenge that runs, as operators see it.
+    running: Option<RunningChallenge>,
     /// Nothing more comes in.
     has_ended: bool,
     entropy: OsEntropy,
@@ -158,15 +166,24 @@ impl Driver {
                 if result.is_ok() {
                     self.watchers.push(updates);
                 }
-                reply_to_start(started, result)
+                let running = self.running.clone();
+                reply_to_start(started, running, result)
+            }
+            SessionCommand::Cancel { id, cancelled } => {
+                let running = self.running.as_ref().filter(|running| id.is_none_or(|id| id == running.id));
+                let (id, detail) = running.map(|running| (running.id, cancelled_detail(running))).unzip();
+                // Whoever asked may have gone; the challenge ends all the same.
+                let _ = cancelled.send(id);
+                let cancel = |detail: String| self.session.stop_run(Reason::new(ReasonCode::Cancelled, detail));
+                detail.map(cancel).unwrap_or_default()
             }
         }
     }
 
     /// Ends the session now, and with it a challenge that is under way.
     fn cut_short(&mut self) -> Vec<Action> {
-        if let Some(challenge) = self.session.challenge_id() {
-            self.validator.drain.cut(challenge);
+        if let Some(challenge) = self.session.challenge() {
+            self.validator.drain.cut(challenge.id());
         }
         self.session.drain()
     }
@@ -185,7 +202,32 @@ impl Driver {
         if started.is_err() {
             self.unchallenged();
         }
+        self.running = self.session.challenge().map(running);
+        self.publish();
         started
+    }
+
+    /// Shows operators how far the challenge is.
+    fn publish(&self) {
+        if let Some(key) = self.miner {
+            let running = self.running.clone();
+            self.validator.registry.update(self.number, key, |miner| miner.running = running);
+        }
+    }
+
+    /// Whether the miner's key has been taken off the list.
+    fn is_expelled(&self) -> bool {
+        self.miner.is_some_and(|key| !self.validator.admission.allowed.allows(&key))
+    }
+
+    /// The policy was replaced: the next challenge is due no later than its interval says.
+    fn policy_changed(&mut self) -> Vec<Action> {
+        if self.miner.is_some() && !self.session.is_running() {
+            let before = self.next_challenge.take();
+            self.schedule();
+            self.next_challenge = self.next_challenge.map(|next| before.map_or(next, |before| before.min(next)));
+        }
+        Vec::new()
     }
 
     /// When [`Driver::tick`] is due next.
@@ -197,7 +239,7 @@ impl Driver {
         let now = Instant::now();
         if self.next_challenge.is_some_and(|at| now >= at) {
             self.next_challenge = None;
-            let policy = self.validator.policy.clone();
+            let policy = self.validator.policy();
             match self.start(&policy) {
                 Ok(actions) => return actions,
                 // One that was asked for runs: the next is due after its verdict.
@@ -214,7 +256,7 @@ impl Driver {
     /// A miner is challenged when it connects, unless it abandoned a challenge within the interval: connecting again
     /// must not be a way to the next draw.
     fn schedule_first(&mut self, key: PublicKey) {
-        let policy = &self.validator.policy;
+        let policy = self.validator.policy();
         let interval = policy.challenge_interval.unwrap_or(ABANDONED_PAUSE);
         let abandoned = self.validator.admission.history.abandoned_at(key);
         if !policy.challenge_on_connect {
@@ -227,7 +269,7 @@ impl Driver {
     }
 
     fn schedule(&mut self) {
-        let Some(interval) = self.validator.policy.challenge_interval else { return };
+        let Some(interval) = self.validator.policy().challenge_interval else { return };
         // Between four and six fifths, so that no host knows the moment and a fleet does not move in step.
         let spread = self.entropy.below(1000).unwrap_or(500) as f64 / 1000.0;
         self.next_challenge = Some(Instant::now() + interval.mul_f64(0.8 + 0.4 * spread));
@@ -286,6 +328,7 @@ impl Driver {
             address: self.peer.as_ref().map(|peer| peer.address),
             inventory: hello.inventory,
             challenged: false,
+            running: None,
             since: Instant::now(),
             round_trip: None,
         };
@@ -368,6 +411,10 @@ impl Driver {
 
     /// Sends an update to every watcher; one whose queue is full misses it.
     fn notify(&mut self, update: &Update) {
+        if let Some(running) = &mut self.running {
+            running.advance(update);
+            self.publish();
+        }
         self.watchers
             .retain(|watcher| !matches!(watcher.try_send(update.clone()), Err(mpsc::error::TrySendError::Closed(_))));
     }
@@ -377,10 +424,13 @@ impl Driver {
         if verdict.reasons.iter().any(|r| matches!(r.code, ReasonCode::Abandoned | ReasonCode::AbandonedRepeatedly)) {
             self.validator.admission.history.abandoned(verdict.miner_key, Instant::now());
         }
+        self.validator.verdict_counts.add(verdict.outcome);
         self.validator.record(&verdict);
         for watcher in self.watchers.drain(..) {
             let _ = watcher.send_timeout(Update::Verdict(verdict.clone()), WATCHER_LIMIT).await;
         }
+        self.running = None;
+        self.publish();
         self.unchallenged();
         self.schedule();
         return_freed_soon();
@@ -398,12 +448,46 @@ impl Driver {
     }
 }
 
+/// A challenge that has just begun.
+fn running(challenge: &Challenge) -> RunningChallenge {
+    let slots: u64 = challenge.shares().iter().map(|share| u64::from(share.count)).sum();
+    RunningChallenge {
+        id: challenge.id(),
+        since: Instant::now(),
+        phase: "work",
+        done_slots: 0,
+        all_slots: slots * u64::from(challenge.iterations()),
+    }
+}
+
+fn cancelled_detail(running: &RunningChallenge) -> String {
+    format!("in phase {}, {:.1} s after its start", running.phase, running.since.elapsed().as_secs_f64())
+}
+
+/// What began: a challenge, or one that had its verdict at once.
+fn begun(running: Option<RunningChallenge>, actions: &[Action]) -> Option<RunningChallenge> {
+    let judged = || {
+        actions.iter().find_map(|action| match action {
+            Action::Verdict(verdict) => Some(RunningChallenge {
+                id: verdict.challenge_id,
+                since: Instant::now(),
+                phase: "verdict",
+                done_slots: 0,
+                all_slots: 0,
+            }),
+            _ => None,
+        })
+    };
+    running.or_else(judged)
+}
+
 fn reply_to_start(
-    started: oneshot::Sender<Result<(), StartError>>,
+    started: oneshot::Sender<Result<RunningChallenge, StartError>>,
+    running: Option<RunningChallenge>,
     result: Result<Vec<Action>, StartError>,
 ) -> Vec<Action> {
     let (answer, actions) = match result {
-        Ok(actions) => (Ok(()), actions),
+        Ok(actions) => (begun(running, &actions).ok_or(StartError::NotConnected), actions),
         Err(error) => (Err(error), Vec::new()),
     };
     // The caller may have gone; the challenge runs all the same.

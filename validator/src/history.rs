@@ -116,6 +116,12 @@ impl History {
         self.lock().by_key.get(&key).map(|record| record.shown.clone()).unwrap_or_default()
     }
 
+    /// Forgets the devices that a miner showed; says how many they were.
+    pub fn forget(&self, key: PublicKey) -> usize {
+        let mut records = self.lock();
+        records.by_key.get_mut(&key).map_or(0, |record| std::mem::take(&mut record.shown).len())
+    }
+
     /// Whether a root of this miner that differs may be computed a second time now.
     #[must_use]
     pub fn second_computation(&self, key: PublicKey, now: Instant) -> SecondComputation {

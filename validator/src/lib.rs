@@ -6,6 +6,7 @@
 compile_error!("the validator needs a Unix system: operators reach it through a Unix socket");
 
 pub mod action;
+pub mod allow;
 pub mod cli;
 pub mod commands;
 pub mod config;
@@ -20,7 +21,10 @@ pub mod issue;
 pub mod memory;
 pub mod peer;
 pub mod policy;
+pub mod port;
+pub mod preflight;
 pub mod registry;
+pub mod reload;
 pub mod render;
 pub mod run;
 pub mod server;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use assay_protocol::message::{Inventory, RefusedCode};
 use assay_protocol::verdict::Verdict;
-use assay_work::PublicKey;
+use assay_work::{ChallengeId, PublicKey};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::peer::{Peer, SessionPlace};
@@ -21,10 +21,17 @@ pub enum SessionCommand {
     Run {
         /// What to ask.
         policy: Arc<Policy>,
-        /// Whether it started.
-        started: oneshot::Sender<Result<(), StartError>>,
+        /// What started, or why nothing did.
+        started: oneshot::Sender<Result<RunningChallenge, StartError>>,
         /// What happens on the way; the verdict comes last.
         updates: mpsc::Sender<Update>,
+    },
+    /// End the challenge that runs.
+    Cancel {
+        /// This one only; `None`: whichever runs.
+        id: Option<ChallengeId>,
+        /// Which one is ended; `None` where none such runs.
+        cancelled: oneshot::Sender<Option<ChallengeId>>,
     },
     /// The same key connected anew.
     Replaced {
@@ -44,6 +51,32 @@ pub enum Update {
     Verdict(Box<Verdict>),
 }
 
+/// A challenge that runs, as an operator sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunningChallenge {
+    /// The challenge.
+    pub id: ChallengeId,
+    /// When it began.
+    pub since: Instant,
+    /// What happens now.
+    pub phase: &'static str,
+    /// Slots filled, by what the miner says.
+    pub done_slots: u64,
+    /// Of so many.
+    pub all_slots: u64,
+}
+
+impl RunningChallenge {
+    /// Notes what happens to it.
+    pub const fn advance(&mut self, update: &Update) {
+        match update {
+            Update::Phase(phase) => self.phase = phase,
+            Update::Progress(done_slots, _) => self.done_slots = *done_slots,
+            Update::Verdict(_) => {}
+        }
+    }
+}
+
 /// A connected miner, as an operator sees it.
 #[derive(Debug, Clone)]
 pub struct Miner {
@@ -55,8 +88,10 @@ pub struct Miner {
     pub address: Option<SocketAddr>,
     /// Its devices: claims.
     pub inventory: Inventory,
-    /// Whether a challenge runs.
+    /// Whether a challenge runs, or just begins.
     pub challenged: bool,
+    /// The challenge that runs.
+    pub running: Option<RunningChallenge>,
     /// Since when it is connected.
     pub since: Instant,
     /// The last round trip measured.
@@ -205,6 +240,7 @@ mod tests {
             address: None,
             inventory: Inventory::default(),
             challenged: false,
+            running: None,
             since: Instant::now(),
             round_trip: None,
         }

@@ -160,6 +160,12 @@ impl ChallengeRun {
         self.challenge.id()
     }
 
+    /// The challenge, with its shares.
+    #[must_use]
+    pub fn challenge(&self) -> &Challenge {
+        &self.challenge
+    }
+
     /// What is kept of it, once the verdict is out.
     #[must_use]
     pub const fn ended(&self) -> Option<Ended> {

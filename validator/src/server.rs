@@ -6,24 +6,24 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use assay_protocol::wire::codec::{control_server, session_server};
 use assay_protocol::wire::limits::MAX_MESSAGE_BYTES;
 use assay_protocol::wire::v1::FILE_DESCRIPTOR_SET;
 use assay_protocol::wire::v1::session_service_server::SessionServiceServer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream, UnixListener};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Sleep;
 use tokio_stream::Stream;
-use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::Server;
 use tonic::transport::server::Connected;
 
-use crate::control::Control;
+use crate::control::{Control, Running};
 use crate::handshake::HandshakeBound;
 use crate::peer::{MAX_STRANGERS, MAX_STREAMS, Peer, Strangers};
+use crate::preflight::open_files_limit;
 use crate::service::Sessions;
 use crate::validator::Validator;
 
@@ -37,6 +37,8 @@ const MAX_HEADER_BYTES: u32 = 8 << 10;
 const STREAM_WINDOW: u32 = MAX_MESSAGE_BYTES as u32;
 /// Connections that were told to close and still stand: their tasks have not run since.
 const MAX_CLOSING: usize = 64;
+/// How often the operator is told that the system gives no connections.
+const ACCEPT_WARNING_INTERVAL: Duration = Duration::from_secs(60);
 /// How long to wait after the system would not give another connection (too many open files, say).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -111,13 +113,13 @@ pub fn bind_control(path: &Path) -> Result<UnixListener, ServeError> {
 ///
 /// # Errors
 /// [`ServeError`].
-pub async fn serve_control(validator: Arc<Validator>, listener: UnixListener, path: &Path) -> Result<(), ServeError> {
-    let drain = validator.drain.clone();
-    let service = control_server(Control::new(validator));
+pub async fn serve_control(running: Arc<Running>, listener: UnixListener, path: &Path) -> Result<(), ServeError> {
+    let drain = running.validator.drain.clone();
+    let service = control_server(Control::new(running));
     let _socket = SocketFile(path);
     Server::builder()
         .add_service(service)
-        .serve_with_incoming_shutdown(UnixListenerStream::new(listener), async move { drain.over().await })
+        .serve_with_incoming_shutdown(operators(listener), async move { drain.over().await })
         .await?;
     Ok(())
 }
@@ -154,6 +156,7 @@ fn bind_socket(path: &Path) -> io::Result<UnixListener> {
 fn bounded(listener: TcpListener, max_miners: usize) -> impl Stream<Item = io::Result<Connection>> {
     let permits = Arc::new(Semaphore::new(max_miners + MAX_STRANGERS + MAX_CLOSING));
     let strangers = Arc::new(Strangers::default());
+    let mut refused = RefusedConnections::new("miners");
     async_stream::stream! {
         loop {
             // The semaphore is never closed.
@@ -164,12 +167,75 @@ fn bounded(listener: TcpListener, max_miners: usize) -> impl Stream<Item = io::R
                     let _ = stream.set_nodelay(true);
                     yield Ok(Connection::new(stream, strangers.enter(address), permit));
                 }
-                Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
+                Err(error) => refused.pause(&error).await,
             }
         }
+    }
+}
+
+/// Connections of operators as they come.
+fn operators(listener: UnixListener) -> impl Stream<Item = io::Result<UnixStream>> {
+    let mut refused = RefusedConnections::new("operators");
+    async_stream::stream! {
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => yield Ok(stream),
+                Err(error) => refused.pause(&error).await,
+            }
+        }
+    }
+}
+
+/// Connections that the system would not give, most likely for want of files: they wait, and are tried again ten times a
+/// second.
+#[derive(Debug)]
+struct RefusedConnections {
+    /// Who they are of.
+    of: &'static str,
+    /// How many files may be open: with too many open it cannot be read any more.
+    limit: Option<u64>,
+    attempts: u64,
+    said: Option<Instant>,
+}
+
+impl RefusedConnections {
+    fn new(of: &'static str) -> Self {
+        Self { of, limit: open_files_limit(), attempts: 0, said: None }
+    }
+
+    /// Says so now and then, and waits before the next attempt.
+    async fn pause(&mut self, error: &io::Error) {
+        if let Some(attempts) = self.due(Instant::now()) {
+            let (of, remedy) = (self.of, remedy(error, self.limit));
+            tracing::warn!(%error, attempts, "connections of {of} cannot be accepted, and wait{remedy}");
+        }
+        tokio::time::sleep(ACCEPT_PAUSE).await;
+    }
+
+    /// Counts an attempt; the attempts since the operator was told last, where telling is due again.
+    fn due(&mut self, now: Instant) -> Option<u64> {
+        self.attempts += 1;
+        if self.said.is_some_and(|said| now.saturating_duration_since(said) < ACCEPT_WARNING_INTERVAL) {
+            return None;
+        }
+        self.said = Some(now);
+        Some(std::mem::take(&mut self.attempts))
+    }
+}
+
+/// What to do where too many files are open.
+fn remedy(error: &io::Error, limit: Option<u64>) -> String {
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    match error.raw_os_error() {
+        Some(EMFILE) => {
+            let limit = limit.map_or_else(String::new, |limit| format!(", {limit} now"));
+            format!(
+                ": raise the limit of open files (LimitNOFILE= in the unit, ulimit -n in a shell{limit}), or lower max_miners"
+            )
+        }
+        Some(ENFILE) => ": the machine has too many files open (fs.file-max)".to_owned(),
+        _ => String::new(),
     }
 }
 
@@ -243,5 +309,27 @@ impl AsyncWrite for Connection {
 
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operator_is_told_once_a_minute_of_connections_that_wait() {
+        let (mut refused, start) = (RefusedConnections::new("miners"), Instant::now());
+        let told: Vec<_> = (0..1300_u32).filter_map(|tenth| refused.due(start + ACCEPT_PAUSE * tenth)).collect();
+        assert_eq!(told, [1, 600, 600]);
+    }
+
+    #[test]
+    fn too_many_open_files_have_a_remedy() {
+        assert!(
+            remedy(&io::Error::from_raw_os_error(24), Some(9))
+                .contains("LimitNOFILE= in the unit, ulimit -n in a shell, 9 now")
+        );
+        assert!(remedy(&io::Error::from_raw_os_error(23), None).contains("fs.file-max"));
+        assert_eq!(remedy(&io::Error::other("else"), None), "");
     }
 }

@@ -13,9 +13,10 @@ use assay_protocol::message::{
 };
 use assay_protocol::verdict::{Mode, Reason, ReasonCode};
 use assay_work::text::quoted;
-use assay_work::{ChallengeId, Nonce, PublicKey, Signature};
+use assay_work::{Challenge, ChallengeId, Nonce, PublicKey, Signature};
 
 use crate::action::{Action, SentAt};
+use crate::allow::AllowList;
 use crate::entropy::Entropy;
 use crate::history::{End, History};
 use crate::issue::{IssueError, Sizing, check_draws, fresh};
@@ -61,8 +62,8 @@ pub struct SessionContext<'a> {
 pub struct Admission {
     /// The validator's key.
     pub identity: Identity,
-    /// The miners admitted; empty admits any.
-    pub allowed: Vec<PublicKey>,
+    /// The miners admitted.
+    pub allowed: AllowList,
     /// How often miners are pinged.
     pub ping_interval: Duration,
     /// How the miners' challenges ended, and what their devices showed.
@@ -149,8 +150,8 @@ impl Session {
 
     /// The challenge that runs.
     #[must_use]
-    pub fn challenge_id(&self) -> Option<ChallengeId> {
-        self.run.as_ref().map(ChallengeRun::id)
+    pub fn challenge(&self) -> Option<&Challenge> {
+        self.run.as_ref().map(ChallengeRun::challenge)
     }
 
     /// Whether nothing that the miner still says has an effect: the session is closed, or ends with the verdict.
@@ -206,7 +207,7 @@ impl Session {
             let detail = format!("versions {PROTOCOL_VERSIONS:?} are spoken here, not {:?}", hello.versions);
             return self.refuse(RefusedCode::Version, &detail);
         };
-        if !self.admission.allowed.is_empty() && !self.admission.allowed.contains(&hello.miner_key) {
+        if !self.admission.allowed.allows(&hello.miner_key) {
             return self.refuse(RefusedCode::NotAllowed, "this key is not on the validator's list of miners");
         }
         let nonce = match context.entropy.bytes() {
@@ -500,6 +501,15 @@ impl Session {
         // Before the stream is closed, after a verdict.
         let end = actions.iter().position(|action| matches!(action, Action::Close(_))).unwrap_or(actions.len());
         actions.insert(end, goodbye);
+        actions
+    }
+
+    /// The miner's key was taken off the list of those admitted, and no challenge runs. A miner that comes back is
+    /// refused.
+    pub fn expel(&mut self) -> Vec<Action> {
+        const WHY: &str = "this key is no longer on the validator's list of miners";
+        let mut actions = vec![Action::send(ValidatorMessage::Goodbye(StopCode::Invalid, WHY.into()))];
+        actions.extend(self.close(WHY.into()));
         actions
     }
 

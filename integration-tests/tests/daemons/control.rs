@@ -1,15 +1,21 @@
-//! The control socket as operators meet it: while a validator drains, and when there is none.
+//! The control socket as operators meet it: challenges that are cancelled, waited for, repeated; a validator that drains;
+//! no validator at all.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
-use assay_integration_tests::daemon::{program, run};
+use assay_integration_tests::daemon::{PATIENCE, program, run};
+use assay_integration_tests::dishonest::WorkLie;
 use assay_integration_tests::miner::TestMiner;
+use assay_integration_tests::stage::Stage;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::verdict::{Mode, ReasonCode};
+use assay_protocol::wire::v1;
+use assay_work::PublicKey;
+use serde_json::Value;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
@@ -169,4 +175,250 @@ async fn who_may_not_open_the_socket_is_told_whose_it_is() {
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(74), "{said}");
     assert!(said.contains("no permission to open the control socket") && said.contains("user id "), "{said}");
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A command that runs while the test goes on.
+fn begin(socket: &Path, arguments: &[&str]) -> Child {
+    let mut command = Command::new(program(VALIDATOR));
+    command.args(arguments).arg(format!("--control-socket={}", socket.display()));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn signal(process: u32, name: &str) {
+    assert!(Command::new("kill").args([name, &process.to_string()]).status().unwrap().success());
+}
+
+/// The challenge that a miner works on, once it does.
+async fn running(validator: &TestValidator, key: PublicKey) -> v1::RunningChallenge {
+    let until = std::time::Instant::now() + PATIENCE;
+    loop {
+        let miners = validator.miners().await;
+        let found = miners.into_iter().find(|miner| miner.miner_key == key.0).and_then(|miner| miner.challenge);
+        if let Some(challenge) = found {
+            return challenge;
+        }
+        assert!(std::time::Instant::now() < until, "no challenge of {key} runs");
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+}
+
+/// Waits until a miner works on nothing.
+async fn idle(validator: &TestValidator, key: PublicKey) {
+    let until = std::time::Instant::now() + PATIENCE;
+    while validator.miners().await.iter().any(|miner| miner.miner_key == key.0 && miner.challenged_now) {
+        assert!(std::time::Instant::now() < until, "the challenge of {key} goes on");
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupt_cancels_the_challenge_and_shows_its_verdict() {
+    let validator = TestValidator::start(&endless_work()).await;
+    let mut miner = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    for name in ["-INT", "-TERM"] {
+        let command = begin(&validator.socket, &["challenge", "--mode=audit", "--json"]);
+        miner.daemon.wait_for("working");
+        signal(command.id(), name);
+        let output = command.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        let verdict = json(&output);
+        assert_eq!(
+            (&verdict["outcome"], &verdict["reasons"][0]["code"]),
+            (&"inconclusive".into(), &"cancelled".into())
+        );
+        assert_eq!(verdict["reasons"][0]["class"], "ours");
+        assert_eq!(verdict["abandoned_recently"], 0, "nobody is blamed");
+        assert!(stderr(&output).contains("cancelling challenge"), "{}", stderr(&output));
+        // The miner stops too, and is free for the next one.
+        miner.daemon.wait_for("cancelled");
+        idle(&validator, miner.key).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_detached_challenge_runs_on_is_named_and_cancelled() {
+    let validator = TestValidator::start(&endless_work()).await;
+    let mut miner = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    let detached = ask(&validator.socket, &["challenge", "--detach", "--mode=audit"]);
+    assert!(detached.status.success(), "{}", stderr(&detached));
+    let id = stdout(&detached).trim().to_owned();
+    assert_eq!(id.len(), 32, "the id alone: {id}");
+    miner.daemon.wait_for("working");
+    assert_eq!(hex(&running(&validator, miner.key).await.challenge_id), id);
+    // Whoever comes next is told which challenge is in the way, and since when.
+    let busy = ask(&validator.socket, &["challenge", "--mode=audit"]);
+    let said = stderr(&busy);
+    assert!(busy.status.code() == Some(2) && said.contains(&id), "{said}");
+    assert!(said.contains("phase work") && said.contains("slots") && said.contains("since "), "{said}");
+    let waited = ask(&validator.socket, &["challenge", "--wait", "0"]);
+    assert!(
+        waited.status.code() == Some(2) && stderr(&waited).contains("waited for long enough"),
+        "{}",
+        stderr(&waited)
+    );
+    let listed = ask(&validator.socket, &["status", "--json"]);
+    assert_eq!(json(&listed)["challenges"][0]["challenge_id"], id.as_str());
+    let cancelled = ask(&validator.socket, &["cancel", &id[..8]]);
+    assert!(cancelled.status.success() && stdout(&cancelled).contains(&id), "{cancelled:?}");
+    idle(&validator, miner.key).await;
+    let again = ask(&validator.socket, &["cancel", &id[..8]]);
+    assert!(again.status.code() == Some(2) && stderr(&again).contains("no such challenge runs"), "{again:?}");
+    let status = json(&ask(&validator.socket, &["status", "--json"]));
+    assert_eq!((&status["verdicts"]["inconclusive"], &status["challenges"]), (&1.into(), &serde_json::json!([])));
+    // By the miner, and all.
+    for which in [&miner.key.to_string()[..6], "--all"] {
+        assert!(ask(&validator.socket, &["challenge", "--detach"]).status.success());
+        running(&validator, miner.key).await;
+        let cancelled = ask(&validator.socket, &["cancel", which, "--json"]);
+        assert_eq!(json(&cancelled)[0]["miner_key"], miner.key.to_string(), "{}", stderr(&cancelled));
+        idle(&validator, miner.key).await;
+    }
+    let none = ask(&validator.socket, &["cancel", "--all"]);
+    assert!(none.status.success() && stdout(&none).contains("no challenge runs"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_challenge_waits_for_its_miner_and_for_its_turn() {
+    let validator = TestValidator::start(&long_work()).await;
+    let early = begin(&validator.socket, &["challenge", "--wait", "--mode=audit", "--json"]);
+    let miner = TestMiner::start(validator.address, 1, &[]);
+    running(&validator, miner.key).await;
+    let late = begin(&validator.socket, &["challenge", "--miner", &miner.key.to_string()[..8], "--wait=60", "--json"]);
+    for command in [early, late] {
+        let output = command.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), &json(&output)["outcome"]), (Some(0), &"pass".into()), "{}", stderr(&output));
+        assert!(stderr(&output).contains("waiting: "), "{}", stderr(&output));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn challenges_are_repeated_and_summed_up() {
+    let stage = Stage::with_one_device().await;
+    let socket = stage.validator.socket.clone();
+    let repeat = async |arguments: &'static [&str]| {
+        let socket = socket.clone();
+        tokio::task::spawn_blocking(move || ask(&socket, arguments)).await.unwrap()
+    };
+    let output = repeat(&["challenge", "--mode=audit", "--repeat=3", "--json"]).await;
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let all = json(&output);
+    let (challenges, summary) = (all["challenges"].as_array().unwrap(), &all["summary"][0]);
+    assert_eq!((challenges.len(), &summary["passed"], &summary["failed"]), (3, &3.into(), &0.into()));
+    let mut tops: Vec<_> = challenges.iter().map(|one| one["verdict"]["whole"]["tops"].as_f64().unwrap()).collect();
+    tops.sort_by(f64::total_cmp);
+    assert_eq!(summary["tops"], serde_json::json!({ "median": tops[1], "least": tops[0], "most": tops[2] }));
+    stage.miner.lies.in_work(WorkLie::ZeroLeaves);
+    let output = repeat(&["challenge", "--mode=audit", "--repeat=2"]).await;
+    assert_eq!(output.status.code(), Some(1), "the worst decides");
+    let text = stdout(&output);
+    assert!(text.contains("2/2") && text.contains("audit_leaf") && text.contains("median TOPS"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_miner_is_challenged_at_once() {
+    let validator = TestValidator::start(&Policy::default()).await;
+    let none = ask(&validator.socket, &["challenge", "--all"]);
+    assert!(none.status.code() == Some(2) && stderr(&none).contains("no miner is connected"), "{}", stderr(&none));
+    let miners = [1, 1].map(|devices| TestMiner::start(validator.address, devices, &[]));
+    for miner in &miners {
+        validator.wait_for_miner(miner.key, true).await;
+    }
+    let which = ask(&validator.socket, &["challenge"]);
+    let said = stderr(&which);
+    assert!(which.status.code() == Some(64) && said.contains("--all"), "{said}");
+    assert!(miners.iter().all(|miner| said.contains(&miner.key.to_string()[..8])), "{said}");
+    let output = ask(&validator.socket, &["challenge", "--all", "--mode=audit"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&output);
+    for miner in &miners {
+        let row = text.lines().find(|line| line.contains(&miner.key.to_string()[..8])).unwrap();
+        assert!(row.contains("pass"), "{text}");
+    }
+    // One of them is busy: the others have their verdicts, and the worst decides.
+    let policy = v1::RunChallengeRequest {
+        miner_key: miners[0].key.0.to_vec(),
+        iterations: Some(60_000),
+        ..v1::RunChallengeRequest::default()
+    };
+    let socket = validator.socket.clone();
+    let busy = validator.run(policy);
+    let rest = async {
+        running(&validator, miners[0].key).await;
+        let output = ask(&socket, &["challenge", "--all", "--mode=audit", "--json"]);
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        let all = json(&output);
+        let of = |key: PublicKey| {
+            let found = all["challenges"].as_array().unwrap().iter().find(|one| one["miner_key"] == key.to_string());
+            found.unwrap().clone()
+        };
+        assert!(of(miners[0].key)["error"].as_str().unwrap().contains("works on challenge"), "{all}");
+        assert_eq!(of(miners[1].key)["verdict"]["outcome"], "pass");
+        assert!(ask(&socket, &["cancel", "--all"]).status.success());
+    };
+    let (ruling, ()) = tokio::join!(busy, rest);
+    ruling.unwrap().expect(ReasonCode::Cancelled);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn status_says_what_a_validator_does() {
+    let log = tempfile::tempdir().unwrap();
+    let file = log.path().join("verdicts.jsonl");
+    let flags = vec![format!("--verdict-log={}", file.display())];
+    let mut validator = TestValidator::start(&Policy { flags, ..long_work() }).await;
+    let miner = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    validator
+        .run(v1::RunChallengeRequest { iterations: Some(1), ..v1::RunChallengeRequest::default() })
+        .await
+        .unwrap()
+        .expect_pass();
+    let challenge = validator.ask(miner.key, Some(Mode::Audit)).await.unwrap();
+    let running = running(&validator, miner.key).await;
+    let output = ask(&validator.socket, &["status", "--json"]);
+    let status = json(&output);
+    assert_eq!(status["validator_key"], validator.key.to_string());
+    assert_eq!(status["address"], validator.address.to_string());
+    assert_eq!(status["process_id"], validator.daemon.id());
+    assert_eq!((&status["state"], &status["miners"], &status["devices"]), (&"serving".into(), &1.into(), &1.into()));
+    assert_eq!((&status["verdicts"]["pass"], &status["verdict_log"]), (&1.into(), &file.display().to_string().into()));
+    let row = &status["challenges"][0];
+    assert_eq!(row["challenge_id"], hex(&running.challenge_id));
+    assert!(row["all_slots"].as_u64().unwrap() >= 1500, "{row}");
+    let text = stdout(&ask(&validator.socket, &["status"]));
+    assert!(text.contains(&hex(&running.challenge_id)[..8]) && text.contains("1 of at most 256"), "{text}");
+    assert!(stdout(&ask(&validator.socket, &["miners"])).contains("work "), "miners show how far the challenge is");
+    validator.daemon.terminate();
+    validator.daemon.wait_for("draining");
+    assert_eq!(json(&ask(&validator.socket, &["status", "--json"]))["state"], "draining");
+    challenge.ruling().await.unwrap().expect_pass();
+    assert_eq!(validator.daemon.wait().code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_validator_forgets_a_miners_devices() {
+    let validator = TestValidator::start(&Policy::default()).await;
+    let miner = TestMiner::start(validator.address, 2, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    let key = miner.key.to_string();
+    let forget = |key: &str| json(&ask(&validator.socket, &["forget", key, "--json"]));
+    assert_eq!(forget(&key[..8]), serde_json::json!({ "miner_key": key, "devices": 2 }));
+    assert_eq!(forget(&key)["devices"], 0);
+    let nobody = ask(&validator.socket, &["forget", "0000000000"]);
+    assert!(nobody.status.code() == Some(64) && stderr(&nobody).contains("whole key"), "{}", stderr(&nobody));
 }

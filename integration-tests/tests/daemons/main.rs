@@ -10,6 +10,7 @@ mod honest;
 mod lifecycle;
 mod one_key;
 mod python;
+mod reload;
 mod sizing;
 mod standard_services;
 mod strangers;

@@ -2,6 +2,7 @@
 //! the layout hold.
 
 mod circles;
+mod control;
 mod crates;
 mod guarantees;
 mod protocol;

@@ -13,6 +13,7 @@ use assay_protocol::identity::Identity;
 use assay_protocol::message::{MinerMessage, OpeningsPart};
 use assay_protocol::verdict::{Mode, Outcome, Reason, ReasonCode, Verdict};
 use assay_validator::action::Action;
+use assay_validator::allow::AllowList;
 use assay_validator::entropy::SeededEntropy;
 use assay_validator::policy::{Policy, ProbePolicy};
 use assay_validator::session::{Admission, Session, SessionContext};
@@ -74,7 +75,7 @@ impl World {
         let (miner, hello) = miner::Session::start(identity, None, inventory, MINER_NONCE, now);
         let ping_interval = Duration::from_secs(5);
         let identity = validator_identity();
-        let admission = Admission { identity, allowed: Vec::new(), ping_interval, history: Arc::default() };
+        let admission = Admission { identity, allowed: AllowList::any(), ping_interval, history: Arc::default() };
         let mut world = Self {
             now,
             entropy: SeededEntropy::new(seed),

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use assay_protocol::message::{Inventory, MinerMessage, OpeningsPart, ValidatorMessage};
 use assay_protocol::verdict::Verdict;
 use assay_validator::action::Action;
+use assay_validator::allow::AllowList;
 use assay_validator::entropy::SeededEntropy;
 use assay_validator::session::{Admission, Session, SessionContext};
 use assay_work::ChallengeId;
@@ -45,7 +46,7 @@ impl Validator {
         let now = Instant::now();
         let identity = validator_identity();
         let admission =
-            Admission { identity, allowed: Vec::new(), ping_interval: PING_INTERVAL, history: Arc::default() };
+            Admission { identity, allowed: AllowList::any(), ping_interval: PING_INTERVAL, history: Arc::default() };
         Self {
             now,
             entropy: SeededEntropy::new(SEED),

@@ -3,7 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+pub use indicatif::{MultiProgress, ProgressBar};
+use indicatif::{ProgressDrawTarget, ProgressStyle};
 
 /// How often a bar is drawn.
 const DRAW_EVERY: Duration = Duration::from_millis(100);
@@ -15,6 +16,12 @@ pub fn bar(label: &'static str, steps: u64) -> ProgressBar {
     let template = "{prefix:>10} [{bar:32}] {pos}/{len} {percent:>3} %  {elapsed_precise}, {eta_precise} left";
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     bar.with_style(style.progress_chars("=> ")).with_prefix(label)
+}
+
+/// Several bars below one another on standard error; they draw nothing unless that is a terminal.
+#[must_use]
+pub fn bars() -> MultiProgress {
+    MultiProgress::with_draw_target(ProgressDrawTarget::stderr())
 }
 
 /// Does `work` while a bar shows the steps that `done_steps` counts meanwhile, then clears the bar.

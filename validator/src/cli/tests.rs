@@ -25,6 +25,15 @@ fn commands_parse() {
         "challenge --miner only --control-socket /tmp/a.sock",
         "challenge --devices 3x64 --miner-key KEY --out c.json",
         "challenge --devices 64,2x32 --devices 3 --miner-key KEY --validator-key KEY --n 512",
+        "challenge",
+        "challenge --all --wait --json",
+        "challenge --miner abcd --wait 30 --repeat 3",
+        "challenge --detach",
+        "cancel abcd",
+        "cancel --all --json",
+        "status --json",
+        "reload",
+        "forget KEY",
         "miners --json",
         "miners --wide",
         "verify --challenge c --evidence e --mode replay --cpu-devices 2",
@@ -42,10 +51,19 @@ fn commands_parse() {
 fn mistakes_are_refused() {
     for (line, kind) in [
         ("", ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand),
-        ("challenge", ErrorKind::MissingRequiredArgument),
+        ("challenge --out c.json", ErrorKind::MissingRequiredArgument),
+        ("challenge --miner-key KEY", ErrorKind::MissingRequiredArgument),
+        ("challenge --all --miner only", ErrorKind::ArgumentConflict),
+        ("challenge --detach --repeat 2", ErrorKind::ArgumentConflict),
+        ("challenge --repeat 0", ErrorKind::ValueValidation),
+        ("challenge --devices 64 --miner-key KEY --wait", ErrorKind::ArgumentConflict),
+        ("cancel", ErrorKind::MissingRequiredArgument),
+        ("cancel abcd --all", ErrorKind::ArgumentConflict),
+        ("cancel abc", ErrorKind::ValueValidation),
+        ("forget", ErrorKind::MissingRequiredArgument),
         ("challenge --devices 64", ErrorKind::MissingRequiredArgument),
         ("challenge --devices 64 --miner only --miner-key KEY", ErrorKind::ArgumentConflict),
-        ("challenge --miner only --out c.json", ErrorKind::ArgumentConflict),
+        ("challenge --miner only --out c.json", ErrorKind::MissingRequiredArgument),
         ("challenge --devices 64 --miner-key KEY --mode audit", ErrorKind::ArgumentConflict),
         ("challenge --miner only --mode auto", ErrorKind::InvalidValue),
         ("challenge --miner someone", ErrorKind::ValueValidation),
@@ -66,7 +84,8 @@ fn a_miner_is_a_key_or_the_only_one() {
         other => panic!("{other:?}"),
     };
     assert_eq!(miner("challenge --miner only"), Some(MinerChoice::Only));
-    assert_eq!(miner("challenge --miner KEY"), Some(MinerChoice::Key(PublicKey([0xab; 32]))));
+    assert_eq!(miner("challenge --miner KEY"), Some(MinerChoice::Key(KEY.parse().unwrap())));
+    assert_eq!(miner("challenge --miner ABCD"), Some(MinerChoice::Key("abcd".parse().unwrap())));
 }
 
 #[test]

@@ -6,11 +6,13 @@ use assay_program::settings::Settings;
 
 use crate::cli::ShowArgs;
 use crate::config::{RawConfig, ValidatorConfig};
+use crate::preflight;
 
-/// Prints every setting with its origin, then checks them: what `serve` would refuse is an error here too.
+/// Prints every setting with its origin, then checks them: what `serve` would refuse is an error here too. It neither
+/// makes a file nor opens a device.
 ///
 /// # Errors
-/// A setting that is out of bounds, or standard output.
+/// A setting that is out of bounds, a file that cannot be used, or standard output.
 pub fn show(settings: &Settings<RawConfig>, args: &ShowArgs) -> anyhow::Result<Exit> {
     let shown = settings.shown();
     if args.json {
@@ -18,6 +20,6 @@ pub fn show(settings: &Settings<RawConfig>, args: &ShowArgs) -> anyhow::Result<E
     } else {
         print(&shown.table(&Screen::stdout()))?;
     }
-    ValidatorConfig::check(settings)?;
+    preflight::check(&ValidatorConfig::check(settings)?)?;
     Ok(Exit::Done)
 }

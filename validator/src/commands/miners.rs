@@ -14,6 +14,7 @@ use assay_work::{DeviceId, PublicKey};
 use serde::Serialize;
 
 use super::control;
+use super::status::ChallengeRow;
 use crate::cli::MinersArgs;
 use crate::config::ValidatorConfig;
 
@@ -34,6 +35,8 @@ pub struct MinerRow {
     pub free_bytes: u64,
     /// Whether it is being challenged.
     pub challenged_now: bool,
+    /// The challenge that it works on.
+    pub challenge: Option<ChallengeRow>,
     /// For how long it has been connected.
     pub connected_seconds: u64,
     /// The last measured round trip.
@@ -92,6 +95,7 @@ impl TryFrom<v1::ConnectedMiner> for MinerRow {
             free_bytes: devices.iter().map(|d| d.free_bytes).fold(0, u64::saturating_add),
             claimed_devices: devices.into_iter().map(ClaimedDevice::from).collect(),
             challenged_now: miner.challenged_now,
+            challenge: miner.challenge.map(ChallengeRow::try_from).transpose()?,
             connected_seconds: miner.connected_seconds,
             round_trip_ms: miner.round_trip_ms,
         })
@@ -121,7 +125,7 @@ fn shown(miners: &[MinerRow], wide: bool, screen: &Screen) -> String {
             table::figure(units::gib(miner.free_bytes)),
             table::figure(miner.connected_seconds),
             table::figure(miner.round_trip_ms.map_or_else(|| "–".to_owned(), units::figures)),
-            if miner.challenged_now { "challenged" } else { "idle" }.into(),
+            state(miner).into(),
         ];
         if wide {
             cells.extend([table::figure(miner.devices), quoted(&miner.agent).to_string().into()]);
@@ -129,6 +133,14 @@ fn shown(miners: &[MinerRow], wide: bool, screen: &Screen) -> String {
         table.add_row(cells);
     }
     table::text(&table)
+}
+
+/// What a miner does: how far its challenge is.
+fn state(miner: &MinerRow) -> String {
+    match &miner.challenge {
+        Some(challenge) => challenge.progress(),
+        None => if miner.challenged_now { "challenged" } else { "idle" }.to_owned(),
+    }
 }
 
 /// Each model once, with how many there are.
@@ -189,6 +201,7 @@ mod tests {
             ],
             free_bytes: 3 << 30,
             challenged_now: true,
+            challenge: None,
             connected_seconds: 61,
             round_trip_ms: None,
         }

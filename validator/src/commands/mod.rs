@@ -1,26 +1,28 @@
 //! The commands.
 
+pub mod administer;
+pub mod cancel;
 pub mod challenge;
 pub mod check_openings;
 pub mod config;
 pub mod control;
 pub mod miners;
 pub mod serve;
+pub mod status;
 pub mod verify;
 
 use std::path::Path;
 
-use assay_devices::settings::absent_key;
 use assay_devices::worker_command;
 use assay_program::exit::{Exit, Failure};
 use assay_program::logging::Logged;
-use assay_program::settings::{Environment, Flags, Settings};
+use assay_program::settings::Flags;
 use assay_protocol::identity::{Identity, IdentityError};
 use assay_protocol::verdict::Outcome;
 use clap::Args;
 
 use crate::cli::{Cli, Command, ConfigCommand};
-use crate::config::{ENV_PREFIX, RawConfig, ValidatorConfig};
+use crate::config::{ValidatorConfig, resolve};
 
 /// Runs the command of a command line.
 ///
@@ -28,18 +30,18 @@ use crate::config::{ENV_PREFIX, RawConfig, ValidatorConfig};
 /// Why the command failed; [`assay_program::exit::report`] prints it.
 pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
-        Command::Serve(args) => serve::execute(&*configure_daemon(&args.settings)?),
+        Command::Serve(args) => serve::execute(&args.settings),
         Command::Challenge(args) => challenge::execute(&*configure(&args.settings)?, &args),
+        Command::Cancel(args) => cancel::execute(&*configure(&args.settings)?, &args),
+        Command::Status(args) => status::execute(&*configure(&args.settings)?, &args),
+        Command::Reload(args) => administer::reload(&*configure(&args.settings)?, &args),
+        Command::Forget(args) => administer::forget(&*configure(&args.settings)?, &args),
         Command::Miners(args) => miners::execute(&*configure(&args.settings)?, &args),
         Command::Verify(args) => verify::execute(&*configure(&args.settings)?, &args),
         Command::CheckOpenings(args) => check_openings::execute(&args),
         Command::Config(ConfigCommand::Show(args)) => config::show(&resolve(&args.settings)?, &args),
         Command::Worker(args) => Ok(worker_command::execute(&args)?),
     }
-}
-
-fn resolve<F: Args>(flags: &Flags<F>) -> anyhow::Result<Settings<RawConfig>> {
-    Ok(Settings::resolve(flags, &Environment::of_process(ENV_PREFIX)?.with_absence(absent_key))?)
 }
 
 /// The exit code of a command that shows a verdict.
@@ -67,12 +69,6 @@ fn identity(key_file: &Path) -> Result<Identity, Failure> {
 fn configure<F: Args>(flags: &Flags<F>) -> anyhow::Result<Logged<ValidatorConfig>> {
     let config = ValidatorConfig::check(&resolve(flags)?)?;
     Ok(config.log.on_standard_error().start()?.keep_with(config))
-}
-
-/// Checks the configuration of the daemon and starts logging, to its file where there is one.
-fn configure_daemon<F: Args>(flags: &Flags<F>) -> anyhow::Result<Logged<ValidatorConfig>> {
-    let config = ValidatorConfig::check(&resolve(flags)?)?;
-    Ok(config.log.start()?.keep_with(config))
 }
 
 #[cfg(test)]

@@ -3,26 +3,35 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use assay_device::machine::limit_freed_memory;
+use assay_devices::BackendChoice;
 use assay_program::exit::{Exit, Failure};
+use assay_program::lock::StateLock;
+use assay_program::logging::list;
+use assay_program::reload::Hangups;
+use assay_program::settings::Flags;
 use assay_program::shutdown::Shutdown;
 use assay_protocol::identity::Identity;
 use assay_protocol::verdict::Mode;
 use assay_work::{ChallengeId, PublicKey};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
-use crate::config::ValidatorConfig;
+use crate::allow::AllowList;
+use crate::config::{RawConfig, ValidatorConfig, resolve};
+use crate::control::Running;
 use crate::drain::Drain;
 use crate::registry::Registry;
+use crate::reload::Reloader;
 use crate::server::{bind_control, serve_control, serve_miners};
 use crate::session::Admission;
-use crate::validator::{Validator, VerdictLog};
+use crate::validator::{Validator, VerdictCounts, VerdictLog, unix_seconds};
 use crate::verify::replay::Replayer;
 use crate::verify::turns::ReplayTurns;
+use crate::{port, preflight};
 
 /// How long sessions may take to end what they stop, to log and send the verdicts and to say goodbye, and how long their
 /// connections and those of operators may take after the last session.
@@ -32,20 +41,31 @@ const STOP_LIMIT: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// What keeps the validator from starting: its key, its address, its socket, its devices where the mode needs them.
-pub fn execute(config: &ValidatorConfig) -> anyhow::Result<Exit> {
+pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
+    let settings = resolve(flags)?;
+    let config = ValidatorConfig::check(&settings)?;
+    let config = config.log.start()?.keep_with(config);
     limit_freed_memory();
+    preflight::check(&config)?;
     let identity = super::identity(&config.key_file)?;
     let key = identity.public_key();
-    let replayer = replayer(config, &key)?.map(Arc::new);
+    // Held until the end.
+    let _lock = StateLock::acquire(&config.key_file, &key.to_string()).map_err(Failure::from)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
+    // A reload that is asked for while devices are opened comes after that.
+    let hangups = runtime.block_on(async { Hangups::new() }).context("no signal handlers")?;
+    let replayer = replayer(&config, &key)?.map(Arc::new);
     let verdicts = match &config.verdict_log {
         Some(path) => VerdictLog::open(path).with_context(|| format!("verdict log {}", path.display()))?,
         None => VerdictLog::default(),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
     runtime.block_on(async {
         let shutdown = Shutdown::on_signals(config.drain_timeout).context("no signal handlers")?;
-        let validator = validator(config, identity, replayer, verdicts, shutdown);
-        serve(config, Arc::new(validator), &key).await
+        let validator = Arc::new(validator(&config, identity, replayer, verdicts, shutdown));
+        let reloader = Arc::new(Reloader::new(flags.clone(), settings, validator.clone()));
+        let reloading = reloader.clone();
+        tokio::spawn(async move { reloading.on_hangups(hangups).await });
+        serve(&config, validator, reloader).await
     })
 }
 
@@ -57,36 +77,47 @@ fn validator(
     shutdown: Shutdown,
 ) -> Validator {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let allowed = config.allowed_miners.iter().copied().collect();
     Validator {
         admission: Arc::new(Admission {
             identity,
-            allowed,
+            allowed: AllowList::new(config.allowed_miners.clone()),
             ping_interval: config.ping_interval,
             history: Arc::default(),
         }),
-        policy: Arc::new(config.policy.clone()),
+        policies: watch::Sender::new(Arc::new(config.policy.clone())),
         registry: Registry::new(config.max_miners as usize),
         replayer,
         checks: Semaphore::new(cores),
         turns: ReplayTurns::default(),
         verdicts,
+        verdict_counts: VerdictCounts::default(),
         drain: Drain::new(shutdown.clone()),
         shutdown,
         next_session: AtomicU64::new(0),
     }
 }
 
-async fn serve(config: &ValidatorConfig, validator: Arc<Validator>, key: &PublicKey) -> anyhow::Result<Exit> {
+async fn serve(config: &ValidatorConfig, validator: Arc<Validator>, reloader: Arc<Reloader>) -> anyhow::Result<Exit> {
+    let cannot = |error: io::Error| cannot_listen(config, error);
     let host = (config.listen.host.as_str(), config.listen.port);
-    let cannot = |error: io::Error| Failure::because(Exit::Io, format!("cannot listen on {}", config.listen), error);
     let listener = TcpListener::bind(host).await.map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
     let control = bind_control(&config.control_socket)?;
     let socket = config.control_socket.display();
+    let key = validator.admission.identity.public_key();
     tracing::info!(%address, control_socket = %socket, %key, "listening");
+    preflight::warn_of_few_files(config.max_miners);
+    let running = Running {
+        validator: validator.clone(),
+        reloader,
+        address,
+        verdict_log: config.verdict_log.clone(),
+        max_miners: config.max_miners,
+        since: Instant::now(),
+        started_unix_seconds: unix_seconds(),
+    };
     let miners = serve_miners(validator.clone(), listener, config.reflection, config.max_miners as usize);
-    let control = serve_control(validator.clone(), control, &config.control_socket);
+    let control = serve_control(Arc::new(running), control, &config.control_socket);
     let both = async { tokio::try_join!(miners, control) };
     tokio::select! {
         served = both => served.map(|_| ())?,
@@ -114,13 +145,30 @@ fn ended(cut_short: &[ChallengeId]) -> Exit {
         tracing::info!("drained");
         return Exit::Done;
     }
-    let ids: Vec<_> = cut_short.iter().map(ToString::to_string).collect();
-    tracing::warn!(challenges = ids.join(", "), "stopped before it was drained: {} cut short", ids.len());
+    let challenges = list(cut_short);
+    tracing::warn!(challenges, "stopped before it was drained: {} cut short", cut_short.len());
     Exit::CutShort
 }
 
-/// The devices that replay, when there are any. A mode that needs them does not start without.
+/// Why the address cannot be listened on, and who has it, where that can be seen.
+fn cannot_listen(config: &ValidatorConfig, error: io::Error) -> Failure {
+    let why = match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            let holder = port::holder(config.listen.port);
+            let holder = holder.map_or_else(|| "another program".to_owned(), |holder| holder.to_string());
+            format!(": {holder} listens there; stop it, or give another --listen")
+        }
+        io::ErrorKind::AddrNotAvailable => ": no interface of this machine has that address".to_owned(),
+        io::ErrorKind::PermissionDenied => ": ports below 1024 take a privilege; give another --listen".to_owned(),
+        _ => String::new(),
+    };
+    Failure::because(Exit::Io, format!("cannot listen on {}{why}", config.listen), error)
+}
+
+/// The devices that replay, when there are any. The validator does not start without those of a backend that was asked
+/// for, nor without any in a mode that needs them.
 fn replayer(config: &ValidatorConfig, key: &PublicKey) -> anyhow::Result<Option<Replayer>> {
+    let asked_for = config.devices.unseeded.choice != BackendChoice::Auto;
     let needed = matches!(config.policy.mode, Some(Mode::Replay | Mode::ReplaySample));
     let found = config.devices.open(key).map_err(anyhow::Error::from).and_then(|chosen| {
         tracing::info!(backend = chosen.backend, devices = chosen.host.len(), "devices for replay: {}", chosen.why);
@@ -131,7 +179,12 @@ fn replayer(config: &ValidatorConfig, key: &PublicKey) -> anyhow::Result<Option<
         Err(error) if needed => {
             let mode = config.policy.mode.map_or("auto", Mode::name);
             let message = format!("mode {mode} needs a device of this validator: use mode audit, or fix the device");
-            Err(error.context(Failure::new(Exit::Config, message)))
+            Err(Failure::because(Exit::Config, message, error).into())
+        }
+        Err(error) if asked_for => {
+            let message = "the backend that was asked for gives no device: fix it, or set backend = auto, with which a \
+                           validator without devices only audits";
+            Err(Failure::because(Exit::Config, message, error).into())
         }
         Err(error) => {
             tracing::warn!("no devices for replay, audits only: {error:#}");

@@ -59,6 +59,12 @@ impl Replayer {
         Ok(Self { host, speed, room })
     }
 
+    /// How many devices it has.
+    #[must_use]
+    pub fn devices(&self) -> usize {
+        self.host.len()
+    }
+
     /// The most slots of a share that can be replayed, for each of [`MATRIX_SIZES`].
     #[must_use]
     pub fn room(&self) -> &[u32] {

@@ -1,0 +1,270 @@
+//! A configuration that changes under a running validator, and configurations that keep one from starting.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use assay_integration_tests::daemon::{Daemon, program, run, run_in};
+use assay_integration_tests::miner::TestMiner;
+use assay_integration_tests::validator::{Policy, TestValidator};
+use assay_protocol::verdict::Mode;
+use assay_protocol::wire::v1::RunChallengeRequest;
+use assay_work::PublicKey;
+use serde_json::Value;
+use tempfile::TempDir;
+
+const VALIDATOR: &str = "assay-validator";
+
+/// A validator whose configuration file the test writes.
+struct Configured {
+    validator: TestValidator,
+    file: PathBuf,
+    _folder: TempDir,
+}
+
+impl Configured {
+    async fn start(policy: Policy, text: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("validator.toml");
+        std::fs::write(&file, text).unwrap();
+        let flags = policy.flags.iter().cloned().chain([format!("--config={}", file.display())]).collect();
+        let validator = TestValidator::start(&Policy { flags, ..policy }).await;
+        Self { validator, file, _folder: folder }
+    }
+
+    /// Writes another configuration and has it read: the line of the log that says so.
+    fn reload(&mut self, text: &str) -> Value {
+        std::fs::write(&self.file, text).unwrap();
+        hang_up(&self.validator.daemon);
+        self.validator.daemon.wait_for("configuration ")
+    }
+}
+
+fn hang_up(daemon: &Daemon) {
+    assert!(Command::new("kill").args(["-HUP", &daemon.id().to_string()]).status().unwrap().success());
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn ask(socket: &Path, arguments: &[&str]) -> Output {
+    let socket = format!("--control-socket={}", socket.display());
+    run(VALIDATOR, arguments.iter().copied().chain([socket.as_str()]))
+}
+
+fn allowing(keys: &[PublicKey]) -> String {
+    format!("allowed_miners = {:?}\n", keys.iter().map(ToString::to_string).collect::<Vec<_>>())
+}
+
+/// Policy and log level change at once; what cannot is named.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hangup_puts_a_new_policy_into_effect() {
+    let mut configured = Configured::start(Policy::default(), "peak_tops = 50.0\n").await;
+    let miner = TestMiner::start(configured.validator.address, 1, &[]);
+    configured.validator.wait_for_miner(miner.key, true).await;
+    let rate = async |validator: &TestValidator| {
+        let ruling = validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap();
+        ruling.expect_pass();
+        ruling.verdict.devices[0].hiding.as_ref().unwrap().rate_per_s
+    };
+    assert_eq!(rate(&configured.validator).await, 25e12, "two operations are one multiply-accumulate");
+    let line = configured.reload("peak_tops = 80.0\nmax_miners = 9\n");
+    assert_eq!(line["changed"], serde_json::json!(["peak_tops"]), "{line}");
+    let log = configured.validator.daemon.log().join("\n");
+    assert!(log.contains("take a restart") && log.contains("max_miners"), "{log}");
+    assert_eq!(rate(&configured.validator).await, 40e12);
+    // Nothing has changed since, and max_miners still takes a restart.
+    let output = ask(&configured.validator.socket, &["reload", "--json"]);
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(said, serde_json::json!({ "changed": [], "need_restart": ["max_miners"] }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_configuration_changes_nothing() {
+    let mut configured = Configured::start(Policy::default(), "peak_tops = 50.0\n").await;
+    let miner = TestMiner::start(configured.validator.address, 1, &[]);
+    configured.validator.wait_for_miner(miner.key, true).await;
+    for (text, why) in [
+        ("peak_tops = 80.0\nsampels = 3\n", "did you mean `samples`?"),
+        ("peak_tops = 80.0\nreplay_budget_s = 86401\n", "from 0 to 86400"),
+        ("peak_tops = \n", "not valid TOML"),
+    ] {
+        let line = configured.reload(text);
+        let said = line["message"].as_str().unwrap_or_default();
+        assert!(said.contains("not reloaded, nothing has changed") && said.contains(why), "{line}");
+        assert_eq!(line["level"], "ERROR");
+        let refused = ask(&configured.validator.socket, &["reload"]);
+        assert!(refused.status.code() == Some(78) && stderr(&refused).contains(why), "{}", stderr(&refused));
+        configured.validator.daemon.wait_for("configuration ");
+    }
+    let ruling = configured.validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap();
+    assert_eq!(ruling.verdict.devices[0].hiding.as_ref().unwrap().rate_per_s, 25e12);
+}
+
+/// A key that is taken off the list: its challenge is judged, then its session ends and its miner with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_miner_that_is_allowed_no_more_ends_after_its_challenge() {
+    let mut configured = Configured::start(Policy { iterations: 1500, ..Policy::default() }, "").await;
+    let address = configured.validator.address;
+    let (mut busy, mut idle) = (TestMiner::start(address, 1, &[]), TestMiner::start(address, 1, &[]));
+    let kept = TestMiner::start(address, 1, &[]);
+    for miner in [&busy, &idle, &kept] {
+        configured.validator.wait_for_miner(miner.key, true).await;
+    }
+    let challenge = configured.validator.ask(busy.key, Some(Mode::Audit)).await.unwrap();
+    busy.daemon.wait_for("working");
+    configured.reload(&allowing(&[kept.key]));
+    assert_eq!(idle.daemon.wait().code(), Some(78), "only its operator can mend that");
+    challenge.ruling().await.unwrap().expect_pass();
+    assert_eq!(busy.daemon.wait().code(), Some(78));
+    configured.validator.wait_for_miner(busy.key, false).await;
+    let small =
+        RunChallengeRequest { miner_key: kept.key.0.to_vec(), iterations: Some(1), ..RunChallengeRequest::default() };
+    configured.validator.run(small).await.unwrap().expect_pass();
+    // Back on the list, it is admitted again.
+    configured.reload(&allowing(&[kept.key, idle.key]));
+    idle.restart();
+    configured.validator.wait_for_miner(idle.key, true).await;
+}
+
+/// What logrotate does: the files are renamed, a hangup opens new ones.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hangup_opens_the_files_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let flags = vec![format!("--verdict-log={}", path("verdicts").display())];
+    let mut configured = Configured::start(Policy { flags, ..Policy::default() }, "").await;
+    let miner = TestMiner::start(configured.validator.address, 1, &[]);
+    configured.validator.wait_for_miner(miner.key, true).await;
+    let challenge = async |validator: &TestValidator| {
+        validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    };
+    challenge(&configured.validator).await;
+    std::fs::rename(path("verdicts"), path("verdicts.1")).unwrap();
+    challenge(&configured.validator).await;
+    configured.reload("");
+    challenge(&configured.validator).await;
+    let lines = |name: &str| std::fs::read_to_string(path(name)).unwrap().lines().count();
+    assert_eq!((lines("verdicts.1"), lines("verdicts")), (2, 1));
+}
+
+/// A validator that is to end by itself, with files in a folder of its own.
+fn serve(folder: &Path, more: &[&str]) -> Output {
+    serve_in(folder, more, &[])
+}
+
+/// The same, with variables of the environment.
+fn serve_in(folder: &Path, more: &[&str], environment: &[(String, OsString)]) -> Output {
+    let own = [
+        format!("--key-file={}", folder.join("key").display()),
+        format!("--control-socket={}", folder.join("s").display()),
+        "--listen=127.0.0.1:0".to_owned(),
+        "--cpu-memory=8MiB".to_owned(),
+        "--cpu-threads=1".to_owned(),
+    ];
+    let name = |flag: &str| flag.split('=').next().unwrap_or_default().to_owned();
+    let own = own.iter().map(String::as_str).filter(|own| !more.iter().any(|flag| name(flag) == name(own)));
+    run_in(VALIDATOR, ["serve"].into_iter().chain(own).chain(more.iter().copied()), environment)
+}
+
+/// A backend that was asked for and gives nothing ends the validator, whatever the mode.
+#[test]
+fn a_backend_that_was_asked_for_has_to_be_there() {
+    let folder = tempfile::tempdir().unwrap();
+    for mode in ["--mode=audit", "--mode=auto", "--mode=replay"] {
+        // The driver of a machine with GPUs shows none of them.
+        let hidden = [("CUDA_VISIBLE_DEVICES".to_owned(), "-1".into())];
+        let output = serve_in(folder.path(), &["--backend=cpu,cuda", mode], &hidden);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(78), "{mode}: {said}");
+        assert!(said.contains("cuda") || said.contains("CUDA"), "{said}");
+        let output = serve(folder.path(), &["--backend=cpu", "--worker-program=/nowhere/worker", mode]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(78), "{mode}: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_file_serves_one_validator() {
+    let validator = TestValidator::start(&Policy::default()).await;
+    let folder = tempfile::tempdir().unwrap();
+    let key = format!("--key-file={}", validator.file("validator.key").display());
+    let output = serve(folder.path(), &["--backend=cpu", &key]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(78), "{said}");
+    assert!(said.contains(&format!("process {}", validator.daemon.id())), "{said}");
+}
+
+/// A port that is taken is said to be whose it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_port_that_is_taken_names_its_holder() {
+    let validator = TestValidator::start(&Policy::default()).await;
+    let folder = tempfile::tempdir().unwrap();
+    let output = serve(folder.path(), &["--backend=cpu", &format!("--listen={}", validator.address)]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(74), "{said}");
+    assert!(said.contains(&format!("assay-validator (process {})", validator.daemon.id())), "{said}");
+    let output =
+        serve(folder.path(), &["--backend=cpu", "--listen=192.0.2.7:7400", "--insecure-allow-remote-plaintext"]);
+    assert!(stderr(&output).contains("no interface of this machine has that address"), "{}", stderr(&output));
+}
+
+/// What `serve` refuses, `config show` refuses too, below the table.
+#[test]
+fn what_is_refused_is_shown_and_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(path("file"), "x").unwrap();
+    let exposed =
+        assay_protocol::identity::Identity::load_or_create(Path::new(&path("exposed"))).map(|_| path("exposed"));
+    let exposed = exposed.unwrap();
+    std::fs::set_permissions(&exposed, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    let cases = [
+        (format!("--key-file={exposed}"), "can be read by others"),
+        (format!("--key-file={}", path("file")), "key"),
+        (format!("--key-file={}", folder.path().display()), "a folder is there, where a file is expected"),
+        (format!("--key-file={}/key", path("file")), "is a file, where a folder is expected"),
+        (format!("--verdict-log={}", folder.path().display()), "a folder is there, where a file is expected"),
+        (format!("--verdict-log={}", path("missing/verdicts")), "missing: make it"),
+        (format!("--control-socket={}", path("file")), "a file that is not a socket is there"),
+        (format!("--control-socket={}", path(&"x".repeat(110))), "too many for the path of a socket"),
+        ("--allowed-miners=abcd".to_owned(), "expected 64 hex digits"),
+        ("--iterations=0".to_owned(), "must be from 1"),
+    ];
+    for (flag, why) in cases {
+        let shown = run(VALIDATOR, ["config", "show", &flag]);
+        let said = stderr(&shown);
+        assert!(shown.status.code() == Some(78) && said.contains(why), "{flag}: {said}");
+        assert!(String::from_utf8_lossy(&shown.stdout).contains("challenge_interval_s"), "the table is there");
+        let served = serve(folder.path(), &["--backend=cpu", &flag]);
+        assert!(served.status.code() == Some(78) && stderr(&served).contains(why), "{flag}: {}", stderr(&served));
+    }
+    assert!(!folder.path().join("s").exists() && !folder.path().join("key").exists(), "nothing was made before");
+}
+
+/// Connections beyond the limit of open files wait, and are reported once.
+#[tokio::test(flavor = "multi_thread")]
+async fn too_few_files_are_reported_once_with_the_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = |flag: &str, name: &str| format!("--{flag}={}", folder.path().join(name).display());
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "ulimit -n 64; exec \"$@\"", "sh"])
+        .arg(program(VALIDATOR))
+        .args(["serve", "--log-format=json"]);
+    command.args(["--listen=127.0.0.1:0", "--mode=audit", "--backend=cpu", "--cpu-memory=8MiB", "--cpu-threads=1"]);
+    command.args([own("key-file", "key"), own("control-socket", "s")]).stdout(Stdio::null());
+    let mut daemon = Daemon::spawn(&mut command);
+    let line = daemon.wait_for("listening");
+    let address = line["address"].as_str().unwrap().to_owned();
+    daemon.wait_for("fewer files may be open than");
+    let connections: Vec<_> = (0..64).map(|_| std::net::TcpStream::connect(&address).unwrap()).collect();
+    let line = daemon.wait_for("connections of miners cannot be accepted");
+    assert!(line.to_string().contains("LimitNOFILE=") && line.to_string().contains("64 now"), "{line}");
+    // More attempts fail meanwhile; the operator reads of it once.
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    let said = daemon.log().iter().filter(|line| line.contains("cannot be accepted")).count();
+    assert_eq!(said, 1);
+    drop(connections);
+}

@@ -1,0 +1,90 @@
+//! `assay-validator cancel`.
+
+use assay_program::exit::{Exit, Failure, print};
+use assay_program::prefix::{Prefix, PrefixError};
+use assay_protocol::wire::v1::{CancelChallengeRequest, GetStatusRequest};
+use assay_work::{ChallengeId, PublicKey};
+
+use super::control::{self, Client};
+use crate::cli::CancelArgs;
+use crate::config::ValidatorConfig;
+use crate::control::Refusal;
+
+/// Cancels challenges of a running validator.
+///
+/// # Errors
+/// No validator answers on the socket, or no such challenge runs.
+pub fn execute(config: &ValidatorConfig, args: &CancelArgs) -> anyhow::Result<Exit> {
+    let cancelled = control::block_on(async {
+        let client = control::connect(&config.control_socket).await?;
+        let running = running(&client).await?;
+        let meant = match &args.target {
+            Some(target) => vec![meant(target, &running)?],
+            None => running,
+        };
+        let mut cancelled = Vec::new();
+        for challenge in meant {
+            if cancel(&client, challenge).await? {
+                cancelled.push(challenge);
+            }
+        }
+        Ok(cancelled)
+    })?;
+    if args.json {
+        let row = |(id, key): &_| serde_json::json!({ "challenge_id": id, "miner_key": key });
+        print(&serde_json::to_string_pretty(&cancelled.iter().map(row).collect::<Vec<_>>())?)?;
+    } else if cancelled.is_empty() {
+        print("no challenge runs")?;
+    } else {
+        for (id, key) in &cancelled {
+            print(&format!("cancelled challenge {id} of miner {key}"))?;
+        }
+    }
+    Ok(if cancelled.is_empty() && args.target.is_some() { Exit::Inconclusive } else { Exit::Done })
+}
+
+/// The challenges that run, each with its miner.
+async fn running(client: &Client) -> Result<Vec<(ChallengeId, PublicKey)>, Failure> {
+    let status = client.ask(|mut rpc| async move { rpc.get_status(GetStatusRequest {}).await }).await?;
+    let ids = |challenge: &assay_protocol::wire::v1::RunningChallenge| {
+        let id = ChallengeId::try_from(&challenge.challenge_id[..]).ok()?;
+        Some((id, PublicKey::try_from(&challenge.miner_key[..]).ok()?))
+    };
+    Ok(status.challenges.iter().filter_map(ids).collect())
+}
+
+/// The challenge whose id, or whose miner's key, starts so.
+fn meant(target: &Prefix, running: &[(ChallengeId, PublicKey)]) -> Result<(ChallengeId, PublicKey), Failure> {
+    let names = running.iter().flat_map(|(id, key)| [id.0.to_vec(), key.0.to_vec()]);
+    let name = target.find(names).map_err(|error| match error {
+        PrefixError::None { .. } => Failure::new(Exit::Inconclusive, format!("no such challenge runs: {error}")),
+        PrefixError::Several { .. } => Failure::new(Exit::Usage, error.to_string()),
+    })?;
+    let found = running.iter().find(|(id, key)| id.0[..] == name[..] || key.0[..] == name[..]);
+    found.copied().ok_or_else(|| Failure::new(Exit::Inconclusive, "no such challenge runs"))
+}
+
+/// Cancels one; false when it has just ended.
+async fn cancel(client: &Client, (id, key): (ChallengeId, PublicKey)) -> Result<bool, Failure> {
+    let request = CancelChallengeRequest { challenge_id: id.0.to_vec(), miner_key: key.0.to_vec() };
+    match client.try_ask(|mut rpc| async move { rpc.cancel_challenge(request).await }).await {
+        Ok(_) => Ok(true),
+        Err(status) if Refusal::of(&status) == Some(Refusal::NoChallenge) => Ok(false),
+        Err(status) => Err(client.failure(&status)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_challenge_is_named_by_its_id_or_its_miner() {
+        let running = [(ChallengeId([1; 16]), PublicKey([2; 32])), (ChallengeId([3; 16]), PublicKey([1; 32]))];
+        let of = |text: &str| meant(&text.parse().unwrap(), &running);
+        assert_eq!(of("0303").unwrap(), running[1]);
+        assert_eq!(of("0202").unwrap(), running[0]);
+        assert_eq!(of("0101").unwrap_err().exit, Exit::Usage, "an id and a key start so");
+        assert_eq!(of("ffff").unwrap_err().exit, Exit::Inconclusive);
+    }
+}

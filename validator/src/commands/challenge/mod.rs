@@ -1,0 +1,136 @@
+//! `assay-validator challenge`: of connected miners, or into a file.
+
+mod file;
+mod live;
+mod series;
+mod target;
+
+use assay_program::exit::{Exit, Failure};
+use assay_protocol::verdict::Mode;
+
+use self::series::Plan;
+use self::target::Target;
+use super::control;
+use crate::cli::{ChallengeArgs, MinerChoice};
+use crate::config::ValidatorConfig;
+use crate::policy::{MAX_FILL_PERCENT, MAX_SAMPLES};
+
+/// A challenge to request from a running validator. Fields that are `None` follow its policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LiveRequest {
+    /// How the work is checked.
+    pub mode: Option<Mode>,
+    /// The matrix size.
+    pub n: Option<u32>,
+    /// How many passes.
+    pub iterations: Option<u32>,
+    /// Samples of each device and iteration.
+    pub samples: Option<u32>,
+    /// How much of the free memory is filled.
+    pub fill_percent: Option<u32>,
+}
+
+/// Requests challenges of connected miners, or writes a challenge file.
+///
+/// # Errors
+/// Arguments out of bounds, a file that cannot be written, no validator on the socket.
+pub fn execute(config: &ValidatorConfig, args: &ChallengeArgs) -> anyhow::Result<Exit> {
+    if !args.devices.is_empty() {
+        return file::make(config, args);
+    }
+    let plan = Plan {
+        target: target(args),
+        request: live_request(args)?,
+        wait: args.live.wait.map(target::Wait::new),
+        repeat: args.live.repeat,
+        detach: args.live.detach,
+        json: args.json,
+    };
+    control::block_on(async {
+        let client = control::connect(&config.control_socket).await?;
+        series::run(&client, &plan).await
+    })
+}
+
+fn target(args: &ChallengeArgs) -> Target {
+    match &args.miner {
+        _ if args.all => Target::All,
+        Some(MinerChoice::Key(prefix)) => Target::Key(prefix.clone()),
+        Some(MinerChoice::Only) | None => Target::Only,
+    }
+}
+
+fn live_request(args: &ChallengeArgs) -> Result<LiveRequest, Failure> {
+    let check = |flag: &str, value: Option<u32>, most: u32| match value {
+        Some(value) if !(1..=most).contains(&value) => {
+            Err(Failure::new(Exit::Usage, format!("--{flag} {value}: must be from 1 to {most}")))
+        }
+        value => Ok(value),
+    };
+    Ok(LiveRequest {
+        mode: args.live.mode,
+        n: args.n,
+        iterations: args.iterations,
+        samples: check("samples", args.live.samples, MAX_SAMPLES)?,
+        fill_percent: check("fill-percent", args.live.fill_percent, MAX_FILL_PERCENT)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use crate::config::RawConfig;
+    use assay_program::settings::{Environment, Settings};
+    use assay_protocol::identity::Identity;
+    use assay_work::{Challenge, UncheckedChallenge};
+    use clap::Parser;
+
+    fn parsed(line: &[&str]) -> (ValidatorConfig, ChallengeArgs) {
+        let line = ["assay-validator", "challenge"].iter().chain(line);
+        let Command::Challenge(args) = Cli::try_parse_from(line).unwrap().command else { panic!() };
+        let settings = Settings::<RawConfig>::resolve(&args.settings, &Environment::default()).unwrap();
+        (ValidatorConfig::check(&settings).unwrap(), args)
+    }
+
+    #[test]
+    fn a_challenge_file_holds_a_valid_challenge() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("challenge.json");
+        let key_file = folder.path().join("validator.key");
+        let miner_key = "cd".repeat(32);
+        let (out, key_file) = (out.to_str().unwrap(), key_file.to_str().unwrap());
+        let line = ["--devices", "3x64", "--n=512", "--miner-key", &miner_key, "--out", out, "--key-file", key_file];
+        let (config, args) = parsed(&line);
+        assert_eq!(execute(&config, &args).unwrap(), Exit::Done);
+        let text = fs::read_to_string(out).unwrap();
+        let challenge = Challenge::try_from(serde_json::from_str::<UncheckedChallenge>(&text).unwrap()).unwrap();
+        assert_eq!((challenge.n(), challenge.iterations(), challenge.shares().len()), (512, 1, 3));
+        assert_eq!(challenge.fields().miner_key.to_string(), miner_key);
+        let identity = Identity::load_or_create(Path::new(key_file)).unwrap();
+        assert_eq!(challenge.fields().validator_key, identity.public_key());
+    }
+
+    #[test]
+    fn a_challenge_that_breaks_a_rule_is_wrong_usage() {
+        let key = "cd".repeat(32);
+        for flag in ["--n=300", "--iterations=0"] {
+            let (config, args) = parsed(&["--devices", "64", flag, "--miner-key", &key, "--validator-key", &key]);
+            let error = execute(&config, &args).unwrap_err();
+            assert_eq!(assay_program::exit::of_error(error.as_ref()), Exit::Usage, "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_given_is_left_to_the_policy() {
+        let (_, args) = parsed(&["--miner", "only", "--samples=9", "--mode=audit"]);
+        let request = live_request(&args).unwrap();
+        let expected =
+            LiveRequest { mode: Some(Mode::Audit), n: None, iterations: None, samples: Some(9), fill_percent: None };
+        assert_eq!(request, expected);
+        let (_, args) = parsed(&["--fill-percent=98"]);
+        assert!(live_request(&args).unwrap_err().to_string().contains("from 1 to 97"));
+    }
+}

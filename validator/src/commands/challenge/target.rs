@@ -1,0 +1,125 @@
+//! Which miners are meant, and waiting for them.
+
+use std::time::{Duration, Instant};
+
+use assay_program::exit::{Exit, Failure};
+use assay_program::prefix::Prefix;
+use assay_program::render::short_ids;
+use assay_protocol::wire::v1::ListMinersRequest;
+use assay_work::PublicKey;
+
+use super::LiveRequest;
+use super::live::{Asked, Interrupts, NotStarted};
+use crate::commands::control::Client;
+
+/// How often a miner that is waited for is asked for.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Which connected miners.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// The only one.
+    Only,
+    /// The one whose key starts with this.
+    Key(Prefix),
+    /// Every one.
+    All,
+}
+
+/// How long to wait for a miner.
+#[derive(Debug, Clone, Copy)]
+pub struct Wait {
+    until: Option<Instant>,
+}
+
+impl Wait {
+    /// For so many seconds; without a number for as long as it takes.
+    #[must_use]
+    pub fn new(seconds: Option<u64>) -> Self {
+        // A number that no clock reaches is as good as none.
+        Self { until: seconds.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds))) }
+    }
+
+    fn is_over(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() >= until)
+    }
+}
+
+/// The keys of the miners meant, in order.
+///
+/// # Errors
+/// None is connected that is meant, or more than one.
+pub async fn keys(client: &Client, target: &Target) -> Result<Vec<PublicKey>, NotStarted> {
+    let listed = client.ask(|mut rpc| async move { rpc.list_miners(ListMinersRequest {}).await }).await;
+    let miners = listed.map_err(NotStarted::Final)?.miners;
+    let connected: Vec<_> = miners.iter().filter_map(|miner| PublicKey::try_from(&miner.miner_key[..]).ok()).collect();
+    let inconclusive = |message: String| Failure::new(Exit::Inconclusive, message);
+    if connected.is_empty() {
+        let message = "no miner is connected: start one, or wait for it (--wait); see `assay-validator miners`";
+        return Err(NotStarted::Later(inconclusive(message.to_owned())));
+    }
+    match target {
+        Target::All => Ok(connected),
+        Target::Key(prefix) => match prefix.find(connected.iter().map(|key| key.0)) {
+            Ok(key) => Ok(vec![PublicKey(key)]),
+            Err(error) if connected.iter().any(|key| prefix.matches(&key.0)) => {
+                Err(NotStarted::Final(Failure::new(Exit::Usage, format!("--miner: {error}"))))
+            }
+            Err(error) => Err(NotStarted::Later(inconclusive(format!("miner {prefix} is not connected: {error}")))),
+        },
+        Target::Only => match connected.as_slice() {
+            [only] => Ok(vec![*only]),
+            several => {
+                let keys = short_ids(several).join(", ");
+                let message =
+                    format!("{} miners are connected: name one with --miner, or --all: {keys}", several.len());
+                Err(NotStarted::Final(Failure::new(Exit::Usage, message)))
+            }
+        },
+    }
+}
+
+/// Tries something until it succeeds, fails for good, or has been waited for long enough.
+///
+/// # Errors
+/// The last failure; an interrupt.
+pub async fn until_possible<T, F: Future<Output = Result<T, NotStarted>>>(
+    wait: Option<Wait>,
+    interrupts: &Interrupts,
+    attempt: impl Fn() -> F,
+) -> Result<T, Failure> {
+    let mut has_said = false;
+    loop {
+        let failure = match attempt().await {
+            Ok(done) => return Ok(done),
+            Err(NotStarted::Final(failure)) => return Err(failure),
+            Err(NotStarted::Later(failure)) => failure,
+        };
+        let Some(wait) = wait else { return Err(failure) };
+        if wait.is_over() {
+            return Err(Failure::new(failure.exit, format!("waited for long enough: {failure}")));
+        }
+        if !has_said {
+            has_said = true;
+            eprintln!("waiting: {failure}");
+        }
+        tokio::select! {
+            () = interrupts.at_least(1) => return Err(Failure::new(Exit::Inconclusive, "interrupted while waiting")),
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
+        }
+    }
+}
+
+/// Challenges a miner, once it is there and free where that is waited for.
+///
+/// # Errors
+/// As [`until_possible`].
+pub async fn start(
+    client: &Client,
+    key: PublicKey,
+    request: LiveRequest,
+    wait: Option<Wait>,
+    interrupts: &Interrupts,
+) -> Result<Asked, Failure> {
+    until_possible(wait, interrupts, || Asked::start(client, key, request)).await
+}
