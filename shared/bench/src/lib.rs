@@ -36,7 +36,7 @@ pub fn detect(config: &HostConfig) -> Result<Vec<Found>, ChooseError> {
             tracing::info!("{why}");
         }
         if !merged.devices.is_empty() {
-            return Ok(merged.devices);
+            return config.filter.apply(merged.devices);
         }
     }
     Err(ChooseError::None(passed_over.join("; ")))

@@ -77,6 +77,9 @@ pub enum ChooseError {
     /// No backend gives a device: what each one says.
     #[error("no device: {0}")]
     None(String),
+    /// A setting names no device, or none is left: which one, and the devices.
+    #[error("{0}")]
+    Filter(String),
 }
 
 /// What each backend of a stage finds, for [`merge()`](super::merge::merge); `detect` asks one. Why others find nothing,

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod choice;
+pub mod filter;
 pub mod merge;
 mod preparing;
 pub mod registry;

@@ -11,6 +11,7 @@ use assay_device::bench::OpenedBench;
 use serde::de::DeserializeOwned;
 
 use crate::choice::{BackendChoice, absence};
+use crate::filter::DeviceFilter;
 
 /// Makes a backend of its settings.
 type Load = fn(&str) -> Result<Box<dyn Backend>, String>;
@@ -29,6 +30,8 @@ const BUILT: &[(BackendKind, Load)] = &[
 pub struct HostConfig {
     /// Which backends may be used.
     pub choice: BackendChoice,
+    /// Which of their devices are used.
+    pub filter: DeviceFilter,
     /// Whether `CUDA_VISIBLE_DEVICES` is set. Then `auto` takes no NVIDIA GPU that CUDA does not show, through whatever
     /// backend, and whether or not this build has CUDA: it may be another program's. A choice of backends is obeyed.
     pub gpus_are_hidden: bool,

@@ -16,6 +16,7 @@ use assay_work::PublicKey;
 use assay_worker::WorkerConfig;
 
 use crate::choice::{BackendChoice, ChooseError, absence};
+use crate::filter::{DeviceFilter, Selector};
 use crate::merge::CUDA_VISIBLE_DEVICES;
 use crate::preparing::Preparations;
 use crate::registry::{HostConfig, built, is_built};
@@ -44,6 +45,13 @@ pub struct RawDevices {
         default_value = AUTO
     )]
     pub backend: Vec<BackendOrAuto>,
+    /// Use only these devices: an id or its first digits (at least 4), an index as `devices` numbers them, or a part of
+    /// a name; may be given several times
+    #[arg(long, value_name = "DEVICE", action = clap::ArgAction::Append, value_delimiter = ',')]
+    pub include_device: Vec<String>,
+    /// Do not use these devices, which are named as for include_device
+    #[arg(long, value_name = "DEVICE", action = clap::ArgAction::Append, value_delimiter = ',')]
+    pub exclude_device: Vec<String>,
     /// The CPU's devices.
     #[command(flatten)]
     pub cpu: CpuArgs,
@@ -104,6 +112,10 @@ impl DeviceConfig {
             #[cfg(feature = "wgpu")]
             wgpu: raw.wgpu.check(settings)?,
             choice: choice(settings, &raw.backend)?,
+            filter: DeviceFilter {
+                include: selectors(settings, "include_device", &raw.include_device)?,
+                exclude: selectors(settings, "exclude_device", &raw.exclude_device)?,
+            },
             gpus_are_hidden: false,
         };
         let reason = "less kills workers on a busy machine, more leaves a hang unnoticed";
@@ -134,6 +146,10 @@ impl DeviceConfig {
         let mut preparations = Preparations::default();
         start(&self.host(key), &self.workers, &mut |info, preparing| preparations.show(info, preparing))
     }
+}
+
+fn selectors<R: Args>(settings: &Settings<R>, key: &str, texts: &[String]) -> Result<Vec<Selector>, SettingsError> {
+    texts.iter().map(|text| Selector::new(text).map_err(|why| settings.wrong(key, why))).collect()
 }
 
 /// Which backends: each once, in the order of preference.

@@ -10,9 +10,10 @@ use assay_device::host::{Changes, Host};
 use assay_device::place::Place;
 use assay_device::{Device, DeviceInfo};
 use assay_work::DeviceId;
-use assay_worker::{Launcher, Program, StartOutcome, WorkerConfig, WorkerDevice, WorkerSpec, detect};
+use assay_worker::{Launcher, Program, StartOutcome, WorkerConfig, WorkerDevice, WorkerMonitor, WorkerSpec, detect};
 
 use crate::choice::{BackendChoice, ChooseError, detect_all};
+use crate::filter::{DeviceFilter, in_order};
 use crate::merge::{LeftOut, Why, merge};
 use crate::registry::HostConfig;
 
@@ -25,6 +26,10 @@ pub struct Chosen {
     pub host: Host,
     /// Where each device is, as its backend found it.
     pub places: BTreeMap<DeviceId, Place>,
+    /// The index by which settings name each device: its place among all that were found, by their ids.
+    pub indices: BTreeMap<DeviceId, usize>,
+    /// The worker of each device.
+    pub workers: BTreeMap<DeviceId, WorkerMonitor>,
     /// The backends that they are of: `cuda`, or `cuda, wgpu`.
     pub backend: String,
     /// Why these, in one sentence.
@@ -50,7 +55,7 @@ pub fn start(host: &HostConfig, workers: &WorkerConfig, progress: StartProgress<
     let allowed = backends.iter().filter(|backend| host.choice.allows(backend.kind()));
     let launcher = launcher.with_environment(allowed.flat_map(|backend| backend.environment()).collect());
     let launch = WorkerLaunch { launcher: Arc::new(launcher), silence: workers.silence };
-    start_with(&host.choice, host.gpus_are_hidden, backends, &launch, progress)
+    start_with(host, backends, &launch, progress)
 }
 
 /// How workers are launched.
@@ -66,17 +71,17 @@ pub struct WorkerLaunch {
 /// # Errors
 /// As [`start`].
 pub fn start_with(
-    choice: &BackendChoice,
-    gpus_are_hidden: bool,
+    host: &HostConfig,
     backends: Vec<Box<dyn Backend>>,
     launch: &WorkerLaunch,
     progress: StartProgress<'_>,
 ) -> Result<Chosen, ChooseError> {
+    let HostConfig { choice, filter, gpus_are_hidden, .. } = host;
     let mut passed_over = Vec::new();
     for stage in choice.stages(backends)? {
         let ask = |backend: &dyn Backend| detect(backend, &*launch.launcher, launch.silence);
-        let lists = detect_all(choice, gpus_are_hidden, &stage, ask, &mut passed_over)?;
-        let mut start = HostStart::new(choice, &stage, launch);
+        let lists = detect_all(choice, *gpus_are_hidden, &stage, ask, &mut passed_over)?;
+        let mut start = HostStart::new(choice, filter, &stage, launch);
         if start.open(lists, progress, &mut passed_over)? {
             return Ok(start.into_chosen(&passed_over));
         }
@@ -87,6 +92,7 @@ pub fn start_with(
 /// The devices of a host on their way to be opened.
 struct HostStart<'a> {
     choice: &'a BackendChoice,
+    filter: &'a DeviceFilter,
     launch: &'a WorkerLaunch,
     /// The settings of each backend.
     settings: BTreeMap<BackendKind, String>,
@@ -94,16 +100,23 @@ struct HostStart<'a> {
     /// Those that were started, the preferred backend's first.
     started: Vec<(DeviceInfo, WorkerDevice)>,
     places: BTreeMap<DeviceId, Place>,
+    indices: BTreeMap<DeviceId, usize>,
     left_out: Vec<LeftOut>,
 }
 
 impl<'a> HostStart<'a> {
     /// Nothing is opened yet.
-    fn new(choice: &'a BackendChoice, stage: &[Box<dyn Backend>], launch: &'a WorkerLaunch) -> Self {
+    fn new(
+        choice: &'a BackendChoice,
+        filter: &'a DeviceFilter,
+        stage: &[Box<dyn Backend>],
+        launch: &'a WorkerLaunch,
+    ) -> Self {
         let settings = stage.iter().map(|backend| (backend.kind(), backend.settings())).collect();
         let changes = Changes::default();
-        let (started, places, left_out) = (Vec::new(), BTreeMap::new(), Vec::new());
-        Self { choice, launch, settings, changes, started, places, left_out }
+        let (started, left_out) = (Vec::new(), Vec::new());
+        let (places, indices) = (BTreeMap::new(), BTreeMap::new());
+        Self { choice, filter, launch, settings, changes, started, places, indices, left_out }
     }
 
     /// Opens what each backend found, and waits for it; whether any backend is left. When one has to be done without,
@@ -122,7 +135,14 @@ impl<'a> HostStart<'a> {
             let merged = merge(&lists);
             self.left_out = merged.left_out;
             self.expect_all(&lists, &merged.devices)?;
-            self.start(merged.devices)?;
+            let numbered = in_order(&merged.devices).into_iter().enumerate();
+            self.indices = numbered.map(|(index, found)| (found.info.id, index)).collect();
+            // What a device of a backend that gave none is named by names nothing now.
+            let why = |error: ChooseError| match &passed_over[..] {
+                [] => error,
+                passed_over => ChooseError::Filter(format!("{error}; {}", passed_over.join("; "))),
+            };
+            self.start(self.filter.apply(merged.devices).map_err(why)?)?;
             let fresh = self.started.iter().filter(|(_, device)| device.start_outcome().is_none());
             wait_for(&fresh.collect::<Vec<_>>(), progress);
             let failed = self.failed();
@@ -205,10 +225,11 @@ impl<'a> HostStart<'a> {
                 backends.push(info.backend);
             }
         }
+        let workers = started.iter().map(|(info, device)| (info.id, device.monitor())).collect();
         let devices = started.into_iter().map(|(_, device)| Box::new(device) as Box<dyn Device>).collect();
         let host = Host::with_changes(devices, self.changes);
         let backend = backends.iter().map(|kind: &BackendKind| kind.name()).collect::<Vec<_>>().join(", ");
-        Chosen { host, places: self.places, backend, why }
+        Chosen { host, places: self.places, indices: self.indices, workers, backend, why }
     }
 
     fn why(&self, passed_over: &[String]) -> String {
@@ -216,6 +237,10 @@ impl<'a> HostStart<'a> {
             BackendChoice::Auto => "auto".to_owned(),
             BackendChoice::These(_) => "asked for".to_owned(),
         }];
+        if !self.filter.is_all() {
+            let (used, all) = (self.started.len(), self.indices.len());
+            parts.push(format!("{used} of {all} device(s) by include_device and exclude_device"));
+        }
         parts.extend_from_slice(passed_over);
         let twins = self.left_out.iter().filter(|left_out| matches!(left_out.why, Why::Twin { .. }));
         parts.extend(twins.map(ToString::to_string));

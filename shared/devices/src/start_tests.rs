@@ -7,6 +7,7 @@ use BackendKind::{Cpu, Cuda, Wgpu};
 use assay_worker::testing::{FakeFault, Fakes, LONG, Threads, found};
 
 use super::*;
+use crate::filter::Selector;
 
 /// A device as these tests write it: its id, its fault, and where it is.
 type Written = (u8, FakeFault, &'static str);
@@ -26,10 +27,14 @@ fn fake(kind: BackendKind, machine: Machine) -> Box<dyn Backend> {
 
 /// What a host with these devices chooses, and how many workers it took.
 fn choose(choice: BackendChoice, machine: Machine) -> (Result<Chosen, String>, u32) {
+    choose_of(&HostConfig { choice, ..HostConfig::default() }, machine)
+}
+
+fn choose_of(host: &HostConfig, machine: Machine) -> (Result<Chosen, String>, u32) {
     let threads = Arc::new(Threads::default());
     let launch = WorkerLaunch { launcher: threads.clone(), silence: LONG };
     let backends = BackendKind::ALL.map(|kind| fake(kind, machine)).into();
-    let chosen = start_with(&choice, false, backends, &launch, &mut |_, _| ());
+    let chosen = start_with(host, backends, &launch, &mut |_, _| ());
     (chosen.map_err(|error| error.to_string()), threads.started.load(Ordering::Relaxed))
 }
 
@@ -172,7 +177,31 @@ fn a_device_with_wrong_bits_is_never_offered() {
 fn a_listing_that_dies_is_a_backend_without_devices() {
     let dying = Box::new(Fakes { kind: Cpu, devices: Err("panic".into()) });
     let launch = WorkerLaunch { launcher: Arc::new(Threads::default()), silence: LONG };
-    let chosen = start_with(&BackendChoice::only(Cpu), false, vec![dying], &launch, &mut |_, _| ());
+    let host = HostConfig { choice: BackendChoice::only(Cpu), ..HostConfig::default() };
+    let chosen = start_with(&host, vec![dying], &launch, &mut |_, _| ());
     let Err(ChooseError::None(said)) = chosen else { panic!("it was listed") };
     assert!(said.starts_with("cpu: its devices cannot be listed: "), "{said}");
+}
+
+#[test]
+fn what_is_excluded_takes_no_worker() {
+    let machine: Machine = &[(Cuda, &[(3, FakeFault::None, ""), (1, FakeFault::None, ""), (2, FakeFault::None, "")])];
+    let filter = |include: &[&str], exclude: &[&str]| {
+        let selectors = |texts: &[&str]| texts.iter().map(|text| Selector::new(text).unwrap()).collect();
+        let filter = DeviceFilter { include: selectors(include), exclude: selectors(exclude) };
+        choose_of(&HostConfig { filter, ..HostConfig::default() }, machine)
+    };
+    let (chosen, workers) = filter(&["0", "0303"], &[]);
+    let chosen = chosen.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((ids(&chosen), workers), (vec![1, 3], 2));
+    assert!(chosen.why.contains("2 of 3 device(s)"), "{}", chosen.why);
+    // A device keeps its index among all that there are.
+    assert_eq!(chosen.indices[&DeviceId([3; 16])], 2);
+    let health = chosen.workers[&DeviceId([3; 16])].health();
+    assert_eq!((health.restarts, health.fault), (0, None));
+    for (include, exclude) in [(&["H100"][..], &[][..]), (&[], &["0", "1", "2"])] {
+        let (chosen, workers) = filter(include, exclude);
+        let error = chosen.map(|chosen| chosen.backend).expect_err("a device was chosen");
+        assert!(error.contains("0: 01010101 (") && workers == 0, "{workers} workers: {error}");
+    }
 }

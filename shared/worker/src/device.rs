@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 
 use super::link::{Link, LinkError, Steps};
 use super::message::{MAX_RANGES, Reply, Request};
-use super::supervisor::{SharedWorker, StartOutcome, WorkerSpec, supervise};
+use super::supervisor::{SharedWorker, StartOutcome, WorkerMonitor, WorkerSpec, supervise};
 use assay_device::backend::Preparing;
 use assay_device::resident::{HASH_BYTES, STATE_BYTES, hashes_of};
 use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, ProbeRounds, SlotRange};
@@ -48,6 +48,11 @@ impl WorkerDevice {
     /// The device's id.
     pub fn id(&self) -> DeviceId {
         self.last_info().id
+    }
+
+    /// What tells of its worker while the device is in use.
+    pub fn monitor(&self) -> WorkerMonitor {
+        WorkerMonitor::new(self.shared.clone())
     }
 
     /// How the first attempt to open it ended, once it has.

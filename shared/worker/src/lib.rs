@@ -35,7 +35,7 @@ pub use device::WorkerDevice;
 pub use process::{Launched, Launcher, Process, Program};
 pub use self_test::self_test;
 pub use serve::{BackendFactory, serve};
-pub use supervisor::{StartOutcome, WorkerSpec};
+pub use supervisor::{StartOutcome, WorkerHealth, WorkerMonitor, WorkerSpec};
 
 use link::{Link, LinkError, Timeouts};
 use message::{Reply, Request};

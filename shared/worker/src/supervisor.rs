@@ -48,6 +48,36 @@ pub struct SharedWorker {
     preparing: Mutex<Preparing>,
     /// Why the last worker was lost.
     loss: Mutex<Option<DeviceError>>,
+    /// Which worker it is of this device's, from 1, and its process.
+    current: Mutex<(u64, Option<u32>)>,
+}
+
+/// Tells of a device's worker, also while the device works. Clones tell of the same.
+#[derive(Clone)]
+pub struct WorkerMonitor(Arc<SharedWorker>);
+
+/// A device's worker at a moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerHealth {
+    /// Its process; `None` while there is none.
+    pub process: Option<u32>,
+    /// How often another one was started in its place.
+    pub restarts: u64,
+    /// Why the device can take no work now.
+    pub fault: Option<DeviceError>,
+}
+
+impl WorkerMonitor {
+    pub(super) fn new(shared: Arc<SharedWorker>) -> Self {
+        Self(shared)
+    }
+
+    /// The worker now. Waits for nothing.
+    #[must_use]
+    pub fn health(&self) -> WorkerHealth {
+        let (number, process) = *self.0.current.lock();
+        WorkerHealth { process, restarts: number.saturating_sub(1), fault: self.0.fault() }
+    }
 }
 
 enum WorkerState {
@@ -80,7 +110,8 @@ impl SharedWorker {
     /// A device whose worker is not started yet.
     pub fn new() -> Self {
         let (state, changed) = (Mutex::new(WorkerState::Starting), Condvar::new());
-        Self { state, changed, over: Arc::default(), preparing: Mutex::default(), loss: Mutex::default() }
+        let (over, preparing, loss) = (Arc::default(), Mutex::default(), Mutex::default());
+        Self { state, changed, over, preparing, loss, current: Mutex::default() }
     }
 
     /// How the first attempt ended, once it has.
@@ -209,9 +240,11 @@ pub fn supervise(spec: &WorkerSpec, shared: &SharedWorker) {
         let left = match start(spec, shared) {
             Ok(link) => {
                 started_line(spec, number, link.process());
+                *shared.current.lock() = (number, Some(link.process()));
                 shared.give_back(Box::new(link), number);
                 spec.changes.note();
                 let Some((link, why)) = shared.watch() else { break };
+                *shared.current.lock() = (number, None);
                 tracing::error!(device = %id, worker = number, "the device has lost its worker: {why}");
                 spec.changes.note();
                 link.and_then(|link| link.end())

@@ -1,0 +1,191 @@
+//! Which of a machine's devices a program uses: the settings `include_device` and `exclude_device`.
+
+use assay_device::backend::Found;
+use assay_work::DeviceId;
+
+use crate::choice::ChooseError;
+
+/// The most digits of an index: a host has at most 64 devices.
+const MAX_INDEX_DIGITS: usize = 2;
+/// The fewest digits of an id that name a device.
+const MIN_ID_DIGITS: usize = 4;
+
+/// The devices that are used, and those that are not. The default uses all.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DeviceFilter {
+    /// Only what one of these names; all where there is none.
+    pub include: Vec<Selector>,
+    /// Nothing that one of these names.
+    pub exclude: Vec<Selector>,
+}
+
+/// What names devices, as written: an index, the first digits of an id, or a part of a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selector(String);
+
+impl Selector {
+    /// A text that names devices.
+    ///
+    /// # Errors
+    /// A sentence, for an empty text.
+    pub fn new(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        if text.is_empty() { Err("expected an id, an index or a part of a name".into()) } else { Ok(Self(text.into())) }
+    }
+
+    /// The devices that it names, as places in the list.
+    ///
+    /// # Errors
+    /// A sentence: it names none, or its digits are those of several.
+    fn find(&self, devices: &[&Found]) -> Result<Vec<usize>, String> {
+        let text = &self.0;
+        if text.len() <= MAX_INDEX_DIGITS && text.bytes().all(|byte| byte.is_ascii_digit()) {
+            let index = text.parse().ok().filter(|index| *index < devices.len());
+            return index.map(|index| vec![index]).ok_or_else(|| format!("no device has the index {text}"));
+        }
+        let digits = id_digits(text);
+        let with = |is_named: &dyn Fn(&Found) -> bool| {
+            devices.iter().enumerate().filter(|(_, found)| is_named(found)).map(|(place, _)| place).collect::<Vec<_>>()
+        };
+        let by_id = digits.map(|digits| with(&|found| found.info.id.to_string().starts_with(&digits)));
+        match by_id.unwrap_or_default()[..] {
+            [one] => return Ok(vec![one]),
+            [] => {}
+            _ => return Err(format!("the ids of several devices begin with {text:?}: give more digits")),
+        }
+        let wanted = text.to_lowercase();
+        let by_name = with(&|found| found.info.name.to_lowercase().contains(&wanted));
+        if by_name.is_empty() {
+            return Err(format!("no device has an id that begins with {text:?}, or a name with it"));
+        }
+        Ok(by_name)
+    }
+}
+
+/// The digits of an id, as tables show it or as a UUID.
+fn id_digits(text: &str) -> Option<String> {
+    let text = text.to_lowercase();
+    let uuid = ["gpu-", "mig-"].iter().find_map(|kind| text.strip_prefix(kind)).map(|uuid| uuid.replace('-', ""));
+    let digits = uuid.unwrap_or(text);
+    (digits.len() >= MIN_ID_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(digits)
+}
+
+impl DeviceFilter {
+    /// Whether it uses all devices.
+    #[must_use]
+    pub fn is_all(&self) -> bool {
+        self.include.is_empty() && self.exclude.is_empty()
+    }
+
+    /// The devices to use among those found.
+    ///
+    /// # Errors
+    /// [`ChooseError::Filter`], which lists the devices: a text names none of them, or none is left.
+    pub fn apply(&self, found: Vec<Found>) -> Result<Vec<Found>, ChooseError> {
+        let listed = in_order(&found);
+        let refused = |key: &str, why: &str| {
+            let lines: Vec<_> = listed.iter().enumerate().map(|(index, found)| line(index, found)).collect();
+            ChooseError::Filter(format!("{key}: {why}; the devices are {}", lines.join("; ")))
+        };
+        let named = |key: &str, selectors: &[Selector]| {
+            let places = selectors.iter().map(|selector| selector.find(&listed).map_err(|why| refused(key, &why)));
+            let places: Vec<_> = places.collect::<Result<_, _>>()?;
+            Ok(places.concat().into_iter().map(|place| listed[place].info.id).collect::<Vec<DeviceId>>())
+        };
+        let included = named("include_device", &self.include)?;
+        let excluded = named("exclude_device", &self.exclude)?;
+        let is_used = |id: DeviceId| (self.include.is_empty() || included.contains(&id)) && !excluded.contains(&id);
+        let used: Vec<_> = found.iter().filter(|found| is_used(found.info.id)).cloned().collect();
+        if used.is_empty() && !found.is_empty() {
+            return Err(refused("exclude_device", "every device is excluded"));
+        }
+        Ok(used)
+    }
+}
+
+/// The devices as `devices` numbers them: by their ids.
+#[must_use]
+pub fn in_order(found: &[Found]) -> Vec<&Found> {
+    let mut listed: Vec<_> = found.iter().collect();
+    listed.sort_by_key(|found| found.info.id);
+    listed
+}
+
+fn line(index: usize, found: &Found) -> String {
+    format!("{index}: {} ({})", &found.info.id.to_string()[..8], found.info.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use assay_device::DeviceInfo;
+    use assay_device::backend::BackendKind;
+
+    /// In another order than that of the ids.
+    fn found() -> Vec<Found> {
+        let device = |id: u8, name: &str| {
+            let id = DeviceId([id; 16]);
+            let (backend, detail) = (BackendKind::Cpu, String::new());
+            let info = DeviceInfo { id, name: name.into(), backend, detail, total_bytes: 1, free_bytes: 1 };
+            Found { info, place: Default::default(), spec: String::new() }
+        };
+        vec![device(0xcc, "NVIDIA RTX 4090"), device(0xab, "NVIDIA H200"), device(0x11, "NVIDIA H200")]
+    }
+
+    fn selectors(texts: &[&str]) -> Vec<Selector> {
+        texts.iter().map(|text| Selector::new(text).unwrap()).collect()
+    }
+
+    fn used(include: &[&str], exclude: &[&str]) -> Result<Vec<u8>, String> {
+        let filter = DeviceFilter { include: selectors(include), exclude: selectors(exclude) };
+        let used = filter.apply(found()).map_err(|error| error.to_string())?;
+        Ok(used.iter().map(|found| found.info.id.0[0]).collect())
+    }
+
+    #[test]
+    fn devices_are_named_by_index_id_and_name() {
+        for (include, expected) in [
+            (&[][..], &[0xcc, 0xab, 0x11][..]),
+            (&["0"], &[0x11]),
+            (&["2"], &[0xcc]),
+            (&["abab"], &[0xab]),
+            (&["ABABAB"], &[0xab]),
+            (&["GPU-abababab-abab"], &[0xab]),
+            (&["h200"], &[0xab, 0x11]),
+            // Four hex digits that no id begins with.
+            (&["4090"], &[0xcc]),
+            (&["abab", "rtx"], &[0xcc, 0xab]),
+        ] {
+            assert_eq!(used(include, &[]).unwrap(), expected, "{include:?}");
+        }
+        assert_eq!(used(&[], &["h200"]).unwrap(), [0xcc]);
+        assert_eq!(used(&["h200"], &["0"]).unwrap(), [0xab]);
+    }
+
+    #[test]
+    fn what_names_nothing_is_refused_with_the_devices() {
+        for (include, exclude, part) in [
+            (&["H100"][..], &[][..], "include_device: no device has an id that begins with \"H100\""),
+            (&["3"], &[], "include_device: no device has the index 3"),
+            (&[], &["H100"], "exclude_device: no device has an id"),
+            (&[], &["nvidia"], "exclude_device: every device is excluded"),
+            (&["0"], &["1111"], "every device is excluded"),
+        ] {
+            let error = used(include, exclude).unwrap_err();
+            for part in [part, "0: 11111111 (NVIDIA H200); 1: abababab (NVIDIA H200); 2: cccccccc (NVIDIA RTX 4090)"] {
+                assert!(error.contains(part), "{part} in {error}");
+            }
+        }
+        assert!(Selector::new(" ").is_err());
+    }
+
+    #[test]
+    fn digits_of_several_ids_are_refused() {
+        let mut found = found();
+        (found[0].info.id.0, found[1].info.id.0) = ([0xab; 16], [0xab; 16]);
+        found[1].info.id.0[15] = 0;
+        let filter = DeviceFilter { include: selectors(&["abab"]), exclude: Vec::new() };
+        let error = filter.apply(found).unwrap_err().to_string();
+        assert!(error.contains("several devices"), "{error}");
+    }
+}
