@@ -11,6 +11,9 @@ use assay_program::settings::{Settings, SettingsError, Switch};
 use assay_work::PublicKey;
 use clap::{Args, ValueEnum};
 
+use crate::limits::Limits;
+use crate::limits::hours::{DeclineHours, Zone};
+
 /// What the miner's environment variables start with.
 pub const ENV_PREFIX: &str = "ASSAY_MINER_";
 
@@ -18,6 +21,8 @@ pub const ENV_PREFIX: &str = "ASSAY_MINER_";
 const MAX_RECONNECT_MS: u64 = 3_600_000;
 /// The longest time to drain: a supervisor kills long before.
 const MAX_DRAIN_S: u64 = 3600;
+/// The longest time of a challenge: a week.
+const MAX_CHALLENGE_S: u64 = 7 * 86_400;
 /// The longest time that memory is kept for the next challenge: a day.
 const MAX_IDLE_S: u64 = 86_400;
 
@@ -53,6 +58,26 @@ pub struct RawMemory {
     /// Seconds to keep device memory allocated after a challenge, for the next one; 0 releases it at once
     #[arg(long, value_name = "S", default_value_t = 30)]
     pub idle_release_s: u64,
+}
+
+/// Limits of the operator's own, as written.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Limits")]
+pub struct RawLimits {
+    /// Share of each device's free memory that is offered to the validator, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 100)]
+    pub max_memory_percent: u32,
+    /// Seconds that a challenge may take on this miner; a longer one is stopped and ends as miner_declined, or, once the
+    /// validator has asked for openings, as abandoned. 0 means no limit
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub max_challenge_s: u64,
+    /// Hours in which challenges are declined, such as 22:00-06:00, or Mon-Fri 08:00-18:00, Sat; a challenge that runs
+    /// goes on
+    #[arg(long, value_name = "HOURS")]
+    pub decline_hours: Option<String>,
+    /// Time zone of decline_hours: UTC, local, or a name such as Europe/Berlin
+    #[arg(long, value_name = "ZONE", default_value = "UTC")]
+    pub decline_hours_zone: String,
 }
 
 /// Files of the miner, as written.
@@ -91,6 +116,9 @@ pub struct RawConfig {
     /// The memory.
     #[command(flatten)]
     pub memory: RawMemory,
+    /// Limits.
+    #[command(flatten)]
+    pub limits: RawLimits,
     /// Files.
     #[command(flatten)]
     pub files: RawFiles,
@@ -139,6 +167,8 @@ pub struct MinerConfig {
     pub drain_timeout: Duration,
     /// For how long memory is kept between challenges.
     pub idle_release: Duration,
+    /// What the operator allows.
+    pub limits: Limits,
     /// This machine's devices.
     pub devices: DeviceConfig,
     /// Whether sensors are read.
@@ -169,6 +199,7 @@ impl MinerConfig {
             reconnect_max,
             drain_timeout: Duration::from_secs(drain_s),
             idle_release: Duration::from_secs(idle_s),
+            limits: limits(settings)?,
             devices: DeviceConfig::check(settings, &settings.raw.devices)?,
             telemetry: settings.raw.telemetry.telemetry,
             log: LogConfig::check(settings, &settings.raw.logging)?,
@@ -188,6 +219,19 @@ fn validator(settings: &Settings<RawConfig>) -> Result<Address, SettingsError> {
         return Err(settings.wrong("validator", reason));
     }
     Ok(address)
+}
+
+fn limits(settings: &Settings<RawConfig>) -> Result<Limits, SettingsError> {
+    let raw = &settings.raw.limits;
+    let reason = "a share of the free memory; to offer none, stop the miner";
+    let max_memory_percent = settings.in_range("max_memory_percent", raw.max_memory_percent, 1..=100, reason)?;
+    let reason = "no challenge lasts a week";
+    let max_s = settings.in_range("max_challenge_s", raw.max_challenge_s, 0..=MAX_CHALLENGE_S, reason)?;
+    let zone = Zone::new(&raw.decline_hours_zone).map_err(|why| settings.wrong("decline_hours_zone", why))?;
+    let hours = raw.decline_hours.as_deref().map(|text| DeclineHours::new(text, &zone));
+    let decline_hours = hours.transpose().map_err(|why| settings.wrong("decline_hours", why))?.unwrap_or_default();
+    let max_challenge = (max_s > 0).then(|| Duration::from_secs(max_s));
+    Ok(Limits { max_memory_percent, max_challenge, decline_hours })
 }
 
 fn reconnect(settings: &Settings<RawConfig>) -> Result<(Duration, Duration), SettingsError> {

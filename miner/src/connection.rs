@@ -20,6 +20,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::driver::{Observer, Start, drive};
 use crate::engine::Engine;
+use crate::limits::SharedLimits;
 use crate::session::Closed;
 
 /// Messages ready to go out: enough to keep the connection busy; each is at most 4 MiB, most are far less.
@@ -45,6 +46,8 @@ pub struct Dial {
     pub backoff: (Duration, Duration),
     /// For how long the devices keep a challenge's memory for the next one.
     pub idle_release: Duration,
+    /// What the operator allows.
+    pub limits: SharedLimits,
 }
 
 /// Why the miner cannot go on.
@@ -121,8 +124,8 @@ async fn session(
         },
     };
     let (outbound, queue) = mpsc::channel(MAX_OUTBOUND_MESSAGES);
-    let (identity, idle_release) = (dial.identity.clone(), dial.idle_release);
-    let start = Start { identity, pinned: dial.pinned, inventory, nonce, idle_release };
+    let (identity, idle_release, limits) = (dial.identity.clone(), dial.idle_release, dial.limits.clone());
+    let start = Start { identity, pinned: dial.pinned, inventory, nonce, idle_release, limits };
     // The validator answers the call only once the hello is there, so both run at once.
     let inbound = Box::pin(open(channel, ReceiverStream::new(queue)));
     Ok(drive(start, engine.clone(), inbound, outbound, shutdown, observer).await)

@@ -1,7 +1,7 @@
 //! Drives a session: moves messages between its state machine, the connection and the devices.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use assay_device::Handle;
 use assay_program::shutdown::Shutdown;
@@ -16,6 +16,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_stream::{Stream, StreamExt};
 
 use crate::engine::Engine;
+use crate::limits::SharedLimits;
 use crate::session::{Action, Closed, Event, Session};
 
 /// How often progress is read while the devices work.
@@ -43,6 +44,8 @@ pub struct Start {
     pub nonce: Nonce,
     /// For how long the devices keep a challenge's memory for the next one.
     pub idle_release: Duration,
+    /// What the operator allows.
+    pub limits: SharedLimits,
 }
 
 /// Shows the operator what happens in a session.
@@ -87,6 +90,7 @@ pub async fn drive(
         changes_seen,
         inventory_read: Instant::now(),
         idle,
+        limits: start.limits,
     };
     let ended = driver.run(actions, &mut inbound, &mut reports, &mut shutdown).await;
     // The results of pending work are not needed any more.
@@ -116,6 +120,7 @@ struct Driver<'a> {
     changes_seen: u64,
     inventory_read: Instant,
     idle: Idle,
+    limits: SharedLimits,
 }
 
 /// When idle memory is released.
@@ -165,6 +170,9 @@ impl Driver<'_> {
                     Event::Tick
                 }
             };
+            if matches!(event, Event::Message(ValidatorMessage::Challenge(_))) {
+                self.session.set_limits(self.limits.get().for_session(SystemTime::now()));
+            }
             let actions = self.session.handle(event, Instant::now());
             if let Some(closed) = self.act(actions).await? {
                 return Ok(closed);

@@ -8,7 +8,7 @@ use std::time::Instant;
 use assay_device::host::{DeviceReport, Host, Pending};
 use assay_device::open::{AuditedPass, ProbedDevice, SamplePlan, SegmentPlan};
 use assay_device::run::ShareTask;
-use assay_device::{Device, DeviceError, Handle};
+use assay_device::{Device, DeviceError, DeviceInfo, Handle};
 use assay_protocol::identity::Identity;
 use assay_protocol::message::{
     DeviceClaim, DeviceDigests, DeviceRoots, Inventory, MATRIX_SIZES, MinerMessage, OpenItem, OpenWhat, OpeningsChunk,
@@ -22,6 +22,7 @@ use assay_work::probe::{Answer, Probe, probe_key, probe_message};
 use assay_work::segment::Segment;
 use assay_work::{Challenge, ChallengeId, DeviceId, Digest, Root};
 
+use crate::limits::SharedLimits;
 use crate::telemetry;
 
 /// Parts of openings that a device may be ahead of the connection: enough to keep both busy.
@@ -38,6 +39,21 @@ pub struct Engine {
     watch: Box<dyn SensorWatch>,
     /// The challenge that they are read for.
     watched: Mutex<Option<ChallengeId>>,
+    /// What the operator allows.
+    limits: SharedLimits,
+    /// The devices as they were asked last, those with a fault too, and as they were offered.
+    asked: Mutex<Vec<AskedDevice>>,
+}
+
+/// A device as it was when it was asked last.
+#[derive(Debug, Clone)]
+pub struct AskedDevice {
+    /// What it is.
+    pub info: DeviceInfo,
+    /// How much of its free memory was offered.
+    pub offered_bytes: u64,
+    /// Why it could take no work.
+    pub fault: Option<DeviceError>,
 }
 
 /// What is known of the challenge whose slots the devices hold.
@@ -61,7 +77,21 @@ impl Engine {
     /// An engine over these devices, without telemetry.
     #[must_use]
     pub fn new(host: Host, identity: Identity) -> Self {
-        Self { host, identity, held: Mutex::new(None), watch: Box::new(NoSensors), watched: Mutex::new(None) }
+        Self {
+            host,
+            identity,
+            held: Mutex::new(None),
+            watch: Box::new(NoSensors),
+            watched: Mutex::new(None),
+            limits: SharedLimits::default(),
+            asked: Mutex::default(),
+        }
+    }
+
+    /// The engine that offers no more than the operator allows.
+    #[must_use]
+    pub fn limited_by(self, limits: SharedLimits) -> Self {
+        Self { limits, ..self }
     }
 
     /// The engine with its devices' sensors read.
@@ -70,10 +100,16 @@ impl Engine {
         Self { watch: Box::new(watch), ..self }
     }
 
-    /// How often a device was lost or came back.
+    /// How often a device was lost or came back, or another share of memory was allowed.
     #[must_use]
     pub fn changes(&self) -> u64 {
-        self.host.changes()
+        self.host.changes() + self.limits.changes()
+    }
+
+    /// The devices as they were asked last. Waits for nothing.
+    #[must_use]
+    pub fn asked(&self) -> Vec<AskedDevice> {
+        lock(&self.asked).clone()
     }
 
     /// The devices that can take work, as a session describes them.
@@ -81,11 +117,12 @@ impl Engine {
     /// # Errors
     /// [`DeviceError::Sick`] when a device's thread is gone.
     pub fn inventory(&self, sequence: u32) -> Result<Inventory, DeviceError> {
-        let claim = |report: DeviceReport| {
+        let limits = self.limits.get();
+        let claim = |report: &DeviceReport| {
             let mut slots = [0; MATRIX_SIZES.len()];
             slots.copy_from_slice(&report.slots);
-            let info = report.info;
-            DeviceClaim {
+            let info = report.info.clone();
+            let claim = DeviceClaim {
                 id: info.id,
                 name: info.name,
                 backend: info.backend.to_string(),
@@ -94,13 +131,20 @@ impl Engine {
                 free_bytes: info.free_bytes,
                 slots,
                 claimed_hardware: self.watch.hardware(info.id),
-            }
+            };
             // The session splits challenges by the very numbers that it sends.
-            .consistent()
+            limits.offered(claim.consistent())
         };
-        let able = self.host.report(&MATRIX_SIZES)?.into_iter().filter(|report| report.fault.is_none());
-        let devices = able.map(claim).collect();
-        Ok(Inventory { sequence, devices })
+        let reports = self.host.report(&MATRIX_SIZES)?;
+        let asked = reports.into_iter().map(|report| (report.fault.is_none().then(|| claim(&report)), report));
+        let (devices, asked): (Vec<_>, Vec<_>) = asked
+            .map(|(claim, DeviceReport { info, fault, .. })| {
+                let offered_bytes = claim.as_ref().map_or(0, |claim| claim.free_bytes);
+                (claim, AskedDevice { info, offered_bytes, fault })
+            })
+            .unzip();
+        *lock(&self.asked) = asked;
+        Ok(Inventory { sequence, devices: devices.into_iter().flatten().collect() })
     }
 
     /// Computes every share of a challenge, all devices at once, and commits to it: gives the signed commitment and

@@ -9,6 +9,7 @@ pub mod connection;
 pub mod driver;
 pub mod drivers;
 pub mod engine;
+pub mod limits;
 pub mod render;
 pub mod session;
 pub mod telemetry;

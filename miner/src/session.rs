@@ -138,6 +138,17 @@ struct RunningChallenge {
     stage: WorkStage,
     /// When the stage is given up.
     until: Instant,
+    /// When the challenge is stopped for the operator's limit, and that limit.
+    stop: Option<(Instant, Duration)>,
+}
+
+/// What the operator allows a session.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SessionLimits {
+    /// Why challenges are declined now; `None` while they are taken.
+    pub declines: Option<String>,
+    /// How long a challenge may take.
+    pub max_challenge: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,6 +170,7 @@ pub struct Session {
     inventory: Inventory,
     running: Option<RunningChallenge>,
     draining: bool,
+    limits: SessionLimits,
     started: Instant,
     heard: Instant,
 }
@@ -187,10 +199,16 @@ impl Session {
             inventory,
             running: None,
             draining: false,
+            limits: SessionLimits::default(),
             started: now,
             heard: now,
         };
         (session, vec![Action::Send(MinerMessage::Hello(hello))])
+    }
+
+    /// Keeps to these limits from the next offer on.
+    pub fn set_limits(&mut self, limits: SessionLimits) {
+        self.limits = limits;
     }
 
     /// Whether a challenge runs.
@@ -290,8 +308,9 @@ impl Session {
             Ok(challenge) => {
                 let challenge = Arc::new(challenge);
                 let until = now + offer.deadline;
+                let stop = self.limits.max_challenge.map(|limit| (now + limit, limit));
                 self.running =
-                    Some(RunningChallenge { challenge: challenge.clone(), stage: WorkStage::Working, until });
+                    Some(RunningChallenge { challenge: challenge.clone(), stage: WorkStage::Working, until, stop });
                 vec![Action::StartWork(challenge)]
             }
             Err((code, detail)) => {
@@ -304,6 +323,9 @@ impl Session {
     fn plan(&self, offer: &Offer, validator_key: PublicKey) -> Result<Challenge, (StopCode, String)> {
         if self.draining {
             return Err((StopCode::Draining, "this miner is shutting down".into()));
+        }
+        if let Some(why) = &self.limits.declines {
+            return Err((StopCode::Declined, why.clone()));
         }
         if self.running.is_some() {
             return Err((StopCode::Busy, "another challenge runs".into()));
@@ -439,7 +461,9 @@ impl Session {
     #[must_use]
     pub fn poll_timeout(&self) -> Instant {
         let silent_at = self.silent_at();
-        self.running.as_ref().map_or(silent_at, |running| running.until.min(silent_at))
+        let Some(running) = &self.running else { return silent_at };
+        let stop = running.stop.map_or(running.until, |(stop, _)| stop.min(running.until));
+        stop.min(silent_at)
     }
 
     /// When a validator that says nothing more counts as gone.
@@ -454,7 +478,13 @@ impl Session {
         if now >= self.silent_at() {
             return self.close(Closed::Silent(now.duration_since(self.heard)));
         }
-        if self.running.as_ref().is_some_and(|running| now >= running.until) {
+        let Some(running) = &self.running else { return Vec::new() };
+        if let Some((_, limit)) = running.stop.filter(|(stop, _)| now >= *stop) {
+            let limit = limit.as_secs();
+            let detail = format!("this miner works on a challenge for at most {limit} s (its setting max_challenge_s)");
+            return self.abort_with(StopCode::Declined, detail);
+        }
+        if now >= running.until {
             return self.abort_with(StopCode::Deadline, "the deadline passed".into());
         }
         Vec::new()

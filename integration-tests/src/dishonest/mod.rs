@@ -14,6 +14,7 @@ use assay_device::host::Host;
 use assay_miner::connection::{MAX_OUTBOUND_MESSAGES, open};
 use assay_miner::driver::{Observer, Start, drive};
 use assay_miner::engine::Engine;
+use assay_miner::limits::SharedLimits;
 use assay_miner::session::Closed;
 use assay_program::shutdown::{Shutdown, Trigger};
 use assay_protocol::identity::{Identity, random_bytes};
@@ -150,7 +151,8 @@ impl Session {
         let heard = open(channel, ReceiverStream::new(queue));
         let inbound = Box::pin(heard.map(move |message| message.map(|message| filter.incoming(message))));
         let nonce = Nonce(random_bytes()?);
-        let start = Start { identity, pinned: None, inventory, nonce, idle_release: std::time::Duration::ZERO };
+        let (idle_release, limits) = (std::time::Duration::ZERO, SharedLimits::default());
+        let start = Start { identity, pinned: None, inventory, nonce, idle_release, limits };
         drive(start, self.engine, inbound, outbound, self.stop, &mut Silent).await
     }
 }

@@ -14,6 +14,7 @@ use crate::config::MinerConfig;
 use crate::connection::{ConnectionError, Dial, serve};
 use crate::driver::Observer;
 use crate::engine::Engine;
+use crate::limits::SharedLimits;
 use crate::telemetry;
 
 /// Serves the validator until a signal, then drains.
@@ -26,7 +27,8 @@ pub fn execute(config: &MinerConfig) -> anyhow::Result<Exit> {
     let _lock = StateLock::acquire(&config.key_file, &key.to_string()).map_err(Failure::from)?;
     let chosen = config.devices.open(&key).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
     tracing::info!(%key, backend = chosen.backend, devices = chosen.host.len(), "{}", chosen.why);
-    let mut engine = Engine::new(chosen.host, identity.clone());
+    let limits = SharedLimits::new(config.limits.clone());
+    let mut engine = Engine::new(chosen.host, identity.clone()).limited_by(limits.clone());
     if let Some(sampler) = telemetry::start(config.telemetry) {
         telemetry::announce(&sampler);
         engine = engine.watched_by(sampler);
@@ -38,6 +40,7 @@ pub fn execute(config: &MinerConfig) -> anyhow::Result<Exit> {
         identity,
         idle_release: config.idle_release,
         backoff: (config.reconnect_min, config.reconnect_max),
+        limits,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
     let (served, cut_short) = runtime.block_on(async {

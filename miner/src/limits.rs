@@ -1,0 +1,148 @@
+//! What the operator of a miner allows: the share of memory that is offered, how long a challenge may take, and hours
+//! in which none is taken. They may change while the miner runs.
+
+pub mod hours;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use assay_protocol::message::{DeviceClaim, MATRIX_SIZES};
+
+use crate::session::SessionLimits;
+use hours::DeclineHours;
+
+/// The limits, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// How much of a device's free memory is offered, in percent.
+    pub max_memory_percent: u32,
+    /// How long a challenge may take.
+    pub max_challenge: Option<Duration>,
+    /// When no challenge is taken.
+    pub decline_hours: DeclineHours,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { max_memory_percent: 100, max_challenge: None, decline_hours: DeclineHours::default() }
+    }
+}
+
+impl Limits {
+    /// What is offered of a device: of its free memory the allowed share, and the slots that fit beside what is
+    /// withheld.
+    #[must_use]
+    pub fn offered(&self, claim: DeviceClaim) -> DeviceClaim {
+        let free_bytes = claim.free_bytes / 100 * u64::from(self.max_memory_percent.min(100))
+            + claim.free_bytes % 100 * u64::from(self.max_memory_percent.min(100)) / 100;
+        let withheld_bytes = claim.free_bytes - free_bytes;
+        let mut slots = claim.slots;
+        for (slots, n) in slots.iter_mut().zip(MATRIX_SIZES) {
+            let slot_bytes = u64::from(n) * u64::from(n);
+            // Whole slots: a device takes memory beside them, which stays as it is.
+            let withheld = withheld_bytes.div_ceil(slot_bytes);
+            *slots = slots.saturating_sub(u32::try_from(withheld).unwrap_or(u32::MAX));
+        }
+        DeviceClaim { free_bytes, slots, ..claim }
+    }
+
+    /// What a session is to keep to now.
+    #[must_use]
+    pub fn for_session(&self, now: SystemTime) -> SessionLimits {
+        let declines = self.decline_hours.left_min(now).map(|minutes| {
+            let hours = &self.decline_hours;
+            format!("this miner takes no challenges at {hours}; ask again in {minutes} min (its setting decline_hours)")
+        });
+        SessionLimits { declines, max_challenge: self.max_challenge }
+    }
+}
+
+/// The limits in force. Clones show the same ones.
+#[derive(Debug, Clone, Default)]
+pub struct SharedLimits(Arc<Mutex<InForce>>);
+
+#[derive(Debug, Default)]
+struct InForce {
+    limits: Limits,
+    changes: u64,
+}
+
+impl SharedLimits {
+    /// These are in force.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self(Arc::new(Mutex::new(InForce { limits, changes: 0 })))
+    }
+
+    /// The limits now.
+    #[must_use]
+    pub fn get(&self) -> Limits {
+        self.lock().limits.clone()
+    }
+
+    /// Puts others into force: for the next challenge, and the next inventory.
+    pub fn set(&self, limits: Limits) {
+        let mut in_force = self.lock();
+        if in_force.limits != limits {
+            *in_force = InForce { limits, changes: in_force.changes + 1 };
+        }
+    }
+
+    /// How often they have changed.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.lock().changes
+    }
+
+    fn lock(&self) -> MutexGuard<'_, InForce> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use assay_work::DeviceId;
+
+    fn claim(free_bytes: u64) -> DeviceClaim {
+        let slots = DeviceClaim::max_slots(free_bytes).map(|slots| slots.saturating_sub(2));
+        DeviceClaim {
+            id: DeviceId([1; 16]),
+            name: String::new(),
+            backend: String::new(),
+            detail: String::new(),
+            total_bytes: free_bytes,
+            free_bytes,
+            slots,
+            claimed_hardware: None,
+        }
+    }
+
+    /// What a device takes beside its slots, here two of each size, stays within what is offered.
+    #[test]
+    fn slots_stay_within_the_share_that_is_offered() {
+        for percent in [1, 33, 50, 99] {
+            let whole = claim(1_000_000_007);
+            let limits = Limits { max_memory_percent: percent, ..Limits::default() };
+            let offered = limits.offered(whole.clone());
+            assert_eq!(offered.free_bytes, 1_000_000_007 * u64::from(percent) / 100);
+            assert_eq!(offered.total_bytes, whole.total_bytes);
+            for (slots, n) in offered.slots.iter().zip(MATRIX_SIZES) {
+                let bytes = (u64::from(*slots) + 2) * u64::from(n) * u64::from(n);
+                assert!(*slots == 0 || bytes <= offered.free_bytes, "{percent} %, n = {n}");
+            }
+            assert!(offered.slots[0] > 0);
+        }
+        assert_eq!(Limits::default().offered(claim(4 << 30)), claim(4 << 30));
+    }
+
+    #[test]
+    fn others_come_into_force_at_once() {
+        let shared = SharedLimits::default();
+        let clone = shared.clone();
+        let limits = Limits { max_memory_percent: 50, ..Limits::default() };
+        clone.set(limits.clone());
+        clone.set(limits.clone());
+        assert_eq!((shared.get(), shared.changes()), (limits, 1));
+    }
+}
