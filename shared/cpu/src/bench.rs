@@ -59,9 +59,7 @@ impl Bench for CpuBench {
 
     fn sample(&mut self, stage: BenchStage, kernel: &str, repeats: u32) -> Result<Measurement, DeviceError> {
         let Slots { n, count } = self.device.residency.layout()?;
-        let kind: KernelKind = kernel.parse().map_err(|e| DeviceError::Unsupported(format!("{e}")))?;
-        let missing = || DeviceError::Unsupported(format!("this processor does not run the kernel {kind}"));
-        self.device.kernel = kind.kernel().ok_or_else(missing)?;
+        self.device.choose_kernel(kernel)?;
         let (pass, handle) = (bench_pass(n, count), Handle::default());
         // Products come as they are in a pass: count - 2 at a time.
         let turns = if stage == BenchStage::Product { repeats.div_ceil(count - 2) } else { repeats };

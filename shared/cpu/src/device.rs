@@ -1,5 +1,7 @@
 //! One virtual device: a share of the host's memory and threads, and a kernel.
 
+use std::time::{Duration, Instant};
+
 use parking_lot::Mutex;
 
 use super::hash::{ChainingValue, chaining_value};
@@ -11,6 +13,7 @@ use super::probe::WalkRound;
 use super::thread_team::ThreadTeam;
 use super::walk::{LINE_BYTES, State};
 use assay_device::backend::BackendKind;
+use assay_device::copies::Area;
 use assay_device::machine;
 use assay_device::resident::{Residency, Slots};
 use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, SlotRange, check_size};
@@ -32,6 +35,10 @@ pub struct CpuDevice {
     scratch: Option<Mapping>,
     /// The resident slots, and the walks of the last round of the probe, whose states are in `scratch`.
     pub(super) residency: Residency<Slots>,
+    /// The pass whose slots these are.
+    pass: Option<Pass>,
+    /// The near and the far area of copies.
+    areas: Option<[Vec<u8>; 2]>,
 }
 
 impl CpuDevice {
@@ -43,7 +50,7 @@ impl CpuDevice {
         assert!(threads > 0, "a device works on one thread at least");
         let kernel = kind.kernel()?;
         let residency = Residency::default();
-        Some(Self { id, name, memory_bytes, threads, kernel, slots: None, scratch: None, residency })
+        Some(Self { id, name, memory_bytes, threads, kernel, slots: None, scratch: None, residency, pass: None, areas: None })
     }
 
     /// What this device could hold if it gave back all that it holds: what the host has, less what others
@@ -82,17 +89,30 @@ impl CpuDevice {
         handle: &Handle,
         stages: Stages,
     ) -> Result<Vec<Digest>, DeviceError> {
-        self.residency.begin_fill(pass)?;
-        let plan = self.plan(pass.n);
-        let (slots, scratch) = self.make_room(pass, &plan)?;
-        let run = PassRun { pass, plan: &plan, kernel: self.kernel, slots, scratch, stages };
+        self.fill_part(pass, pass.count, handle, stages)
+    }
+
+    /// The same for the first `count` slots of the pass; the others stay as they are.
+    fn fill_part(
+        &mut self,
+        whole: &Pass,
+        count: u32,
+        handle: &Handle,
+        stages: Stages,
+    ) -> Result<Vec<Digest>, DeviceError> {
+        self.residency.begin_fill(whole)?;
+        let plan = self.plan(whole.n);
+        let (slots, scratch) = self.make_room(whole, &plan)?;
+        let part = Pass { count, ..*whole };
+        let run = PassRun { pass: &part, plan: &plan, kernel: self.kernel, slots, scratch, stages };
         // SAFETY: both mappings were fitted to this pass and this plan, and the exclusive reference to the device
         // keeps everyone else out.
         let digests = unsafe { run.run(handle) }?;
         for map in [&mut self.slots, &mut self.scratch].into_iter().flatten() {
             map.note_touched(map.bytes());
         }
-        self.residency.filled(Slots::from(pass));
+        self.residency.filled(Slots::from(whole));
+        self.pass = Some(*whole);
         Ok(digests)
     }
 
@@ -213,8 +233,59 @@ impl Device for CpuDevice {
 
     fn release(&mut self) {
         self.residency.clear();
-        (self.slots, self.scratch) = (None, None);
+        (self.slots, self.scratch, self.areas) = (None, None, None);
     }
+
+    fn kernels(&self) -> Vec<String> {
+        let others = KernelKind::available().filter(|kind| *kind != self.kernel.kind);
+        std::iter::once(self.kernel.kind).chain(others).map(|kind| kind.name().to_owned()).collect()
+    }
+
+    fn choose_kernel(&mut self, kernel: &str) -> Result<(), DeviceError> {
+        let kind: KernelKind = kernel.parse().map_err(|error| DeviceError::Unsupported(format!("{error}")))?;
+        let missing = || DeviceError::Unsupported(format!("this processor does not run the kernel {kind}"));
+        self.kernel = kind.kernel().ok_or_else(missing)?;
+        Ok(())
+    }
+
+    fn time_products(&mut self, products: u32) -> Result<Duration, DeviceError> {
+        self.residency.layout()?;
+        let lost = || DeviceError::Sick("a device lost its pass".into());
+        let pass = self.pass.ok_or_else(lost)?;
+        let count = products.saturating_add(2).clamp(3, pass.count);
+        let start = Instant::now();
+        self.fill_part(&pass, count, &Handle::default(), Stages::Products)?;
+        Ok(start.elapsed())
+    }
+
+    fn write_area(&mut self, data: &[u8]) -> Result<Duration, DeviceError> {
+        let [near, _] = match &mut self.areas {
+            Some(areas) if areas[0].len() == data.len() => areas,
+            areas => areas.insert([vec![0; data.len()], vec![0; data.len()]]),
+        };
+        let start = Instant::now();
+        near.copy_from_slice(data);
+        Ok(start.elapsed())
+    }
+
+    fn copy_area(&mut self) -> Result<Duration, DeviceError> {
+        let [near, far] = self.areas.as_mut().ok_or_else(no_areas)?;
+        let start = Instant::now();
+        far.copy_from_slice(near);
+        Ok(start.elapsed())
+    }
+
+    fn read_area(&mut self, area: Area, out: &mut [u8]) -> Result<Duration, DeviceError> {
+        let [near, far] = self.areas.as_ref().ok_or_else(no_areas)?;
+        let from = if area == Area::Near { near } else { far };
+        let start = Instant::now();
+        out.copy_from_slice(from.get(..out.len()).ok_or_else(no_areas)?);
+        Ok(start.elapsed())
+    }
+}
+
+fn no_areas() -> DeviceError {
+    DeviceError::Unsupported("nothing so long was written to the areas of copies".into())
 }
 
 /// Chaining values of the subtrees of a string, each thread those of a stretch of it.

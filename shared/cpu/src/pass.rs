@@ -21,7 +21,7 @@ use assay_work::{Digest, keys};
 
 /// Which parts of a pass to run; all of them, but for measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(not(feature = "bench"), expect(dead_code, reason = "benchmarks alone do less than all"))]
+#[cfg_attr(not(feature = "bench"), expect(dead_code, reason = "benchmarks alone do leaves or digests alone"))]
 pub(super) enum Stages {
     /// The whole pass.
     All,

@@ -5,12 +5,11 @@ mod peak;
 
 use std::time::Duration;
 
-use crate::config::{CudaConfig, KernelChoice};
 use crate::device::CudaDevice;
 use crate::driver::{CudaEvent, DeviceMemory, PinnedMemory};
-use crate::error::{CudaError, Fault};
+use crate::error::Fault;
 use crate::family::{FAMILIES, Family};
-use crate::kernels::{Band, Kernels};
+use crate::kernels::Band;
 use crate::plan::{HASH_BYTES, Layout};
 use crate::wait;
 use assay_device::bench::{
@@ -30,8 +29,6 @@ const LONGEST_SAMPLE: Duration = Duration::from_secs(600);
 /// Measures a CUDA device.
 #[derive(Debug)]
 pub struct CudaBench {
-    /// Families besides the one in use.
-    spare: Vec<Kernels>,
     /// Where copies and the peer's results go.
     other: Option<DeviceMemory>,
     pinned: Option<PinnedMemory>,
@@ -68,7 +65,7 @@ impl Bench for CudaBench {
         self.device.bind()?;
         let (pass, handle) = (bench_pass(layout.n, layout.count), Handle::default());
         if stage.depends_on_kernel() {
-            self.choose(kernel)?;
+            self.device.choose_kernel(kernel)?;
         }
         let mut copy_bytes = COPY_BYTES as u64;
         let elapsed = match stage {
@@ -95,37 +92,7 @@ impl CudaBench {
     /// A benchmark of an opened device.
     #[must_use]
     pub const fn new(device: CudaDevice) -> Self {
-        Self { spare: Vec::new(), other: None, pinned: None, peer: None, device }
-    }
-
-    /// Takes another family from now on; those that were loaded before stay loaded.
-    fn choose(&mut self, kernel: &str) -> Result<(), DeviceError> {
-        if self.device.kernels.family.name() == kernel {
-            return Ok(());
-        }
-        let unknown = || DeviceError::Unsupported(format!("no family is called {kernel}"));
-        let family = FAMILIES.iter().find(|family| family.name() == kernel).ok_or_else(unknown)?;
-        let loaded = match self.spare.iter().position(|kernels| kernels.family.name() == kernel) {
-            Some(at) => self.spare.swap_remove(at),
-            None => self.load(family.choice)?,
-        };
-        self.spare.push(std::mem::replace(&mut self.device.kernels, loaded));
-        Ok(())
-    }
-
-    fn load(&self, choice: KernelChoice) -> Result<Kernels, DeviceError> {
-        let config = CudaConfig { kernel: choice, ..self.device.config.clone() };
-        let loaded = Kernels::load(&self.device.context, &self.device.description, &config, &mut |_| ());
-        let kernels = loaded.map_err(|error| match error {
-            CudaError::NoKernel { reasons, .. } => DeviceError::Unsupported(reasons),
-            other => DeviceError::Sick(other.to_string()),
-        })?;
-        // What was asked for by name and did not load is no measurement of it.
-        if kernels.family.choice == choice {
-            Ok(kernels)
-        } else {
-            Err(DeviceError::Unsupported(kernels.passed_over.join("; ")))
-        }
+        Self { other: None, pinned: None, peer: None, device }
     }
 
     fn host_copies(&mut self, stage: BenchStage, repeats: u32) -> Result<Duration, DeviceError> {

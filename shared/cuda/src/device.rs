@@ -2,13 +2,16 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::config::CudaConfig;
+use super::config::{CudaConfig, KernelChoice};
+use super::copies::CopyAreas;
 use super::describe::{self, DeviceDescription};
 use super::driver::{Context, CudaEvent, DeviceMemory, PinnedMemory, Priority, Stream};
 use super::error::{CudaError, Fault};
+use super::family::{FAMILIES, Family};
 use super::flow::{Flow, Lane, Marks};
-use super::kernels::Kernels;
+use super::kernels::{Band, Kernels};
 use super::library::Library;
 use super::memory::Memory;
 use super::pass::Filling;
@@ -16,19 +19,26 @@ use super::plan::{self, BLOCK_CHUNKS, CHUNK_BYTES, HASH_BYTES, Layout, STATE_BYT
 use super::probe::Walking;
 use super::wait;
 use assay_device::backend::{BackendKind, Preparing};
-use assay_device::pace::{Rates, Timing};
+use assay_device::copies::Area;
+use assay_device::pace::{Rates, Timing, WorkKind};
 use assay_device::resident::{Residency, hashes_of, merge_subtrees};
 use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, SlotRange, check_size};
+use assay_work::keys::parents;
 use assay_work::{ChainingValue, Digest};
 
 /// Memory of the host that copies go through, piece by piece.
 const STAGING_BYTES: usize = 4 << 20;
+/// For how long products that are timed may take: a driver that hangs ends here.
+const MAX_TIMED: Duration = Duration::from_secs(100);
 
 /// An opened device. It takes memory for slots with the first pass, and keeps that until [`Device::release`].
 pub struct CudaDevice {
     pub(super) description: DeviceDescription,
     pub(super) config: CudaConfig,
     pub(super) kernels: Kernels,
+    /// Families that were in use before, still loaded.
+    spare: Vec<Kernels>,
+    pub(super) areas: Option<CopyAreas>,
     pub(super) compute: Stream,
     hash: Stream,
     compute_marks: Marks,
@@ -39,6 +49,8 @@ pub struct CudaDevice {
     pub(super) memory: Memory,
     /// The resident slots, and the walks of the last round of the probe.
     pub(super) residency: Residency<Layout>,
+    /// The pass whose slots these are.
+    pass: Option<Pass>,
     pub(super) context: Arc<Context>,
 }
 
@@ -76,6 +88,9 @@ impl CudaDevice {
             memory: Memory::new(&context),
             rates: Rates::new(Timing::DEVICE_EVENTS),
             residency: Residency::default(),
+            pass: None,
+            spare: Vec::new(),
+            areas: None,
             description,
             config,
             kernels,
@@ -108,6 +123,22 @@ impl CudaDevice {
 
     pub(super) fn resident(&self) -> Result<Layout, DeviceError> {
         self.residency.layout()
+    }
+
+    /// Loads another family than the one in use.
+    fn load(&self, choice: KernelChoice) -> Result<Kernels, DeviceError> {
+        let config = CudaConfig { kernel: choice, ..self.config.clone() };
+        let loaded = Kernels::load(&self.context, &self.description, &config, &mut |_| ());
+        let kernels = loaded.map_err(|error| match error {
+            CudaError::NoKernel { reasons, .. } => DeviceError::Unsupported(reasons),
+            other => DeviceError::Sick(other.to_string()),
+        })?;
+        // What was asked for by name and did not load is no substitute for it.
+        if kernels.family.choice == choice {
+            Ok(kernels)
+        } else {
+            Err(DeviceError::Unsupported(kernels.passed_over.join("; ")))
+        }
     }
 
     /// Copies `out.len()` bytes of device memory from `first` on, piece by piece.
@@ -210,6 +241,7 @@ impl Device for CudaDevice {
         let layout = Layout::new(pass.n, pass.count);
         let digests = self.run_pass(pass, &layout, handle)?;
         self.residency.filled(layout);
+        self.pass = Some(*pass);
         Ok(digests)
     }
 
@@ -250,7 +282,68 @@ impl Device for CudaDevice {
 
     fn release(&mut self) {
         self.residency.clear();
+        self.areas = None;
         self.memory.release();
+    }
+
+    fn kernels(&self) -> Vec<String> {
+        let current = self.kernels.family.choice;
+        let runs = |family: &&Family| (family.runs_on)(self.description.capability) && family.choice != current;
+        let others = FAMILIES.iter().filter(runs).map(|family| family.name());
+        std::iter::once(self.kernels.family.name()).chain(others).map(str::to_owned).collect()
+    }
+
+    fn choose_kernel(&mut self, kernel: &str) -> Result<(), DeviceError> {
+        if self.kernels.family.name() == kernel {
+            return Ok(());
+        }
+        self.bind()?;
+        let unknown = || DeviceError::Unsupported(format!("no family is called {kernel}"));
+        let family = FAMILIES.iter().find(|family| family.name() == kernel).ok_or_else(unknown)?;
+        let loaded = match self.spare.iter().position(|kernels| kernels.family.name() == kernel) {
+            Some(at) => self.spare.swap_remove(at),
+            None => self.load(family.choice)?,
+        };
+        self.spare.push(std::mem::replace(&mut self.kernels, loaded));
+        // The rate of another family is no estimate.
+        self.rates.forget(WorkKind::Product);
+        Ok(())
+    }
+
+    fn time_products(&mut self, products: u32) -> Result<Duration, DeviceError> {
+        let layout = self.resident()?;
+        let lost = || DeviceError::Unsupported("no pass is resident on this device".into());
+        let pass = self.pass.ok_or_else(lost)?;
+        self.bind()?;
+        let (slots, _) = self.memory.slots_and_scratch()?;
+        let mut operands = self.kernels.operands(&self.context, slots.address(), layout.n, layout.count)?;
+        let (start, end) = (CudaEvent::new(&self.context)?, CudaEvent::new(&self.context)?);
+        start.record(&self.compute)?;
+        for u in 2..products.saturating_add(2).clamp(3, pass.count) {
+            let (earlier, previous) = parents(&pass.key, u);
+            let band = Band { u, earlier, previous, first_tile: 0, tiles: self.kernels.family.tiles(layout.n) };
+            // SAFETY: all slots are resident; the wait below is for the stream, or the context is lost.
+            unsafe { self.kernels.product(&self.compute, &mut operands, band) }?;
+        }
+        end.record(&self.compute)?;
+        let doing = || "timing products".to_owned();
+        wait::until(&self.context, MAX_TIMED, None, doing, || end.is_done(doing))?;
+        Ok(end.since(&start)?)
+    }
+
+    fn write_area(&mut self, data: &[u8]) -> Result<Duration, DeviceError> {
+        self.bind()?;
+        self.write_near(data)
+    }
+
+    fn copy_area(&mut self) -> Result<Duration, DeviceError> {
+        self.bind()?;
+        self.copy_near()
+    }
+
+    fn read_area(&mut self, area: Area, out: &mut [u8]) -> Result<Duration, DeviceError> {
+        self.bind()?;
+        self.read_back(area, out)
     }
 }
 

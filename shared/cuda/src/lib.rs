@@ -19,6 +19,7 @@
 mod bench;
 pub mod cache;
 mod config;
+mod copies;
 #[allow(unsafe_code)]
 mod describe;
 #[allow(unsafe_code)]

@@ -70,7 +70,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Memory besides what is held, for benchmarks.
+    /// Memory besides what is held, for benchmarks and burn-ins.
     ///
     /// # Errors
     /// [`DeviceError::Busy`] when there is less; what is resident stays.

@@ -8,9 +8,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::copies::{self, Area, CopyReport, CopySource};
 use crate::error::DeviceError;
 use crate::kind::BackendKind;
 use assay_work::challenge::{MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
@@ -264,4 +266,59 @@ pub trait Device: Send {
 
     /// Gives all memory back; nothing is resident after it.
     fn release(&mut self);
+
+    /// The product kernels that this device runs, the one in use first; empty where it has one without a name.
+    fn kernels(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Multiplies with another of [`Device::kernels`] from now on. What is resident stays.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] for one that the device does not run.
+    fn choose_kernel(&mut self, kernel: &str) -> Result<(), DeviceError> {
+        Err(DeviceError::Unsupported(format!("this device has no kernel {kernel}")))
+    }
+
+    /// Makes the first `products` products of the resident pass again, and nothing else: they write what is there
+    /// already. Gives the time of it, by the device's clock where it has one. For burn-ins.
+    ///
+    /// # Errors
+    /// Any [`DeviceError`]; [`DeviceError::Unsupported`] when no pass is resident, or the device cannot tell.
+    fn time_products(&mut self, products: u32) -> Result<Duration, DeviceError> {
+        Err(DeviceError::Unsupported(format!("{products} products alone")))
+    }
+
+    /// Copies bytes from the host to the near area, which becomes as long as they are, as does the far one
+    /// ([`copies`]). What is resident stays. Gives the time.
+    ///
+    /// # Errors
+    /// Any [`DeviceError`]; [`DeviceError::Unsupported`] where the device has no areas.
+    fn write_area(&mut self, _data: &[u8]) -> Result<Duration, DeviceError> {
+        Err(DeviceError::Unsupported("no copies besides those of slots".into()))
+    }
+
+    /// Copies the near area to the far one. Gives the time.
+    ///
+    /// # Errors
+    /// As [`Device::write_area`]; [`DeviceError::Unsupported`] before the first of those.
+    fn copy_area(&mut self) -> Result<Duration, DeviceError> {
+        Err(DeviceError::Unsupported("no copies besides those of slots".into()))
+    }
+
+    /// Copies an area to the host: as many bytes as were written. Gives the time.
+    ///
+    /// # Errors
+    /// As [`Device::copy_area`].
+    fn read_area(&mut self, _area: Area, _out: &mut [u8]) -> Result<Duration, DeviceError> {
+        Err(DeviceError::Unsupported("no copies besides those of slots".into()))
+    }
+
+    /// Copies bytes to the device, within it and back, and compares them, where the device is: it may be far away.
+    ///
+    /// # Errors
+    /// As [`copies::test`].
+    fn test_copies(&mut self, source: &CopySource) -> Result<CopyReport, DeviceError> {
+        copies::test(self, source)
+    }
 }

@@ -9,6 +9,7 @@
 pub mod backend;
 #[cfg(feature = "bench")]
 pub mod bench;
+pub mod copies;
 mod device;
 mod error;
 pub mod host;

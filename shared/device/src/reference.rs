@@ -18,13 +18,32 @@ pub struct ReferenceDevice {
     n: u32,
     slots: Vec<Vec<u8>>,
     states: Option<Vec<u8>>,
+    flip: Option<Flip>,
+}
+
+/// A byte that turns wrong in memory once its slot is computed: later slots follow from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flip {
+    /// The slot.
+    pub slot: u32,
+    /// The byte of it.
+    pub byte: u64,
+    /// The bits that turn.
+    pub mask: u8,
 }
 
 impl ReferenceDevice {
     /// A device that holds slots of up to `memory_bytes`; none are resident yet.
     #[must_use]
     pub fn new(id: DeviceId, name: impl Into<String>, memory_bytes: u64) -> Self {
-        Self { id, name: name.into(), memory_bytes, n: 0, slots: Vec::new(), states: None }
+        Self { id, name: name.into(), memory_bytes, n: 0, slots: Vec::new(), states: None, flip: None }
+    }
+
+    /// The same, with a fault in the memory of every pass. For tests.
+    #[must_use]
+    pub const fn with_flip(mut self, flip: Flip) -> Self {
+        self.flip = Some(flip);
+        self
     }
 
     fn slot(&self, slot: u32) -> Result<&[u8], DeviceError> {
@@ -51,7 +70,10 @@ impl ReferenceDevice {
     fn fill_slots(&mut self, pass: &Pass, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
         let mut digests = Vec::with_capacity(pass.count as usize);
         for u in 0..pass.count {
-            let slot = self.fill_slot(pass, u, handle)?;
+            let mut slot = self.fill_slot(pass, u, handle)?;
+            if let Some(flip) = self.flip.filter(|flip| flip.slot == u) {
+                slot[flip.byte as usize] ^= flip.mask;
+            }
             digests.push(slot_digest(&slot));
             self.slots.push(slot);
             handle.advance(1);

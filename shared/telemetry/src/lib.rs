@@ -11,8 +11,10 @@ pub mod nvml;
 mod reading;
 mod sampler;
 mod watch;
+mod wear;
 
 pub use collect::TelemetryCollector;
 pub use reading::Reading;
 pub use sampler::{HostClaimsError, PERIOD, Sampler, SensorSource};
 pub use watch::{NoSensors, SensorWatch};
+pub use wear::Wear;

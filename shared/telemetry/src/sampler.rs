@@ -14,11 +14,14 @@ use parking_lot::{Condvar, Mutex};
 use super::collect::TelemetryCollector;
 use super::reading::Reading;
 use super::watch::SensorWatch;
+use super::wear::Wear;
 use assay_protocol::claims::{Hardware, HostClaims, Telemetry};
 use assay_work::DeviceId;
 
 /// Interval between readings: short enough for a challenge of seconds, long enough to cost nothing.
 pub const PERIOD: Duration = Duration::from_millis(250);
+/// Interval between two looks at what wears out: a dozen calls each.
+const WEAR_PERIOD: Duration = Duration::from_secs(2);
 /// The longest call to a source that is not reported to the operator.
 const MAX_SILENCE: Duration = Duration::from_secs(2);
 
@@ -32,6 +35,11 @@ pub trait SensorSource {
 
     /// Reads a device's sensors; `None` for a device that the source does not know.
     fn read(&mut self, id: DeviceId) -> Option<Reading>;
+
+    /// What wears out: asked seldom. `None` for a device that the source does not know.
+    fn wear(&mut self, _id: DeviceId) -> Option<Wear> {
+        None
+    }
 }
 
 /// Why there are no claims about the host.
@@ -73,6 +81,10 @@ struct Watched {
     /// A late reading of an earlier challenge has another number and is not counted.
     number: u64,
     devices: BTreeMap<DeviceId, TelemetryCollector>,
+    /// The newest reading of each device.
+    newest: BTreeMap<DeviceId, Reading>,
+    /// What wears out, as it was last; `None` where nobody asks for it.
+    wear: Option<BTreeMap<DeviceId, Wear>>,
 }
 
 impl Sampler {
@@ -113,8 +125,18 @@ impl SensorWatch for Sampler {
         let mut state = self.shared.state.lock();
         state.watches += 1;
         let devices = ids.iter().map(|id| (*id, TelemetryCollector::default())).collect();
-        state.watched = Some(Watched { number: state.watches, devices });
+        state.watched =
+            Some(Watched { number: state.watches, devices, newest: BTreeMap::new(), wear: None });
         self.shared.changed.notify_all();
+    }
+
+    fn newest(&self, id: DeviceId) -> Option<Reading> {
+        self.shared.state.lock().watched.as_ref()?.newest.get(&id).cloned()
+    }
+
+    fn wear(&self, id: DeviceId) -> Option<Wear> {
+        let mut state = self.shared.state.lock();
+        state.watched.as_mut()?.wear.get_or_insert_default().get(&id).cloned()
     }
 
     fn so_far(&self, id: DeviceId) -> Option<Telemetry> {
@@ -196,13 +218,25 @@ impl SamplerShared {
     /// Reads the devices once per [`PERIOD`] until they are no longer watched.
     fn sample(&self, source: &mut impl SensorSource, number: u64, ids: &[DeviceId]) {
         let mut due = Instant::now();
+        let mut wear_due = due;
         loop {
             for id in ids {
                 let Some(reading) = self.call(|| source.read(*id)) else { continue };
                 let mut state = self.state.lock();
-                let watched = state.watched.as_mut().filter(|watched| watched.number == number);
-                let Some(collector) = watched.and_then(|watched| watched.devices.get_mut(id)) else { return };
+                let Some(watched) = state.watched.as_mut().filter(|watched| watched.number == number) else { return };
+                let Some(collector) = watched.devices.get_mut(id) else { return };
+                watched.newest.insert(*id, reading.clone().plausible().0);
                 collector.add(reading);
+            }
+            if due >= wear_due && self.wants_wear(number) {
+                for id in ids {
+                    let Some(wear) = self.call(|| source.wear(*id)) else { continue };
+                    let mut state = self.state.lock();
+                    let watched = state.watched.as_mut().filter(|watched| watched.number == number);
+                    let Some(all) = watched.and_then(|watched| watched.wear.as_mut()) else { return };
+                    all.insert(*id, wear);
+                }
+                wear_due = due + WEAR_PERIOD;
             }
             // Readings that a slow source missed are not made up for.
             due = (due + PERIOD).max(Instant::now());
@@ -210,6 +244,11 @@ impl SamplerShared {
                 return;
             }
         }
+    }
+
+    fn wants_wear(&self, number: u64) -> bool {
+        let state = self.state.lock();
+        state.watched.as_ref().is_some_and(|watched| watched.number == number && watched.wear.is_some())
     }
 
     /// Waits until `due`; whether the devices are still watched.

@@ -1,5 +1,7 @@
 //! The miner's interface to telemetry.
 
+use super::reading::Reading;
+use super::wear::Wear;
 use assay_protocol::claims::{Hardware, Telemetry};
 use assay_work::DeviceId;
 
@@ -16,6 +18,16 @@ pub trait SensorWatch: Send + Sync {
 
     /// Work ends: no more readings. Returns the summaries in order of device, without devices that were not read.
     fn end(&self) -> Vec<(DeviceId, Telemetry)>;
+
+    /// The newest reading of a device that works.
+    fn newest(&self, _id: DeviceId) -> Option<Reading> {
+        None
+    }
+
+    /// What wears out on a device that works. The first call asks for it; the answer comes some seconds later.
+    fn wear(&self, _id: DeviceId) -> Option<Wear> {
+        None
+    }
 
     /// What is wrong with the readings, as a sentence for the operator.
     fn trouble(&self) -> Option<String>;

@@ -1,23 +1,27 @@
 //! One device driven through wgpu ([`assay_device`] says what a device is).
 
 use std::fmt;
+use std::time::{Duration, Instant};
 
 use ::wgpu::Buffer;
 
 use super::bind::Bindings;
 use super::config::WgpuConfig;
+use super::copies::CopyAreas;
 use super::copy::Staging;
 use super::describe::{AdapterDescription, Described};
 use super::digest::Hashing;
 use super::error::WgpuError;
 use super::flow::{self, Flow, FlowParts};
 use super::gpu::{Gpu, NotMade};
-use super::kernels::Kernels;
+use super::kernels::{Kernels, ProductKernel};
 use super::memory::{self, Memory, SlotPiece};
 use super::pass::Filling;
 use super::plan::{self, Bounds, CHUNK_BYTES, GROUP_CHUNKS, HASH_BYTES, Layout, Region, STATE_BYTES};
 use super::probe::Walking;
+use super::shaders::Dot;
 use assay_device::backend::{BackendKind, Preparing};
+use assay_device::copies::Area;
 use assay_device::pace::{Rates, Timing, WorkKind};
 use assay_device::resident::{Residency, hashes_of, merge_subtrees};
 use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, SlotRange};
@@ -30,6 +34,9 @@ pub struct WgpuDevice {
     pub(super) config: WgpuConfig,
     pub(super) bounds: Bounds,
     pub(super) kernels: Kernels,
+    /// Products of the other kind, once they were in use.
+    spare: Option<[ProductKernel; 2]>,
+    pub(super) areas: Option<CopyAreas>,
     pub(super) parameters: Buffer,
     pub(super) staging: Staging,
     pub(super) bindings: Bindings,
@@ -39,6 +46,8 @@ pub struct WgpuDevice {
     pub(super) memory: Memory,
     /// The resident slots; of the last round of the probe, its walks and which states are its last.
     pub(super) residency: Residency<Layout, (u32, usize)>,
+    /// The pass whose slots these are.
+    pass: Option<Pass>,
     /// Given up last.
     pub(super) gpu: Gpu,
 }
@@ -68,6 +77,8 @@ impl WgpuDevice {
             config,
             bounds,
             kernels,
+            spare: None,
+            areas: None,
             parameters,
             staging,
             bindings: Bindings::default(),
@@ -75,6 +86,7 @@ impl WgpuDevice {
             paced: None,
             memory: Memory::default(),
             residency: Residency::default(),
+            pass: None,
             gpu,
         };
         device.qualify()?;
@@ -254,6 +266,7 @@ impl Device for WgpuDevice {
         handle.check()?;
         let digests = self.run_pass(pass, &layout, handle)?;
         self.residency.filled(layout);
+        self.pass = Some(*pass);
         Ok(digests)
     }
 
@@ -305,7 +318,68 @@ impl Device for WgpuDevice {
     fn release(&mut self) {
         self.residency.clear();
         self.bindings.clear();
+        self.areas = None;
         self.memory.release(&self.gpu);
+    }
+
+    fn kernels(&self) -> Vec<String> {
+        let other = other(self.kernels.dot);
+        [self.kernels.dot, other].map(|dot| dot.name().to_owned()).into()
+    }
+
+    fn choose_kernel(&mut self, kernel: &str) -> Result<(), DeviceError> {
+        let (current, wanted) = (self.kernels.dot, other(self.kernels.dot));
+        if kernel == current.name() {
+            return Ok(());
+        }
+        if kernel != wanted.name() {
+            return Err(DeviceError::Unsupported(format!("no product is called {kernel}")));
+        }
+        self.gpu.check()?;
+        let replaced = self.kernels.products_of(&self.gpu, wanted, self.spare.take());
+        self.spare = Some(replaced.map_err(|error| self.refused(&error))?);
+        // The rate of the other kind is no estimate.
+        self.rates.forget(WorkKind::Product);
+        Ok(())
+    }
+
+    fn time_products(&mut self, products: u32) -> Result<Duration, DeviceError> {
+        let layout = self.resident()?;
+        let none = || DeviceError::Unsupported("no pass is resident on this device".into());
+        let pass = self.pass.ok_or_else(none)?;
+        self.gpu.check()?;
+        let handle = Handle::default();
+        let Self { gpu, bindings, parameters, rates, memory, kernels, config, .. } = self;
+        let (handle, stall_limit) = (&handle, config.stall_limit);
+        let parts = FlowParts { gpu, bindings, parameters, rates, handle, stall_limit, completion_counter: None };
+        let mut flow = Flow::new(parts);
+        let filling = Filling { pass, layout, kernels, memory, poison: false };
+        let start = Instant::now();
+        (2..products.saturating_add(2).clamp(3, pass.count)).try_for_each(|u| filling.product(&mut flow, u))?;
+        flow.finish()?;
+        Ok(start.elapsed())
+    }
+
+    fn write_area(&mut self, data: &[u8]) -> Result<Duration, DeviceError> {
+        self.gpu.check()?;
+        self.write_near(data)
+    }
+
+    fn copy_area(&mut self) -> Result<Duration, DeviceError> {
+        self.gpu.check()?;
+        self.copy_near()
+    }
+
+    fn read_area(&mut self, area: Area, out: &mut [u8]) -> Result<Duration, DeviceError> {
+        self.gpu.check()?;
+        self.read_back(area, out)
+    }
+}
+
+const fn other(dot: Dot) -> Dot {
+    match dot {
+        Dot::Packed => Dot::Plain,
+        Dot::Plain => Dot::Packed,
     }
 }
 

@@ -171,7 +171,6 @@ impl Gpu {
 
 impl Gpu {
     /// Waits until all that was submitted is done.
-    #[cfg(feature = "bench")]
     pub(super) fn idle(&self, stall_limit: Duration, doing: &str) -> Result<(), DeviceError> {
         let done = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let told = done.clone();

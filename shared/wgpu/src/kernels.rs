@@ -153,6 +153,18 @@ impl Kernels {
         Ok(std::mem::replace(&mut self.products, products))
     }
 
+    /// Takes products of a kind: `spare` where they were compiled before. Returns the replaced ones.
+    pub(super) fn products_of(
+        &mut self,
+        gpu: &Gpu,
+        dot: Dot,
+        spare: Option<[ProductKernel; 2]>,
+    ) -> Result<[ProductKernel; 2], WgpuError> {
+        let Some(spare) = spare else { return self.multiply_by(gpu, dot) };
+        self.dot = dot;
+        Ok(std::mem::replace(&mut self.products, spare))
+    }
+
     /// Restricts products to large tiles (0) or small ones (1); `None` allows both again.
     pub(super) fn use_only(&mut self, which: Option<usize>) {
         self.only = which;

@@ -19,6 +19,7 @@ mod bind;
 #[allow(unsafe_code)]
 mod cache;
 mod config;
+mod copies;
 mod copy;
 mod describe;
 mod device;

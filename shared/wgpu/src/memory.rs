@@ -125,8 +125,7 @@ impl Memory {
         Ok(())
     }
 
-    /// A buffer beside all of these, for benchmarks.
-    #[cfg(feature = "bench")]
+    /// A buffer beside all of these, for benchmarks and burn-ins.
     pub(super) fn other(&mut self, gpu: &Gpu, bytes: u64) -> Result<DeviceBuffer, NotMade> {
         self.make(gpu, "other", bytes)
     }

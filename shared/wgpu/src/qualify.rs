@@ -65,9 +65,9 @@ impl WgpuDevice {
 
     /// Takes whichever kind of product is faster here.
     fn choose_products(&mut self) -> Result<(), NotQualified> {
-        let plain = self.time_products()?;
+        let plain = self.try_products()?;
         let spare = self.kernels.multiply_by(&self.gpu, Dot::Packed)?;
-        let packed = self.time_products()?;
+        let packed = self.try_products()?;
         tracing::debug!(device = %self.description().id, ?plain, ?packed, "products tried");
         if plain <= packed {
             self.kernels.take_products(Dot::Plain, spare);
@@ -76,7 +76,7 @@ impl WgpuDevice {
     }
 
     /// The best time of a few small passes.
-    fn time_products(&mut self) -> Result<Duration, DeviceError> {
+    fn try_products(&mut self) -> Result<Duration, DeviceError> {
         let mut best = Duration::MAX;
         for _ in 0..TRIES {
             let start = Instant::now();

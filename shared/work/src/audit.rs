@@ -161,6 +161,17 @@ impl PassCheck {
         })
     }
 
+    /// A check of a pass that belongs to no challenge: its key and root are known otherwise.
+    ///
+    /// # Panics
+    /// When there is not a digest for every slot, or the pass has no such sample.
+    #[must_use]
+    pub fn of_pass(n: u32, share: Share, key: PassKey, samples: Vec<Sample>, digests: Vec<Digest>) -> Self {
+        assert_eq!(digests.len(), share.count as usize, "a digest for every slot");
+        assert!(samples.iter().all(|s| s.fits(n, share.count)), "samples of the pass");
+        Self { n, share, key, samples, digests, seen: 0, first_fault: None }
+    }
+
     /// Checks that the next sample is the one drawn, opened by ranges of the right number, places and lengths: a few
     /// comparisons, so that nothing else need be kept.
     ///

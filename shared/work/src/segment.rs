@@ -104,6 +104,24 @@ impl<'a> SegmentAudit<'a> {
         Self { n: challenge.n(), share, probe, probe_key, last_root, digests, segments }
     }
 
+    /// An audit of a probe that belongs to no challenge: its key and the root of the pass are known otherwise.
+    ///
+    /// # Panics
+    /// When there is not a digest for every round, or the probe has no such segment.
+    #[must_use]
+    pub fn of_pass(
+        n: u32,
+        share: Share,
+        (probe, probe_key): (&'a Probe, ProbeKey),
+        last_root: Root,
+        digests: &'a [Digest],
+        segments: &'a [Segment],
+    ) -> Self {
+        assert_eq!(digests.len(), probe.rounds() as usize, "a digest for every round");
+        assert!(segments.iter().all(|s| s.fits(probe)), "segments of the probe");
+        Self { n, share, probe, probe_key, last_root, digests, segments }
+    }
+
     const fn fault(&self, kind: FaultKind, place: FaultPlace) -> OpeningFault {
         OpeningFault { kind, device_id: self.share.device_id, place }
     }

@@ -3,11 +3,13 @@
 use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use super::link::{Link, LinkError, Steps};
 use super::message::{MAX_RANGES, Reply, Request};
 use super::supervisor::{SharedWorker, StartOutcome, WorkerMonitor, WorkerSpec, supervise};
 use assay_device::backend::Preparing;
+use assay_device::copies::{CopyReport, CopySource};
 use assay_device::resident::{HASH_BYTES, STATE_BYTES, hashes_of};
 use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, ProbeRounds, SlotRange};
 use assay_work::probe::{MAX_ROUNDS, MAX_WALKS};
@@ -218,6 +220,36 @@ impl Device for WorkerDevice {
             Reply::Done => Ok(()),
             _ => Err(link.malformed("an answer of another kind")),
         });
+    }
+
+    /// None while there is no worker.
+    fn kernels(&self) -> Vec<String> {
+        let asked = self.with(|link, _| match link.ask(Request::ListKernels)? {
+            Reply::Kernels(names) => Ok(names),
+            _ => Err(link.malformed("another answer than its kernels")),
+        });
+        asked.unwrap_or_default()
+    }
+
+    fn choose_kernel(&mut self, kernel: &str) -> Result<(), DeviceError> {
+        self.with(|link, _| match link.ask(Request::ChooseKernel(kernel.to_owned()))? {
+            Reply::Done => Ok(()),
+            _ => Err(link.malformed("an answer of another kind")),
+        })
+    }
+
+    fn time_products(&mut self, products: u32) -> Result<Duration, DeviceError> {
+        self.with_resident(|link, _| match link.ask(Request::TimeProducts(products))? {
+            Reply::Took(took) => Ok(took),
+            _ => Err(link.malformed("another answer than how long it took")),
+        })
+    }
+
+    fn test_copies(&mut self, source: &CopySource) -> Result<CopyReport, DeviceError> {
+        self.with(|link, _| match link.ask(Request::TestCopies(source.clone()))? {
+            Reply::Copied(report) => Ok(report),
+            _ => Err(link.malformed("another answer than how bytes came over")),
+        })
     }
 }
 

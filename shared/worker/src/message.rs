@@ -4,8 +4,10 @@
 //! bounded, lists and numbers are in their range.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use assay_device::backend::{BackendKind, Found, MAX_HOST_DEVICES, MAX_SPEC_BYTES, Preparing};
+use assay_device::copies::{CopyReport, CopySource};
 use assay_device::place::{MAX_PCI_DEVICE, MAX_PCI_FUNCTION};
 use assay_device::{
     DeviceError, DeviceInfo, MAX_DEVICE_DETAIL_BYTES, MAX_DEVICE_NAME_BYTES, Pass, ProbeRound, ProbeRounds, SlotRange,
@@ -18,6 +20,10 @@ use super::frame::MAX_DATA_BYTES;
 
 /// Ranges of one request: the lines of four of the longest walks.
 pub const MAX_RANGES: usize = 4096;
+/// Product kernels of one device.
+pub const MAX_KERNELS: usize = 64;
+/// Bytes of a kernel's name.
+pub const MAX_KERNEL_BYTES: usize = 64;
 /// Bytes of a reason, in an error or for a backend without devices.
 pub const MAX_REASON_BYTES: usize = 1024;
 
@@ -77,6 +83,14 @@ pub enum Request {
     },
     /// `Device::release`.
     Release,
+    /// `Device::kernels`.
+    ListKernels,
+    /// `Device::choose_kernel`.
+    ChooseKernel(String),
+    /// `Device::time_products`.
+    TimeProducts(u32),
+    /// `Device::test_copies`.
+    TestCopies(CopySource),
 }
 
 /// A message of a worker.
@@ -121,6 +135,12 @@ pub enum Reply {
         /// Whether it is the last one.
         last: bool,
     },
+    /// Names of kernels.
+    Kernels(Vec<String>),
+    /// How long it took.
+    Took(Duration),
+    /// How bytes came over.
+    Copied(CopyReport),
     /// Done, without a result.
     Done,
     /// The request failed.
@@ -152,6 +172,12 @@ impl ToWorker {
                 at_most("Probe.rounds", MAX_ROUNDS as usize, *rounds as usize)?;
                 ensure("Probe.rounds", *rounds > 0, || "0, at least 1 is needed".into())
             }
+            Self::Request(_, Request::ChooseKernel(kernel)) => {
+                at_most("ChooseKernel.kernel", MAX_KERNEL_BYTES, kernel.len())
+            }
+            Self::Request(_, Request::TestCopies(CopySource::Bytes(bytes))) => {
+                at_most("TestCopies.bytes", MAX_DATA_BYTES, bytes.len())
+            }
             Self::Request(..) | Self::Cancel(_) => Ok(()),
         }
     }
@@ -179,6 +205,7 @@ impl FromWorker {
         match self {
             Self::Reply { reply: Reply::Detected(Ok(found)), .. } => check_found(found, backend),
             Self::Reply { reply: Reply::Device(info), .. } => check_backend(info, backend),
+            Self::Reply { reply: Reply::Kernels(names), .. } => at_most("Kernels.names", MAX_KERNELS, names.len()),
             Self::Reply { reply: Reply::Data { bytes, .. }, .. } => at_most("Data.bytes", MAX_DATA_BYTES, bytes.len()),
             _ => Ok(()),
         }
@@ -197,6 +224,9 @@ impl FromWorker {
                 .collect(),
             Self::Reply { reply: Reply::Detected(Err(why)), .. } => vec![("Detected.none", MAX_REASON_BYTES, why)],
             Self::Reply { reply: Reply::Device(info), .. } => texts_of(info).into(),
+            Self::Reply { reply: Reply::Kernels(names), .. } => {
+                names.iter_mut().map(|name| ("Kernels.name", MAX_KERNEL_BYTES, name)).collect()
+            }
             Self::Reply {
                 reply: Reply::Failed(DeviceError::Sick(why) | DeviceError::Lost(why) | DeviceError::Unsupported(why)),
                 ..
@@ -293,6 +323,11 @@ mod tests {
             Request::Read(vec![SlotRange { slot: 1, first_byte: u64::MAX, bytes: 7 }]),
             Request::ReadChainingValues { slot: 1, subtree_bytes: 1024 },
             Request::Release,
+            Request::ListKernels,
+            Request::ChooseKernel("x".repeat(MAX_KERNEL_BYTES)),
+            Request::TimeProducts(7),
+            Request::TestCopies(CopySource::Keystream { key: [5; 32], bytes: 1024 }),
+            Request::TestCopies(CopySource::Bytes(vec![6; MAX_DATA_BYTES])),
         ];
         for request in requests.map(|request| ToWorker::Request(7, request)).into_iter().chain([ToWorker::Cancel(9)]) {
             assert_eq!(carried(&request), request);
@@ -309,6 +344,9 @@ mod tests {
             Reply::Device(info()),
             Reply::Slots(9),
             Reply::Data { bytes: vec![1; MAX_DATA_BYTES], last: true },
+            Reply::Kernels(vec!["x".repeat(MAX_KERNEL_BYTES); MAX_KERNELS]),
+            Reply::Took(Duration::from_millis(3)),
+            Reply::Copied(CopyReport { took: [Duration::ZERO; 3], difference: None }),
             Reply::Done,
             Reply::Failed(DeviceError::Busy { needed_bytes: 3, free_bytes: 2 }),
             Reply::Failed(DeviceError::Sick("bits".into())),
@@ -353,8 +391,14 @@ mod tests {
         let what = "x".repeat(MAX_DEVICE_DETAIL_BYTES + 1);
         assert_eq!(refused(FromWorker::Preparing(Preparing { what, done: 0, total: 0 })), "Preparing.what");
         assert_eq!(refused(FromWorker::Hello("\u{7}".into())), "Hello.version");
+        let kernels = |names: Vec<String>| refused(reply(Reply::Kernels(names)));
+        assert_eq!(kernels(vec!["x".into(); MAX_KERNELS + 1]), "Kernels.names");
+        assert_eq!(kernels(vec!["x".repeat(MAX_KERNEL_BYTES + 1)]), "Kernels.name");
 
         let request = |request| ToWorker::Request(1, request).check().unwrap_err().field;
+        assert_eq!(request(Request::ChooseKernel("x".repeat(MAX_KERNEL_BYTES + 1))), "ChooseKernel.kernel");
+        let bytes = CopySource::Bytes(vec![0; MAX_DATA_BYTES + 1]);
+        assert_eq!(request(Request::TestCopies(bytes)), "TestCopies.bytes");
         let range = SlotRange { slot: 0, first_byte: 0, bytes: 0 };
         assert_eq!(request(Request::Read(vec![range; MAX_RANGES + 1])), "Read.ranges");
         for rounds in [0, MAX_ROUNDS + 1] {

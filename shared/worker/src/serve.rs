@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::frame::{self, FrameError, MAX_DATA_BYTES};
-use super::message::{FromWorker, Reply, Request, ToWorker, VERSION};
+use super::message::{FromWorker, MAX_KERNELS, Reply, Request, ToWorker, VERSION};
 use super::self_test::self_test;
 use assay_device::backend::{Backend, BackendKind, Preparing};
 use assay_device::{Device, DeviceError, Handle, SlotRange};
@@ -184,6 +184,14 @@ impl DeviceServer {
                 self.device()?.release();
                 Ok(Reply::Done)
             }
+            Request::ListKernels => {
+                let mut names = self.device()?.kernels();
+                names.truncate(MAX_KERNELS);
+                Ok(Reply::Kernels(names))
+            }
+            Request::ChooseKernel(kernel) => Ok(self.device()?.choose_kernel(&kernel).map(|()| Reply::Done)?),
+            Request::TimeProducts(products) => Ok(Reply::Took(self.device()?.time_products(products)?)),
+            Request::TestCopies(source) => Ok(Reply::Copied(self.device()?.test_copies(&source)?)),
         }
     }
 

@@ -70,7 +70,6 @@ impl DeviceMemory {
     ///
     /// # Panics
     /// When it does not fit.
-    #[cfg(feature = "bench")]
     pub(in super::super) fn copy_in(&self, stream: &Stream, from: &PinnedMemory) -> Result<(), Fault> {
         self.assert_inside(0, from.bytes as u64);
         // SAFETY: both ranges lie in their allocations, which outlive the copy as in `copy_out`.
@@ -82,7 +81,6 @@ impl DeviceMemory {
     ///
     /// # Panics
     /// When they leave either.
-    #[cfg(feature = "bench")]
     pub(in super::super) fn copy_to(&self, stream: &Stream, to: &Self, bytes: u64) -> Result<(), Fault> {
         self.assert_inside(0, bytes);
         to.assert_inside(0, bytes);
@@ -138,6 +136,12 @@ impl PinnedMemory {
     pub(in super::super) fn as_slice(&self) -> &[u8] {
         // SAFETY: taken and initialised in `new`; the caller has waited for copies.
         unsafe { std::slice::from_raw_parts(self.base.cast(), self.bytes) }
+    }
+
+    /// Its contents, to be written. No copy to it or from it may be pending.
+    pub(in super::super) fn as_mut_slice(&mut self) -> &mut [u8] {
+        // SAFETY: as in `as_slice`; the exclusive reference keeps everyone else out.
+        unsafe { std::slice::from_raw_parts_mut(self.base.cast(), self.bytes) }
     }
 }
 

@@ -4,7 +4,7 @@ use super::super::device::SlotRange;
 use super::{Device, DeviceError, Handle, RowRange, siblings_of};
 use assay_work::keys::{parents, pass_key};
 use assay_work::{
-    ChainingValue, Challenge, DeviceId, Digest, OpenedRange, Parents, PassOpenings, RangeRequest, Root, Sample,
+    ChainingValue, Challenge, DeviceId, Digest, OpenedRange, Parents, PassKey, PassOpenings, RangeRequest, Root, Sample,
     SampleOpenings, sample_ranges,
 };
 
@@ -67,21 +67,34 @@ impl SamplePlan {
         samples: &[Sample],
         handle: &Handle,
     ) -> Result<Self, DeviceError> {
-        let n = pass.challenge.n();
-        let count = pass.slot_digests.len() as u32;
+        let key = pass_key(pass.challenge.work_key(), pass.device_id, pass.iteration, &pass.previous_root);
+        Self::of_pass(device, &key, (pass.challenge.n(), pass.slot_digests), samples, handle)
+    }
+
+    /// The same for a pass that belongs to no challenge: its key, matrix size and digests.
+    ///
+    /// # Errors
+    /// As [`SamplePlan::new`].
+    pub fn of_pass(
+        device: &mut dyn Device,
+        key: &PassKey,
+        (n, slot_digests): (u32, &[Digest]),
+        samples: &[Sample],
+        handle: &Handle,
+    ) -> Result<Self, DeviceError> {
+        let count = slot_digests.len() as u32;
         if let Some(sample) = samples.iter().find(|s| !s.fits(n, count)) {
             return Err(DeviceError::Unsupported(format!("the pass has no sample {sample:?}")));
         }
-        let key = pass_key(pass.challenge.work_key(), pass.device_id, pass.iteration, &pass.previous_root);
-        let requests: Vec<Vec<_>> = samples.iter().map(|s| sample_ranges(&key, n, s)).collect();
+        let requests: Vec<Vec<_>> = samples.iter().map(|s| sample_ranges(key, n, s)).collect();
         let ranges: Vec<_> = requests.iter().flatten().map(row_range).collect();
-        let mut siblings = siblings_of(device, n, pass.slot_digests, &ranges, handle)?.into_iter();
+        let mut siblings = siblings_of(device, n, slot_digests, &ranges, handle)?.into_iter();
         let planned = samples.iter().zip(requests).map(|(&sample, requests)| PlannedSample {
             sample,
             parents: match sample {
                 Sample::Leaf { .. } => None,
                 Sample::Product { slot, .. } => {
-                    let (earlier, previous) = parents(&key, slot);
+                    let (earlier, previous) = parents(key, slot);
                     Some(Parents { earlier, previous })
                 }
             },

@@ -1,13 +1,17 @@
 //! A device that is another one, but for the answers that a test replaces.
 
+use std::time::Duration;
+
 use assay_work::Digest;
 
+use crate::copies::Area;
 use crate::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound};
 
 type Fill<D> = Box<dyn FnMut(&mut D, &Pass, &Handle) -> Result<Vec<Digest>, DeviceError> + Send>;
 type Round<D> = Box<dyn FnMut(&mut D, &ProbeRound, &Handle) -> Result<Digest, DeviceError> + Send>;
 type States<D> = Box<dyn FnMut(&mut D) -> Result<Vec<u8>, DeviceError> + Send>;
 type Read<D> = Box<dyn FnMut(&mut D, u32, u64, &mut [u8]) -> Result<(), DeviceError> + Send>;
+type ReadArea<D> = Box<dyn FnMut(&mut D, Area, &mut [u8]) -> Result<Duration, DeviceError> + Send>;
 type Values<D> = Box<dyn FnMut(&mut D, u32, u64) -> Result<Vec<[u8; 32]>, DeviceError> + Send>;
 
 /// Passes every call on to `D`, but for those that have been replaced; a replacement is given `D` to call itself.
@@ -19,6 +23,7 @@ pub struct FakeDevice<D> {
     states: States<D>,
     read: Read<D>,
     values: Values<D>,
+    read_area: ReadArea<D>,
 }
 
 impl<D: Device + 'static> FakeDevice<D> {
@@ -32,6 +37,7 @@ impl<D: Device + 'static> FakeDevice<D> {
             states: Box::new(D::probe_states),
             read: Box::new(D::read),
             values: Box::new(D::chaining_values),
+            read_area: Box::new(D::read_area),
         }
     }
 
@@ -91,6 +97,16 @@ impl<D: Device + 'static> FakeDevice<D> {
         self.values = Box::new(values);
         self
     }
+
+    /// Replaces [`Device::read_area`], and with it what [`Device::test_copies`] is made of.
+    #[must_use]
+    pub fn on_read_area(
+        mut self,
+        read: impl FnMut(&mut D, Area, &mut [u8]) -> Result<Duration, DeviceError> + Send + 'static,
+    ) -> Self {
+        self.read_area = Box::new(read);
+        self
+    }
 }
 
 impl<D: Device> Device for FakeDevice<D> {
@@ -128,5 +144,29 @@ impl<D: Device> Device for FakeDevice<D> {
 
     fn release(&mut self) {
         self.inner.release();
+    }
+
+    fn kernels(&self) -> Vec<String> {
+        self.inner.kernels()
+    }
+
+    fn choose_kernel(&mut self, kernel: &str) -> Result<(), DeviceError> {
+        self.inner.choose_kernel(kernel)
+    }
+
+    fn time_products(&mut self, products: u32) -> Result<Duration, DeviceError> {
+        self.inner.time_products(products)
+    }
+
+    fn write_area(&mut self, data: &[u8]) -> Result<Duration, DeviceError> {
+        self.inner.write_area(data)
+    }
+
+    fn copy_area(&mut self) -> Result<Duration, DeviceError> {
+        self.inner.copy_area()
+    }
+
+    fn read_area(&mut self, area: Area, out: &mut [u8]) -> Result<Duration, DeviceError> {
+        (self.read_area)(&mut self.inner, area, out)
     }
 }

@@ -11,13 +11,14 @@ mod xid;
 use std::collections::BTreeSet;
 
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
-use nvml_wrapper::enum_wrappers::device::{Clock, EccCounter, MemoryError, TemperatureSensor};
+use nvml_wrapper::enum_wrappers::device::{Clock, EccCounter, MemoryError, RetirementCause, TemperatureSensor};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 
 use self::xid::Xids;
 use super::reading::Reading;
 use super::sampler::SensorSource;
+use super::wear::Wear;
 use assay_protocol::claims::{
     ConfidentialComputing, Hardware, HostClaims, MAX_MEMORY_BYTES, MAX_POWER_MW, ThrottleReason,
 };
@@ -108,6 +109,26 @@ impl SensorSource for NvmlSource {
             reading.memory_used_bytes = memory_used(&partition.device);
         }
         Some(reading)
+    }
+
+    fn wear(&mut self, id: DeviceId) -> Option<Wear> {
+        let is_meant = |board: &&Board| board.id == Some(id) || board.partitions.iter().any(|p| p.id == Some(id));
+        self.boards.iter().find(is_meant).map(|board| wear(&board.device))
+    }
+}
+
+/// What wears out on a device.
+fn wear(device: &Device<'_>) -> Wear {
+    let retired = |cause| device.retired_pages(cause).ok().and_then(|pages| u32::try_from(pages.len()).ok());
+    let causes = [RetirementCause::MultipleSingleBitEccErrors, RetirementCause::DoubleBitEccError].map(retired);
+    Wear {
+        pcie_width: device.current_pcie_link_width().ok(),
+        pcie_max_width: device.max_pcie_link_width().ok(),
+        pcie_generation: device.current_pcie_link_gen().ok(),
+        pcie_max_generation: device.max_pcie_link_gen().ok(),
+        pcie_replays: device.pcie_replay_counter().ok(),
+        retired_pages: causes.into_iter().flatten().reduce(|a, b| a.saturating_add(b)),
+        retirement_pending: device.are_pages_pending_retired().ok(),
     }
 }
 
