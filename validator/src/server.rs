@@ -105,7 +105,20 @@ pub async fn serve_miners(
 /// # Errors
 /// [`ServeError::Socket`].
 pub fn bind_control(path: &Path) -> Result<UnixListener, ServeError> {
+    check_unserved(path)?;
     bind_socket(path).map_err(|source| ServeError::Socket { path: path.into(), source })
+}
+
+/// Checks that no other validator serves a socket.
+///
+/// # Errors
+/// [`ServeError::Socket`].
+pub fn check_unserved(path: &Path) -> Result<(), ServeError> {
+    if std::os::unix::net::UnixStream::connect(path).is_ok() {
+        let source = io::Error::new(io::ErrorKind::AddrInUse, "another validator serves it: give another path");
+        return Err(ServeError::Socket { path: path.into(), source });
+    }
+    Ok(())
 }
 
 /// Serves the operator on a socket until the last session has ended after the validator was asked to stop, then removes
@@ -141,9 +154,6 @@ fn bind_socket(path: &Path) -> io::Result<UnixListener> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
     if std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket()) {
-        if std::os::unix::net::UnixStream::connect(path).is_ok() {
-            return Err(io::Error::new(io::ErrorKind::AddrInUse, "another validator serves it: give another path"));
-        }
         std::fs::remove_file(path)?;
     }
     let listener = UnixListener::bind(path)?;

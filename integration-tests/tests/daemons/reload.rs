@@ -1,6 +1,7 @@
 //! A configuration that changes under a running validator, and configurations that keep one from starting.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -267,4 +268,30 @@ async fn too_few_files_are_reported_once_with_the_remedy() {
     let said = daemon.log().iter().filter(|line| line.contains("cannot be accepted")).count();
     assert_eq!(said, 1);
     drop(connections);
+}
+
+/// A disk without room leaves neither half a key, which would be refused from then on, nor half a challenge.
+#[test]
+fn a_full_disk_leaves_no_torn_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let key = "ab".repeat(32);
+    // A limit of 0 bytes for files stands for the disk: the write fails, and its signal is not heard.
+    let full = |arguments: &[&str]| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$@\"", "sh"]).arg(program(VALIDATOR));
+        let output = command.args(["challenge", "--devices=64", "--miner-key", &key]).args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(74), "{}", stderr(&output));
+    };
+    let (key_file, out) = (format!("--key-file={}", path("key").display()), format!("--out={}", path("out").display()));
+    full(&[&key_file]);
+    assert!(!path("key").exists());
+    full(&["--validator-key", &key, &out]);
+    assert!(!path("out").exists());
+    let made = run(VALIDATOR, ["challenge", "--devices=64", "--miner-key", &key, &key_file, &out]);
+    assert!(made.status.success() && path("key").exists() && path("out").exists(), "{}", stderr(&made));
+    let output =
+        Command::new(program(VALIDATOR)).args(["config", "show"]).stdout(File::create("/dev/full").unwrap()).output();
+    let output = output.unwrap();
+    assert!(output.status.code() == Some(74) && stderr(&output).contains("standard output"), "{}", stderr(&output));
 }

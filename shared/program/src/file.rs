@@ -39,6 +39,22 @@ pub fn read_text(path: &Path) -> Result<String, Failure> {
     }
 }
 
+/// Writes a text to a file. Where that fails, no part of it is left.
+///
+/// # Errors
+/// [`Failure`] with what the system said.
+pub fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text).map_err(|error| {
+        // What is no file, such as a device, stays; what cannot be removed is as it is.
+        if path.is_file() {
+            let _ = std::fs::remove_file(path);
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists());
+        let why = folder.map_or_else(String::new, |folder| format!(": the folder {} is missing", folder.display()));
+        Failure::because(Exit::Io, format!("cannot write {}{why}", path.display()), error)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,6 +84,16 @@ mod tests {
         let error = read_probe(r#"{"walks": 64}"#).unwrap_err();
         assert!(error.contains("probe.json: ") && error.contains("steps"), "{error}");
         assert!(read_probe("{").unwrap_err().contains("probe.json: EOF"));
+    }
+
+    #[test]
+    fn a_text_is_written_or_the_folder_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.json");
+        write_text(&path, "{}").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "{}");
+        let error = write_text(&folder.path().join("no/out.json"), "{}").unwrap_err();
+        assert!(error.exit == Exit::Io && error.message.contains("is missing"), "{error}");
     }
 
     #[test]

@@ -85,8 +85,11 @@ impl Identity {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut file = options.open(path).map_err(file_error)?;
-        writeln!(file, "{}", hex::encode(seed)).map_err(file_error)?;
-        file.sync_all().map_err(file_error)?;
+        if let Err(error) = writeln!(file, "{}", hex::encode(seed)).and_then(|()| file.sync_all()) {
+            // Half a key would be refused for ever; that the disk is full is known already.
+            let _ = fs::remove_file(path);
+            return Err(file_error(error));
+        }
         Ok(Self::from_seed(&seed))
     }
 

@@ -26,7 +26,7 @@ use crate::control::Running;
 use crate::drain::Drain;
 use crate::registry::Registry;
 use crate::reload::Reloader;
-use crate::server::{bind_control, serve_control, serve_miners};
+use crate::server::{bind_control, check_unserved, serve_control, serve_miners};
 use crate::session::Admission;
 use crate::validator::{Validator, VerdictCounts, VerdictLog, unix_seconds};
 use crate::verify::replay::Replayer;
@@ -49,6 +49,12 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
     preflight::check(&config)?;
     let identity = super::identity(&config.key_file)?;
     let key = identity.public_key();
+    // Devices take long to open: what is in use is found before.
+    drop(
+        std::net::TcpListener::bind((config.listen.host.as_str(), config.listen.port))
+            .map_err(|e| cannot_listen(&config, e))?,
+    );
+    check_unserved(&config.control_socket)?;
     // Held until the end.
     let _lock = StateLock::acquire(&config.key_file, &key.to_string()).map_err(Failure::from)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;

@@ -1,10 +1,9 @@
 //! `assay-validator challenge --devices`: a challenge in a file.
 
-use std::fs;
 use std::path::Path;
 
-use anyhow::Context;
 use assay_program::exit::{Exit, Failure, print};
+use assay_program::file::write_text;
 use assay_protocol::identity::random_bytes;
 use assay_work::challenge::WORK_VERSION;
 use assay_work::{Challenge, ChallengeId, Nonce, Precision, UncheckedChallenge};
@@ -25,7 +24,7 @@ pub fn make(config: &ValidatorConfig, args: &ChallengeArgs) -> anyhow::Result<Ex
         print(&text)?;
         return Ok(Exit::Done);
     };
-    fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
+    write_text(path, &(text + "\n"))?;
     let id = challenge.id();
     if args.json {
         print(&serde_json::json!({ "challenge_id": id, "file": path }).to_string())?;
