@@ -102,6 +102,8 @@ async fn answers_an_operator_in_python() {
     assert!(miners.starts_with(&miner.key.to_string()), "{miners}");
     let printed = succeed(control().args(["--challenge", &miner.key.to_string(), "--mode", "audit"]));
     assert_eq!(printed, "phase work\nphase probe\nphase openings\nverdict pass\n");
+    let status = succeed(control().arg("--status"));
+    assert!(status.contains("1 of at most 256 miners\nverdicts: 1 pass, 0 fail, 0 inconclusive"), "{status}");
 }
 
 /// It dials again when its validator is back, and says goodbye when it is told to stop.

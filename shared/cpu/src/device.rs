@@ -50,7 +50,18 @@ impl CpuDevice {
         assert!(threads > 0, "a device works on one thread at least");
         let kernel = kind.kernel()?;
         let residency = Residency::default();
-        Some(Self { id, name, memory_bytes, threads, kernel, slots: None, scratch: None, residency, pass: None, areas: None })
+        Some(Self {
+            id,
+            name,
+            memory_bytes,
+            threads,
+            kernel,
+            slots: None,
+            scratch: None,
+            residency,
+            pass: None,
+            areas: None,
+        })
     }
 
     /// What this device could hold if it gave back all that it holds: what the host has, less what others

@@ -259,10 +259,7 @@ mod tests {
             let found = report(Some(leg)).difference.expect("a byte is wrong");
             let expected = data[first];
             let first_byte = first as u64;
-            assert_eq!(
-                found,
-                CopyDifference { leg, first_byte, expected, found: expected ^ mask, wrong_bytes: wrong }
-            );
+            assert_eq!(found, CopyDifference { leg, first_byte, expected, found: expected ^ mask, wrong_bytes: wrong });
         }
     }
 

@@ -125,8 +125,7 @@ impl SensorWatch for Sampler {
         let mut state = self.shared.state.lock();
         state.watches += 1;
         let devices = ids.iter().map(|id| (*id, TelemetryCollector::default())).collect();
-        state.watched =
-            Some(Watched { number: state.watches, devices, newest: BTreeMap::new(), wear: None });
+        state.watched = Some(Watched { number: state.watches, devices, newest: BTreeMap::new(), wear: None });
         self.shared.changed.notify_all();
     }
 

@@ -4,8 +4,8 @@ use super::super::device::SlotRange;
 use super::{Device, DeviceError, Handle, RowRange, siblings_of};
 use assay_work::keys::{parents, pass_key};
 use assay_work::{
-    ChainingValue, Challenge, DeviceId, Digest, OpenedRange, Parents, PassKey, PassOpenings, RangeRequest, Root, Sample,
-    SampleOpenings, sample_ranges,
+    ChainingValue, Challenge, DeviceId, Digest, OpenedRange, Parents, PassKey, PassOpenings, RangeRequest, Root,
+    Sample, SampleOpenings, sample_ranges,
 };
 
 /// The pass that is opened, which must be resident on the device.
