@@ -52,7 +52,12 @@ pub fn run_in(
     command.output().unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-fn command(name: &str) -> Command {
+/// A program of the workspace, without the environment's own settings.
+///
+/// # Panics
+/// When it is not there.
+#[must_use]
+pub fn command(name: &str) -> Command {
     let mut command = Command::new(program(name));
     let settings = std::env::vars_os().map(|(key, _)| key).filter(|key| key.to_string_lossy().starts_with("ASSAY_"));
     for key in settings {

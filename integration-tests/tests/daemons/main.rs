@@ -8,6 +8,7 @@ mod cuda;
 mod gpu_check;
 mod honest;
 mod lifecycle;
+mod logs;
 mod one_key;
 mod python;
 mod reload;

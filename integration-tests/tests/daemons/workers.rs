@@ -228,7 +228,7 @@ async fn cancelled_work_costs_no_worker() {
     assert!(!scene.miner.daemon.log().join("\n").contains("has lost its worker"));
 }
 
-/// A service manager sends SIGTERM, and a terminal SIGINT, to all processes: the program alone decides.
+/// A service manager sends SIGTERM, and a terminal SIGINT and SIGHUP, to all processes: the program alone decides.
 #[tokio::test(flavor = "multi_thread")]
 async fn signals_to_end_are_for_the_program() {
     let mut scene = Scene::new(&long_work(), 2, &[]).await;
@@ -237,6 +237,7 @@ async fn signals_to_end_are_for_the_program() {
     for process in scene.workers.values() {
         signal(*process, libc::SIGTERM);
         signal(*process, libc::SIGINT);
+        signal(*process, libc::SIGHUP);
     }
     scene.miner.daemon.terminate();
     challenge.ruling().await.unwrap().expect_pass();

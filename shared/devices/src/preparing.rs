@@ -1,54 +1,96 @@
 //! What is done to open devices, where that takes long: bars on a terminal, lines in the log elsewhere.
 
 use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use assay_device::DeviceInfo;
 use assay_device::backend::Preparing;
+use assay_program::progress;
 use assay_work::DeviceId;
 
 /// The interval between two lines about a device.
 const LINE_EVERY: Duration = Duration::from_secs(10);
+/// Steps that wait to be drawn: further ones are left out.
+const STEPS_AHEAD: usize = 64;
+/// How long the bars may take to be cleared: a terminal that was stopped (Ctrl-S) takes nothing.
+const CLEAR_LIMIT: Duration = Duration::from_millis(200);
 
 /// Shows what is done to open devices. Dropped, it clears its bars.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Preparations {
-    bars: MultiProgress,
+    bars: Option<Bars>,
     of_device: HashMap<DeviceId, DeviceProgress>,
 }
 
+/// Bars, drawn by a thread of their own: a terminal that takes no text stops nobody else.
 #[derive(Debug)]
-struct DeviceProgress {
-    bar: ProgressBar,
-    what: String,
-    logged: Option<Instant>,
+struct Bars {
+    steps: Option<SyncSender<(DeviceId, String, Preparing)>>,
+    cleared: Receiver<()>,
 }
 
-impl Default for Preparations {
-    fn default() -> Self {
-        Self { bars: MultiProgress::with_draw_target(ProgressDrawTarget::stderr()), of_device: HashMap::new() }
-    }
+#[derive(Debug, Default)]
+struct DeviceProgress {
+    what: String,
+    logged: Option<Instant>,
 }
 
 impl Preparations {
     /// Shows how far a device is.
     pub fn show(&mut self, info: &DeviceInfo, preparing: &Preparing) {
-        let is_hidden = self.bars.is_hidden();
-        let shown = self.of_device.entry(info.id).or_insert_with(|| DeviceProgress {
-            bar: self.bars.add(bar(&info.name)),
-            what: String::new(),
-            logged: None,
-        });
-        if is_hidden {
-            shown.log(info, preparing, Instant::now());
-            return;
+        if self.bars.is_none() && progress::is_shown() {
+            self.bars = Bars::start();
         }
-        shown.bar.set_length(preparing.total.max(1));
-        shown.bar.set_position(preparing.done);
-        shown.bar.set_message(preparing.what.clone());
+        match &self.bars {
+            Some(bars) => bars.show(info, preparing),
+            None => self.of_device.entry(info.id).or_default().log(info, preparing, Instant::now()),
+        }
     }
+}
+
+impl Bars {
+    fn start() -> Option<Self> {
+        let (steps, to_draw) = sync_channel(STEPS_AHEAD);
+        let (done, cleared) = sync_channel(1);
+        let work = move || {
+            draw(&to_draw);
+            let _ = done.send(());
+        };
+        thread::Builder::new().name("bars".into()).spawn(work).ok()?;
+        Some(Self { steps: Some(steps), cleared })
+    }
+
+    fn show(&self, info: &DeviceInfo, preparing: &Preparing) {
+        if let Some(steps) = &self.steps {
+            // A step that is left out is made up for by the next one.
+            let _ = steps.try_send((info.id, info.name.clone(), preparing.clone()));
+        }
+    }
+}
+
+impl Drop for Bars {
+    fn drop(&mut self) {
+        self.steps = None;
+        let _ = self.cleared.recv_timeout(CLEAR_LIMIT);
+    }
+}
+
+/// Draws until there are no more steps, then clears the bars.
+fn draw(steps: &Receiver<(DeviceId, String, Preparing)>) {
+    let bars = MultiProgress::with_draw_target(progress::target());
+    let mut of_device: HashMap<DeviceId, ProgressBar> = HashMap::new();
+    for (device, name, Preparing { what, done, total }) in steps {
+        let shown = of_device.entry(device).or_insert_with(|| bars.add(bar(&name)));
+        shown.set_length(total.max(1));
+        shown.set_position(done);
+        shown.set_message(what);
+    }
+    // The terminal may be gone.
+    let _ = bars.clear();
 }
 
 impl DeviceProgress {
@@ -61,13 +103,6 @@ impl DeviceProgress {
         self.what.clone_from(what);
         self.logged = Some(now);
         tracing::info!(device = %info.id, "{}: {what}, {done} of {total}", info.name);
-    }
-}
-
-impl Drop for Preparations {
-    fn drop(&mut self) {
-        // Standard error may be closed.
-        let _ = self.bars.clear();
     }
 }
 
@@ -91,7 +126,7 @@ mod tests {
             total_bytes: 0,
             free_bytes: 0,
         };
-        let mut shown = DeviceProgress { bar: bar("a device"), what: String::new(), logged: None };
+        let mut shown = DeviceProgress::default();
         let start = Instant::now();
         let mut tell = |what: &str, at: Duration| {
             shown.log(&info, &Preparing { what: what.into(), done: 1, total: 2 }, start + at);

@@ -32,6 +32,10 @@ pub fn execute(args: &WorkerArgs) -> Result<Exit, Failure> {
     stdio::leave_signals_to_the_program();
     let io = |error: io::Error| Failure::because(Exit::Io, "the pipe to the program", error);
     let (input, output) = stdio::take().map_err(io)?;
-    serve(registry::load, input, output, stdio::end).map_err(io)?;
+    let gone = || {
+        logging::flush();
+        stdio::end();
+    };
+    serve(registry::load, input, output, gone).map_err(io)?;
     Ok(Exit::Done)
 }

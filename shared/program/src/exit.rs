@@ -16,6 +16,7 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::process::{ExitCode, Termination};
 
+use crate::logging::print_error;
 use crate::settings::SettingsError;
 
 /// The table of codes, for the end of a program's help.
@@ -128,8 +129,7 @@ fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn
 
 /// Prints `error: …` with the chain of causes, and gives what the program ends with.
 pub fn report(error: &(dyn Error + 'static)) -> Exit {
-    // Nobody is left to tell when standard error is closed.
-    let _ = writeln!(io::stderr(), "error: {}", chain(error));
+    print_error(&format!("error: {}", chain(error)));
     of_error(error)
 }
 

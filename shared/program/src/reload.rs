@@ -6,19 +6,7 @@ use super::settings::Settings;
 
 /// Hears SIGHUP. Elsewhere than on Unix there is none.
 #[derive(Debug)]
-pub struct Hangups(#[cfg(unix)] Signals);
-
-#[cfg(unix)]
-#[derive(Debug)]
-struct Signals {
-    hangup: tokio::signal::unix::Signal,
-    /// A file that may not grow (`LimitFSIZE`) is an error of the write, where by default it ends the program.
-    _file_size: tokio::signal::unix::Signal,
-}
-
-/// SIGXFSZ, on Linux and on macOS.
-#[cfg(unix)]
-const FILE_SIZE: i32 = 25;
+pub struct Hangups(#[cfg(unix)] tokio::signal::unix::Signal);
 
 impl Hangups {
     /// Listens from now on, inside a Tokio runtime: SIGHUP does not end this program any more.
@@ -29,8 +17,7 @@ impl Hangups {
         #[cfg(unix)]
         {
             use tokio::signal::unix::{SignalKind, signal};
-            let hangup = signal(SignalKind::hangup())?;
-            Ok(Self(Signals { hangup, _file_size: signal(SignalKind::from_raw(FILE_SIZE))? }))
+            Ok(Self(signal(SignalKind::hangup())?))
         }
         #[cfg(not(unix))]
         Ok(Self())
@@ -39,7 +26,7 @@ impl Hangups {
     /// Waits for the next one. Several that come before anyone waits are one.
     pub async fn next(&mut self) {
         #[cfg(unix)]
-        if self.0.hangup.recv().await.is_some() {
+        if self.0.recv().await.is_some() {
             return;
         }
         // There are no more.

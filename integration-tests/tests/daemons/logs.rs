@@ -1,0 +1,320 @@
+//! Logs that cannot be written: full, closed or unread. They cost lines, and nothing else.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use assay_integration_tests::daemon::{self, PATIENCE};
+use tempfile::TempDir;
+
+const NAP: Duration = Duration::from_millis(20);
+/// The smallest pipe that Linux makes.
+const PIPE_BYTES: usize = 4096;
+/// A trace of everything is long before the first challenge ends.
+const CHATTY: &str = "--log=trace";
+
+/// A program whose log the test does not read. Dropped, it is killed.
+struct Process(Child);
+
+impl Process {
+    fn start(command: &mut Command, errors: impl Into<Stdio>) -> Self {
+        let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
+        Self(command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}")))
+    }
+
+    fn id(&self) -> i32 {
+        i32::try_from(self.0.id()).unwrap()
+    }
+
+    fn signal(&self, signal: i32) {
+        // SAFETY: kill only sends a signal; the child was not waited for, so that the id is still its own.
+        assert_eq!(unsafe { libc::kill(self.id(), signal) }, 0);
+    }
+
+    fn wait(&mut self) -> ExitStatus {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < until, "it does not end");
+            std::thread::sleep(NAP);
+        }
+    }
+
+    /// SIGTERM drains it, whatever its log does.
+    fn drains(&mut self) {
+        assert!(self.0.try_wait().unwrap().is_none(), "it runs");
+        self.signal(libc::SIGTERM);
+        assert_eq!(self.wait().code(), Some(0));
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A folder with the keys and the socket of a validator and a miner, and a port that was free.
+struct Scene {
+    folder: TempDir,
+    address: SocketAddr,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        Self { folder: tempfile::tempdir().unwrap(), address }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn flag(&self, name: &str, file: &str) -> String {
+        format!("--{name}={}", self.file(file).display())
+    }
+
+    fn validator(&self, flags: &[&str]) -> Command {
+        let mut command = daemon::command("assay-validator");
+        let small = "--n=256 --max-matrices=12 --probe-walks=64 --probe-steps=8 --segments=32 --samples=128 \
+             --probe-target-ms=10 --probe-expect-gb-per-s=0.01 --challenge-on-connect=false --challenge-interval-s=0 \
+             --probe-deadline-ms=60000 --commit-deadline-s=60 --openings-deadline-s=60";
+        command.args(["serve", &self.flag("key-file", "validator.key"), &self.flag("control-socket", "sock")]);
+        command.arg(format!("--listen={}", self.address)).args(small.split_whitespace());
+        command.args(["--backend=cpu", "--cpu-memory=8MiB", "--cpu-threads=1"]).args(flags);
+        command
+    }
+
+    fn miner(&self, flags: &[&str]) -> Command {
+        let mut command = daemon::command("assay-miner");
+        command.args(["run", &self.flag("key-file", "miner.key"), &format!("--validator={}", self.address)]);
+        command.args(["--backend=cpu", "--cpu-devices=1", "--cpu-memory=8MiB", "--cpu-threads=1"]);
+        command.args(["--reconnect-min-ms=50", "--reconnect-max-ms=200"]).args(flags);
+        command
+    }
+
+    /// Waits until one miner is connected.
+    fn wait_for_miner(&self) {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let output = daemon::run("assay-validator", ["miners", "--json", &self.flag("control-socket", "sock")]);
+            let miners: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+            if miners.as_array().is_some_and(|miners| miners.len() == 1) {
+                return;
+            }
+            assert!(Instant::now() < until, "no miner connects: {output:?}");
+            std::thread::sleep(NAP);
+        }
+    }
+
+    /// A challenge, which passes.
+    fn passes(&self) {
+        let flags = ["challenge", "--miner=only", "--mode=audit", "--json", &self.flag("control-socket", "sock")];
+        let output = daemon::run("assay-validator", flags);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+    }
+}
+
+fn full() -> File {
+    File::options().write(true).open("/dev/full").unwrap()
+}
+
+/// A pipe that takes as little as can be.
+fn pipe() -> (File, OwnedFd) {
+    let (reader, writer) = std::io::pipe().unwrap();
+    // SAFETY: the call changes the size of an open pipe, and nothing else.
+    let bytes = unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, PIPE_BYTES) };
+    assert_eq!(usize::try_from(bytes), Ok(PIPE_BYTES));
+    (File::from(OwnedFd::from(reader)), writer.into())
+}
+
+/// How many bytes wait in a pipe.
+fn waiting_bytes(pipe: &File) -> usize {
+    let mut bytes = 0;
+    // SAFETY: the call writes one number, to where there is room for it.
+    assert_eq!(unsafe { libc::ioctl(pipe.as_raw_fd(), libc::FIONREAD, &raw mut bytes) }, 0);
+    usize::try_from(bytes).unwrap()
+}
+
+/// Reads a log until a line has `part`; gives the line.
+fn wait_for_line(log: &mut impl BufRead, part: &str) -> String {
+    let mut seen = String::new();
+    loop {
+        let start = seen.len();
+        assert_ne!(log.read_line(&mut seen).unwrap(), 0, "the log never says {part:?}:\n{seen}");
+        if seen[start..].contains(part) {
+            return seen[start..].to_owned();
+        }
+    }
+}
+
+#[test]
+fn a_full_standard_error_stops_no_daemon() {
+    for format in ["--log-format=human", "--log-format=json"] {
+        let scene = Scene::new();
+        let mut validator = Process::start(&mut scene.validator(&[CHATTY, format]), full());
+        let mut miner = Process::start(&mut scene.miner(&[CHATTY, format]), full());
+        scene.wait_for_miner();
+        scene.passes();
+        miner.drains();
+        validator.drains();
+    }
+}
+
+#[test]
+fn a_closed_standard_error_stops_no_daemon() {
+    let scene = Scene::new();
+    let start = |mut command: Command| {
+        let (reader, writer) = pipe();
+        let process = Process::start(&mut command, writer);
+        drop(reader);
+        process
+    };
+    let mut validator = start(scene.validator(&[CHATTY]));
+    let mut miner = start(scene.miner(&[CHATTY]));
+    scene.wait_for_miner();
+    scene.passes();
+    miner.drains();
+    validator.drains();
+}
+
+#[test]
+fn a_log_that_nobody_reads_stops_no_daemon() {
+    let scene = Scene::new();
+    let (validator_log, writer) = pipe();
+    let mut validator = Process::start(&mut scene.validator(&[CHATTY]), writer);
+    let (miner_log, writer) = pipe();
+    let mut miner = Process::start(&mut scene.miner(&[CHATTY]), writer);
+    scene.wait_for_miner();
+    for _ in 0..3 {
+        scene.passes();
+    }
+    // A line is written whole or not at all.
+    for log in [&validator_log, &miner_log] {
+        assert!(waiting_bytes(log) > PIPE_BYTES - 1024, "the test fills the log");
+    }
+    miner.drains();
+    validator.drains();
+}
+
+#[test]
+fn a_log_that_is_read_again_says_what_was_lost() {
+    let scene = Scene::new();
+    let (log, writer) = pipe();
+    let _validator = Process::start(&mut scene.validator(&[CHATTY, "--log-format=json"]), writer);
+    let _miner = Process::start(&mut scene.miner(&[]), Stdio::null());
+    scene.wait_for_miner();
+    // The queue holds thousands of lines; a trace of this many challenges has more.
+    for _ in 0..20 {
+        scene.passes();
+    }
+    let line = wait_for_line(&mut BufReader::new(log), "log lines were lost: they came faster");
+    let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert!(line["lost_lines"].as_u64().unwrap() > 0 && line["level"] == "ERROR", "{line}");
+}
+
+/// Files of a process may have so many bytes.
+fn limit_files(process: i32, bytes: libc::rlim_t) {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the limit is read, and nothing is written.
+    assert_eq!(unsafe { libc::prlimit(process, libc::RLIMIT_FSIZE, &raw const limit, std::ptr::null_mut()) }, 0);
+}
+
+/// As on a disk that is full, and then has room again.
+#[test]
+fn a_log_file_that_may_not_grow_stops_no_daemon_and_says_what_was_lost() {
+    const MOST_BYTES: libc::rlim_t = 2000;
+    let scene = Scene::new();
+    let small = |command: &mut Command| {
+        // SAFETY: prlimit is one system call, and allocates nothing.
+        unsafe { command.pre_exec(|| Ok(limit_files(0, MOST_BYTES))) };
+    };
+    let mut daemons = Vec::new();
+    for (name, mut command) in [
+        ("validator.log", scene.validator(&["--log=debug", &scene.flag("log-file", "validator.log")])),
+        ("miner.log", scene.miner(&["--log=debug", &scene.flag("log-file", "miner.log")])),
+    ] {
+        small(&mut command);
+        daemons.push((name, Process::start(&mut command, Stdio::null())));
+    }
+    scene.wait_for_miner();
+    let until = Instant::now() + PATIENCE;
+    while daemons.iter().any(|(name, _)| fs::read(scene.file(name)).unwrap().len() < MOST_BYTES as usize) {
+        assert!(Instant::now() < until, "the test fills the logs");
+        scene.passes();
+    }
+    scene.passes();
+    for (name, daemon) in daemons.iter_mut().rev() {
+        limit_files(daemon.id(), libc::RLIM_INFINITY);
+        // Even when nothing more is logged.
+        while !fs::read_to_string(scene.file(name)).unwrap().contains("lost: File too large") {
+            assert!(Instant::now() < until, "{name} never says what was lost");
+            std::thread::sleep(NAP);
+        }
+        daemon.drains();
+        let log = fs::read_to_string(scene.file(name)).unwrap();
+        assert!(log.lines().last().unwrap().contains("drained"), "it goes on:\n{log}");
+        // The line that was torn is one, and the notice has a line of its own.
+        let is_whole = |line: &&str| line.starts_with("20") && line.contains("Z ");
+        assert!(log.lines().filter(|line| !is_whole(line)).count() == 0, "{log}");
+    }
+}
+
+#[test]
+fn a_log_file_that_cannot_be_opened_is_an_error_at_the_start() {
+    let scene = Scene::new();
+    let missing = scene.flag("log-file", "no/such/folder/log");
+    for mut command in [scene.validator(&[&missing]), scene.miner(&[&missing])] {
+        let output = command.output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(78), "{error}");
+        assert!(error.contains("cannot write ") && error.contains("no/such/folder/log"), "{error}");
+    }
+}
+
+/// A worker that has something to say: its input is malformed. What it says goes nowhere, and it ends.
+#[test]
+fn a_worker_whose_log_cannot_be_written_ends_as_any_other() {
+    let (_unread, mut stuck) = {
+        let (reader, writer) = pipe();
+        (reader, File::from(writer))
+    };
+    stuck.write_all(&[b'.'; PIPE_BYTES]).unwrap();
+    for errors in [full(), stuck] {
+        let mut command = daemon::command("assay-miner");
+        command.arg("worker").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
+        let mut worker = Process(command.spawn().unwrap());
+        worker.0.stdin.as_mut().unwrap().write_all(&[0xff; 1000]).unwrap();
+        assert_eq!(worker.wait().code(), Some(0));
+        let mut said = Vec::new();
+        worker.0.stdout.take().unwrap().read_to_end(&mut said).unwrap();
+        assert!(!said.is_empty(), "it greeted before");
+    }
+}
+
+#[test]
+fn what_is_no_level_is_refused() {
+    let scene = Scene::new();
+    for (level, meant) in [
+        ("warning", "did you mean `warn`?"),
+        ("infos", "did you mean `info`?"),
+        ("verbose", "did you mean `debug`?"),
+        ("", "expected a level"),
+        ("info,assay_worker", "such as `assay_worker=debug`"),
+    ] {
+        for mut command in [scene.validator(&[]), scene.miner(&[])] {
+            let output = command.arg(format!("--log={level}")).output().unwrap();
+            let error = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(78), "{level}: {error}");
+            assert!(error.starts_with("error: log = ") && error.contains(meant), "{level}: {error}");
+        }
+    }
+}
