@@ -5,6 +5,7 @@ pub mod audited;
 pub mod daemon;
 pub mod dishonest;
 pub mod miner;
+pub mod proxy;
 pub mod raw;
 pub mod stage;
 pub mod standin;

@@ -23,6 +23,15 @@ pub struct TestMiner {
     folder: TempDir,
 }
 
+/// How a miner is started in another way than others.
+#[derive(Debug, Default)]
+struct Special<'a> {
+    /// Flags that tests have in common and this one does without.
+    without: &'a [&'a str],
+    /// Another miner's key, which it has too.
+    key_file: Option<&'a Path>,
+}
+
 impl TestMiner {
     /// Starts one with so many processor devices; what `flags` say counts more than what tests have in common.
     ///
@@ -39,7 +48,27 @@ impl TestMiner {
     /// When it cannot be started.
     #[must_use]
     pub fn start_in(validator: SocketAddr, devices: u32, flags: &[&str], environment: Vec<(String, OsString)>) -> Self {
-        Self::launch(validator, devices, flags, |_| environment)
+        Self::launch(validator, devices, flags, &Special::default(), |_| environment)
+    }
+
+    /// The same, without some of the flags that tests have in common.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn start_without(validator: SocketAddr, devices: u32, flags: &[&str], without: &[&str]) -> Self {
+        let special = Special { without, ..Special::default() };
+        Self::launch(validator, devices, flags, &special, |_| Vec::new())
+    }
+
+    /// Starts one with a copy of another one's key file.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn start_as(validator: SocketAddr, key_file: &Path, flags: &[&str]) -> Self {
+        let special = Special { key_file: Some(key_file), ..Special::default() };
+        Self::launch(validator, 1, flags, &special, |_| Vec::new())
     }
 
     /// The same, with variables of the environment that are made for the ids of its devices.
@@ -53,24 +82,31 @@ impl TestMiner {
         flags: &[&str],
         environment: impl FnOnce(&[DeviceId]) -> Vec<(String, OsString)>,
     ) -> Self {
-        Self::launch(validator, devices, flags, |key_file| environment(&device_ids(key_file, devices)))
+        let environment = |key_file: &Path| environment(&device_ids(key_file, devices));
+        Self::launch(validator, devices, flags, &Special::default(), environment)
     }
 
     fn launch(
         validator: SocketAddr,
         devices: u32,
         flags: &[&str],
+        special: &Special<'_>,
         environment: impl FnOnce(&Path) -> Vec<(String, OsString)>,
     ) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let key_file = folder.path().join("miner.key");
+        if let Some(other) = special.key_file {
+            std::fs::copy(other, &key_file).expect("the other key file is there");
+        }
         let key = Identity::load_or_create(&key_file).expect("a key").public_key();
         let mut arguments = vec!["run".to_owned(), format!("--validator={validator}")];
         arguments.push(format!("--key-file={}", key_file.display()));
         arguments.push(format!("--cpu-devices={devices}"));
         let common = "--backend=cpu --cpu-memory=8MiB --cpu-threads=1 --reconnect-min-ms=50 --reconnect-max-ms=200";
         let log = format!("--log={LOG}");
-        let is_said = |name: &str| flags.iter().any(|flag| flag.split('=').next() == Some(name));
+        let is_said = |name: &str| {
+            flags.iter().any(|flag| flag.split('=').next() == Some(name)) || special.without.contains(&name)
+        };
         let common = common.split(' ').chain([log.as_str()]);
         let common = common.filter(|flag| !flag.split('=').next().is_some_and(is_said));
         arguments.extend(common.map(str::to_owned));
@@ -105,7 +141,8 @@ pub fn device_ids(key_file: &Path, devices: u32) -> Vec<DeviceId> {
     let own = [format!("--key-file={}", key_file.display()), format!("--cpu-devices={devices}")];
     let common = ["devices", "--json", "--backend=cpu", "--cpu-memory=8MiB", "--cpu-threads=1", "--telemetry=off"];
     let output = run("assay-miner", common.map(str::to_owned).iter().chain(&own));
-    let rows: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).expect("the miner lists its devices");
+    let listing: serde_json::Value = serde_json::from_slice(&output.stdout).expect("the miner lists its devices");
+    let rows = listing["devices"].as_array().expect("a list of devices");
     let id = |row: &serde_json::Value| row["device_id"].as_str().and_then(|id| id.parse().ok());
     rows.iter().map(|row| id(row).expect("a device has an id")).collect()
 }

@@ -8,7 +8,7 @@ use assay_program::exit;
 use assay_program::settings::Flags;
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::{LocalFlags, RawConfig};
+use crate::config::{KeyFlags, LocalFlags, RawConfig};
 
 const ABOUT: &str = "Proves this machine's compute and memory to a validator";
 
@@ -19,6 +19,7 @@ const LAYERS: &str = "Settings have four layers, each overriding the one before:
 const EXAMPLES: &str = "Examples:
   assay-miner devices
   assay-miner run --validator 127.0.0.1:7400
+  assay-miner status
   assay-miner run --config /etc/assay/miner.toml --log-format json
   assay-miner work --challenge challenge.json --out evidence.json
   assay-miner bench --n 8192
@@ -56,8 +57,26 @@ pub enum Command {
     /// List this machine's devices, their memory and the matrices that fit
     #[command(after_help = "Examples:
   assay-miner devices --wide
+  assay-miner devices --watch 5
+  assay-miner devices --include-device H200 --exclude-device 3
   assay-miner devices --json --cpu-devices 4 --cpu-memory 1GiB")]
     Devices(DevicesArgs),
+    /// Say what the running miner does: validator, challenge, last verdict, devices and their workers
+    ///
+    /// The miner is found by its key file. Works beside a miner that runs and after one that ended. Exit codes: 0 when it
+    /// runs, 2 when it does not.
+    #[command(after_help = "Examples:
+  assay-miner status
+  assay-miner status --json --key-file /var/lib/assay/miner.key
+  assay-miner status >/dev/null || systemctl restart assay-miner")]
+    Status(StatusArgs),
+    /// Print this miner's public key, by which a validator allows it
+    ///
+    /// The key file is created if it is missing, as run does.
+    #[command(after_help = "Examples:
+  assay-miner key
+  assay-miner key --json --key-file /var/lib/assay/miner.key")]
+    Key(KeyArgs),
     /// Compute the work of a challenge file, without a validator
     ///
     /// Every share is computed on the devices of this machine, whatever devices the challenge names. The evidence is
@@ -106,9 +125,34 @@ pub struct DevicesArgs {
     /// Show all columns and whole device ids
     #[arg(long, conflicts_with = "json")]
     pub wide: bool,
+    /// Show the devices again every SECONDS (2 if omitted) until Ctrl-C, in place on a terminal
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2")]
+    pub watch: Option<u32>,
     /// The settings.
     #[command(flatten)]
     pub settings: Flags<LocalFlags>,
+}
+
+/// Arguments of `status`.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The settings.
+    #[command(flatten)]
+    pub settings: Flags<KeyFlags>,
+}
+
+/// Arguments of `key`.
+#[derive(Debug, Args)]
+pub struct KeyArgs {
+    /// Print JSON, with the path of the key file
+    #[arg(long)]
+    pub json: bool,
+    /// The settings.
+    #[command(flatten)]
+    pub settings: Flags<KeyFlags>,
 }
 
 /// Arguments of `work`.
@@ -198,6 +242,10 @@ mod tests {
             "run --insecure-allow-remote-plaintext --validator a:1",
             "devices --json --cpu-memory 1GiB",
             "devices --wide --n 4096",
+            "devices --watch --json",
+            "devices --watch 5 --include-device 0,abcd --include-device H200 --exclude-device 3",
+            "status --json --key-file a.key",
+            "key --json --key-file a.key",
             "work --challenge c.json --probe p.json --answer-out a.json --out e.json --json",
             "bench --n 1024,2048 --kernels portable --device ab --rounds 3 --json --svg a.svg",
             "config show --json --log debug",

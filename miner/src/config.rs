@@ -150,6 +150,17 @@ pub struct LocalFlags {
     pub logging: RawLogging,
 }
 
+/// The settings that matter for what concerns the key alone.
+#[derive(Debug, Clone, Args)]
+pub struct KeyFlags {
+    /// Files.
+    #[command(flatten)]
+    pub files: RawFiles,
+    /// The log.
+    #[command(flatten)]
+    pub logging: RawLogging,
+}
+
 /// All settings, checked: nothing downstream checks again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MinerConfig {

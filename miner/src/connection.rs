@@ -30,6 +30,9 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// How often an idle connection is tried by HTTP/2, and how long its answer may take.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 const KEEPALIVE_LIMIT: Duration = Duration::from_secs(20);
+/// For how long a session that took this one's place may have been this miner's own: a connection that it lost, with a
+/// handshake under way. The validator ends handshakes after 15 s.
+const OWN_CONNECTION_LIMIT: Duration = Duration::from_secs(60);
 /// A session that stood this long was a good one: the next attempt starts without delay.
 const GOOD_SESSION: Duration = Duration::from_secs(60);
 
@@ -83,17 +86,30 @@ pub async fn serve(
         .keep_alive_timeout(KEEPALIVE_LIMIT)
         .keep_alive_while_idle(true);
     let mut failures = 0;
+    // When this miner last lost a connection that the validator may still hold.
+    let mut left: Option<Instant> = None;
     while !shutdown.is_draining() {
         let began = Instant::now();
-        match session(&dial, &endpoint, &engine, shutdown.clone(), observer).await? {
+        let ended = session(&dial, &endpoint, &engine, shutdown.clone(), observer).await?;
+        let is_own = left.is_some_and(|left| left.elapsed() < OWN_CONNECTION_LIMIT);
+        let why = match ended {
             Ok(Closed::Drained) => break,
-            Ok(closed) if closed.needs_operator() => return Err(ConnectionError::Operator(closed)),
-            Ok(closed) => tracing::warn!("{closed}"),
-            Err(problem) => tracing::warn!(validator = %dial.validator, "{problem}"),
-        }
+            Ok(closed) if closed.needs_operator() || closed.is_takeover() && !is_own => {
+                return Err(ConnectionError::Operator(closed));
+            }
+            Ok(closed) => {
+                left = closed.may_be_held().then(Instant::now).or(left);
+                closed.to_string()
+            }
+            Err(Broken { why, was_open }) => {
+                left = was_open.then(Instant::now).or(left);
+                why
+            }
+        };
+        tracing::warn!(validator = %dial.validator, "{why}");
         failures = if began.elapsed() > GOOD_SESSION { 0 } else { failures + 1 };
         let delay = backoff(dial.backoff, failures, random_bytes().map_err(ConnectionError::Random)?);
-        tracing::info!("connecting again in {:.1} s", delay.as_secs_f64());
+        observer.disconnected(&why, delay);
         let mut draining = shutdown.clone();
         tokio::select! {
             () = draining.draining() => {}
@@ -103,6 +119,13 @@ pub async fn serve(
     Ok(())
 }
 
+/// Why a connection broke, or did not come about.
+struct Broken {
+    why: String,
+    /// Whether there was one, of which the validator may not know yet that it is over.
+    was_open: bool,
+}
+
 /// One connection from its dialling to its end; the inner error is why it broke.
 async fn session(
     dial: &Dial,
@@ -110,7 +133,7 @@ async fn session(
     engine: &Arc<Engine>,
     shutdown: Shutdown,
     observer: &mut dyn Observer,
-) -> Result<Result<Closed, String>, ConnectionError> {
+) -> Result<Result<Closed, Broken>, ConnectionError> {
     let reader = engine.clone();
     let read = tokio::task::spawn_blocking(move || reader.inventory(0)).await;
     let inventory = read.map_err(|error| DeviceError::Sick(error.to_string()))??;
@@ -120,7 +143,7 @@ async fn session(
         () = stopping.draining() => return Ok(Ok(Closed::Drained)),
         channel = endpoint.connect() => match channel {
             Ok(channel) => channel,
-            Err(error) => return Ok(Err(format!("no connection: {}", chain(&error)))),
+            Err(error) => return Ok(Err(Broken { why: format!("no connection: {}", chain(&error)), was_open: false })),
         },
     };
     let (outbound, queue) = mpsc::channel(MAX_OUTBOUND_MESSAGES);
@@ -128,7 +151,8 @@ async fn session(
     let start = Start { identity, pinned: dial.pinned, inventory, nonce, idle_release, limits };
     // The validator answers the call only once the hello is there, so both run at once.
     let inbound = Box::pin(open(channel, ReceiverStream::new(queue)));
-    Ok(drive(start, engine.clone(), inbound, outbound, shutdown, observer).await)
+    let driven = drive(start, engine.clone(), inbound, outbound, shutdown, observer).await;
+    Ok(driven.map_err(|why| Broken { why, was_open: true }))
 }
 
 /// Opens the stream on a channel: what is queued goes out, what comes in is checked at the edge.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 use assay_device::Handle;
 use assay_program::shutdown::Shutdown;
 use assay_protocol::identity::Identity;
-use assay_protocol::message::{Inventory, MinerMessage, OpenItem, ValidatorMessage};
+use assay_protocol::message::{Inventory, MinerMessage, OpenItem, Stop, ValidatorMessage};
 use assay_protocol::verdict::Verdict;
 use assay_work::probe::Probe;
 use assay_work::{Challenge, ChallengeId, Nonce, PublicKey};
@@ -58,6 +58,43 @@ pub trait Observer: Send {
     fn progress(&mut self, done_slots: u64);
     /// The validator's verdict.
     fn verdict(&mut self, verdict: &Verdict);
+    /// The challenge goes on to another stage.
+    fn stage(&mut self, _stage: Stage) {}
+    /// The miner declined a challenge, or broke one off.
+    fn stopped(&mut self, _stop: &Stop) {}
+    /// No challenge runs any more.
+    fn released(&mut self) {}
+    /// The session ended or did not come about, and the next attempt comes in a while.
+    fn disconnected(&mut self, _why: &str, _again_in: Duration) {}
+}
+
+/// A stage of a challenge after its work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// The probe is walked.
+    Probe,
+    /// Openings are read and sent.
+    Openings,
+}
+
+impl Stage {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Probe => "probe",
+            Self::Openings => "openings",
+        }
+    }
+
+    /// What happens in it.
+    #[must_use]
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Probe => "committed: walking the probe",
+            Self::Openings => "answered the probe: opening",
+        }
+    }
 }
 
 /// The outgoing half of the connection.
@@ -200,11 +237,23 @@ impl Driver<'_> {
     async fn act(&mut self, actions: Vec<Action>) -> Result<Option<Closed>, String> {
         for action in actions {
             match action {
-                Action::Send(message) => self.send(message).await?,
+                Action::Send(message) => {
+                    if let MinerMessage::Declined(stop) | MinerMessage::Abort(stop) = &message {
+                        self.observer.stopped(stop);
+                    }
+                    self.send(message).await?;
+                }
                 Action::StartWork(challenge) => self.start_work(challenge),
-                Action::StartProbe(id, probe) => self.start_probe(id, probe),
-                Action::StartOpening(id, items) => self.start_opening(id, items),
+                Action::StartProbe(id, probe) => {
+                    self.observer.stage(Stage::Probe);
+                    self.start_probe(id, probe);
+                }
+                Action::StartOpening(id, items) => {
+                    self.observer.stage(Stage::Openings);
+                    self.start_opening(id, items);
+                }
                 Action::Release => {
+                    self.observer.released();
                     self.handle.cancel();
                     self.release();
                     self.read_inventory();

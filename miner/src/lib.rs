@@ -10,6 +10,8 @@ pub mod driver;
 pub mod drivers;
 pub mod engine;
 pub mod limits;
+pub mod reload;
 pub mod render;
 pub mod session;
+pub mod status;
 pub mod telemetry;

@@ -111,6 +111,18 @@ pub enum Closed {
 }
 
 impl Closed {
+    /// Whether another session of this miner's key took over.
+    #[must_use]
+    pub const fn is_takeover(&self) -> bool {
+        matches!(self, Self::Goodbye { code: StopCode::Busy, .. })
+    }
+
+    /// Whether the validator may still hold the connection: it did not end it itself.
+    #[must_use]
+    pub const fn may_be_held(&self) -> bool {
+        !matches!(self, Self::Goodbye { .. } | Self::Refused { .. })
+    }
+
     /// Whether dialling again is pointless until an operator changes something.
     #[must_use]
     pub const fn needs_operator(&self) -> bool {

@@ -71,11 +71,11 @@ class Tools:
         if done.returncode != 0:
             raise ValueError(done.stderr.strip())
         rows = []
-        for index in range(len(json.loads(done.stdout))):
+        for index in range(len(json.loads(done.stdout)["devices"])):
             alone = self.run(command, Gpu(index, "", "", []))
             if alone.returncode != 0:
                 raise ValueError(alone.stderr.strip())
-            rows.append(json.loads(alone.stdout)[0])
+            rows.append(json.loads(alone.stdout)["devices"][0])
         return rows
 
     def _gpu(self, index: int, row: dict) -> Gpu:

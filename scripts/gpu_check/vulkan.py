@@ -15,7 +15,7 @@ def run(tools: Tools, report: Report) -> None:
     if listed.returncode != 0:
         report.text(f"no Vulkan here, nothing is compared: {listed.stderr.strip()}")
         return
-    for device in json.loads(listed.stdout):
+    for device in json.loads(listed.stdout)["devices"]:
         report.text(f"{device['name']}: {device['detail']}")
     for dot in ("packed", "plain"):
         flags = ["--backend", "wgpu", "--wgpu-dot", dot]

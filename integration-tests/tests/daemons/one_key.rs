@@ -3,7 +3,13 @@
 
 use std::path::Path;
 
-use assay_integration_tests::daemon::{Daemon, run};
+use std::time::{Duration, Instant};
+
+use assay_integration_tests::daemon::{Daemon, PATIENCE, run};
+use assay_integration_tests::miner::TestMiner;
+use assay_integration_tests::proxy::Proxy;
+use assay_integration_tests::validator::{Policy, TestValidator};
+use assay_protocol::verdict::Mode;
 
 /// Nobody listens there.
 const NOWHERE: &str = "--validator=127.0.0.1:9";
@@ -19,9 +25,10 @@ fn a_second_miner_with_the_same_key_file_does_not_start() {
     let key_file = folder.path().join("miner.key");
     let mut first = Daemon::start("assay-miner", &arguments(&key_file));
     first.wait_for("connecting again");
-    let second = run("assay-miner", arguments(&key_file));
-    let said = String::from_utf8_lossy(&second.stderr).into_owned();
-    assert_eq!(second.status.code(), Some(78), "{said}");
+    // A second one that started would go on for ever.
+    let mut second = Daemon::start("assay-miner", &arguments(&key_file));
+    assert_eq!(second.wait().code(), Some(78));
+    let said = second.wait_for("error: ").to_string();
     let process = format!("assay-miner, process {}, since 20", first.id());
     for part in [process.as_str(), " UTC", "stop that one first", "another --key-file"] {
         assert!(said.contains(part), "{part} in {said}");
@@ -44,14 +51,93 @@ fn the_lock_keeps_no_command_off() {
     assert_eq!(devices.status.code(), Some(0), "{devices:?}");
 }
 
-/// Root may write everywhere, so that the folder is none here.
+/// Root may write everywhere, so that the lock file is none here.
 #[test]
 fn a_folder_that_cannot_hold_the_lock_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let key_file = folder.path().join("miner.key");
     std::fs::create_dir(folder.path().join("miner.key.lock")).unwrap();
-    let output = run("assay-miner", arguments(&key_file));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(78), "{said}");
+    let mut miner = Daemon::start("assay-miner", &arguments(&key_file));
+    assert_eq!(miner.wait().code(), Some(78));
+    let said = miner.wait_for("error: ").to_string();
     assert!(said.contains("miner.key.lock") && said.contains("must be writable"), "{said}");
+}
+
+/// The one that another daemon takes over from ends, and says so: two never take over from each other for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_miners_with_copies_of_a_key_the_second_one_stays() {
+    let validator = TestValidator::start(&Policy::default()).await;
+    let mut first = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(first.key, true).await;
+    let mut second = TestMiner::start_as(validator.address, &first.file("miner.key"), &[]);
+    assert_eq!(second.key, first.key);
+    let status = tokio::task::block_in_place(|| first.daemon.wait());
+    assert_eq!(status.code(), Some(78));
+    let said = first.daemon.wait_for("error: ").to_string();
+    for part in ["another session of this key, from 127.0.0.1:", "took over", "give each a key of its own"] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    second.daemon.wait_for("connected: waiting for challenges");
+    validator.challenge(second.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_challenge_is_not_ended_by_a_second_miner_with_its_key() {
+    let validator = TestValidator::start(&Policy { iterations: 3000, ..Policy::default() }).await;
+    let mut first = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(first.key, true).await;
+    let running = validator.ask(first.key, Some(Mode::Audit)).await.unwrap();
+    first.daemon.wait_for("working");
+    let mut second = TestMiner::start_as(validator.address, &first.file("miner.key"), &[]);
+    // It is told, and tries again.
+    let said = second.daemon.wait_for("a challenge of this key is under way in another session").to_string();
+    assert!(said.contains("127.0.0.1:") && said.contains("give each a key of its own"), "{said}");
+    second.daemon.wait_for("connecting again");
+    running.ruling().await.unwrap().expect_pass();
+    // Now it takes over, and the first one ends.
+    second.daemon.wait_for("connected: waiting for challenges");
+    let status = tokio::task::block_in_place(|| first.daemon.wait());
+    assert_eq!(status.code(), Some(78));
+}
+
+/// A miner whose own connection broke is no second miner: it takes its place again and goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_miner_that_connects_again_ends_nothing() {
+    let validator = TestValidator::start(&Policy { ping_interval_ms: 500, ..Policy::default() }).await;
+    let proxy = Proxy::start(validator.address).await;
+    let mut miner = TestMiner::start(proxy.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    for _ in 0..3 {
+        miner.daemon.wait_for("connected: waiting for challenges");
+        // The validator still has the old session when the new one comes.
+        proxy.cut();
+    }
+    miner.daemon.wait_for("connected: waiting for challenges");
+    validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    // A validator that was away finds it too.
+    let mut validator = validator;
+    validator.daemon.kill();
+    validator.restart().await;
+    validator.wait_for_miner(miner.key, true).await;
+}
+
+/// Cut off in a challenge, it is refused until the validator has noticed, and then served again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_miner_cut_off_in_a_challenge_comes_back() {
+    let policy = Policy { iterations: 60_000, ping_interval_ms: 500, ..Policy::default() };
+    let validator = TestValidator::start(&policy).await;
+    let proxy = Proxy::start(validator.address).await;
+    let mut miner = TestMiner::start(proxy.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    let running = validator.ask(miner.key, Some(Mode::Audit)).await.unwrap();
+    miner.daemon.wait_for("working");
+    proxy.cut();
+    miner.daemon.wait_for("a challenge of this key is under way in another session");
+    running.ruling().await.unwrap();
+    miner.daemon.wait_for("connected: waiting for challenges");
+    let until = Instant::now() + PATIENCE;
+    while validator.ask(miner.key, Some(Mode::Audit)).await.is_err() {
+        assert!(Instant::now() < until, "it is never challenged again");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }

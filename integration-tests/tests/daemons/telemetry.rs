@@ -254,7 +254,8 @@ fn the_list_of_devices_shows_their_hardware() {
     ] {
         assert!(shown.contains(part), "{part} in\n{shown}");
     }
-    let rows: Value = serde_json::from_str(&devices(&key_file, &library, &["--json"])).unwrap();
+    let listing: Value = serde_json::from_str(&devices(&key_file, &library, &["--json"])).unwrap();
+    let rows = &listing["devices"];
     assert_eq!(rows[0]["hardware"]["uuid"], uuid("GPU", ids[0]));
     assert_eq!(rows[0]["hardware"]["confidential_computing"], "on");
     assert_eq!(rows[0]["disagreements"], serde_json::json!([]));
@@ -276,7 +277,8 @@ fn the_list_of_devices_tells_where_the_two_libraries_disagree() {
     let rows = |environment: &[(String, OsString)], more: &[&str]| -> (Value, String) {
         let output = run_in("assay-miner", flags.iter().chain(more), environment);
         assert!(output.status.success(), "{output:?}");
-        (serde_json::from_slice(&output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+        let listing: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (listing["devices"].clone(), String::from_utf8(output.stderr).unwrap())
     };
     let id = |row: &Value| -> DeviceId { row["device_id"].as_str().unwrap().parse().unwrap() };
     let (alone, _) = rows(&driver, &["--telemetry=off"]);

@@ -117,7 +117,13 @@ const CARDS: [(&str, &str); 5] = [
 /// The miner's devices by `--backend=auto`, as JSON, and its log, on a machine with those cards.
 fn devices_by_auto(cuda: &[(&str, &str)]) -> (Vec<serde_json::Value>, String) {
     let (rows, log) = devices("--json", "auto", cuda, None);
-    (serde_json::from_str(&rows).unwrap(), log)
+    (rows_of(&rows), log)
+}
+
+/// The devices that the miner lists as JSON.
+fn rows_of(listing: &str) -> Vec<serde_json::Value> {
+    let listing: serde_json::Value = serde_json::from_str(listing).unwrap();
+    listing["devices"].as_array().unwrap().clone()
 }
 
 /// What the miner says of its devices by any backends, in a form, and its log; `visible` is what `CUDA_VISIBLE_DEVICES`
@@ -184,8 +190,7 @@ fn a_card_that_is_hidden_from_cuda_is_not_taken_through_vulkan() {
         assert_eq!(text.contains(said), is_hidden, "{case}");
     }
     let cards = |backends, cuda, visible| {
-        let rows: Vec<serde_json::Value> =
-            serde_json::from_str(&devices("--json", backends, cuda, Some(visible)).0).unwrap();
+        let rows = rows_of(&devices("--json", backends, cuda, Some(visible)).0);
         let told = |row: &serde_json::Value| format!("{} {}", row["name"], row["backend"]);
         rows.iter().map(told).collect::<BTreeSet<_>>()
     };
@@ -214,6 +219,6 @@ fn without_a_driver_wgpu_is_refused_by_name() {
     }
     let output = devices("auto");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let rows: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = rows_of(&String::from_utf8(output.stdout).unwrap());
     assert_eq!((rows.len(), &rows[0]["backend"]), (1, &"cpu".into()));
 }

@@ -227,7 +227,8 @@ async fn driven(recording: &Recording, steps: &[(&str, DriverStep)], problem: Op
     let (outbound, mut from_miner) = mpsc::channel(1024);
     let inventory = recording.inventory.clone();
     let (identity, nonce, idle_release) = (miner_identity(), MINER_NONCE, Duration::ZERO);
-    let start = Start { identity, pinned: None, inventory, nonce, idle_release };
+    let limits = assay_miner::limits::SharedLimits::default();
+    let start = Start { identity, pinned: None, inventory, nonce, idle_release, limits };
     let (_trigger, shutdown) = Shutdown::by_hand();
     let driver = tokio::spawn(async move {
         let inbound = ReceiverStream::new(inbound);

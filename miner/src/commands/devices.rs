@@ -1,24 +1,41 @@
 //! `assay-miner devices`.
 
+use std::io::{self, IsTerminal, Write};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context;
 use assay_device::DeviceInfo;
 use assay_device::backend::BackendKind;
 use assay_device::host::DeviceReport;
 use assay_devices::registry::{built, cuda_version};
+use assay_devices::start::Chosen;
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::render::Screen;
+use assay_program::shutdown::Signals;
+use assay_program::utc;
 use assay_protocol::claims::HostClaims;
 use assay_protocol::message::MATRIX_SIZES;
 use assay_telemetry::HostClaimsError;
+use assay_work::PublicKey;
 use assay_work::text::printable;
+use serde::Serialize;
 
 use crate::cli::DevicesArgs;
 use crate::config::MinerConfig;
 use crate::drivers::{Disagreement, disagreements};
 use crate::render::devices::{DeviceRow, SlotsThatFit, table};
 use crate::render::hardware;
+use crate::status::unix_s;
 use crate::telemetry;
 
-/// Lists the devices that `run` would use.
+/// What a shell says of a program that Ctrl-C ended.
+const INTERRUPTED: i32 = 130;
+/// The longest time between two readings: an hour.
+const MAX_WATCH_S: u32 = 3600;
+
+/// Lists the devices that `run` would use, once or again and again.
 ///
 /// # Errors
 /// No device can be had, or standard output.
@@ -27,44 +44,167 @@ pub fn execute(config: &MinerConfig, args: &DevicesArgs) -> anyhow::Result<Exit>
         let message = format!("--n {}: must be a power of two from 256 to 32768", args.n);
         return Err(Failure::new(Exit::Usage, message).into());
     }
+    if args.watch.is_some_and(|seconds| !(1..=MAX_WATCH_S).contains(&seconds)) {
+        return Err(Failure::new(Exit::Usage, format!("--watch: must be from 1 to {MAX_WATCH_S} seconds")).into());
+    }
     // The driver may take seconds to answer, while the devices are opened.
     let sampler = telemetry::start(config.telemetry);
     // Device ids are derived from the key: the one that `run` uses.
     let key = super::identity(&config.key_file)?.public_key();
     let chosen = config.devices.open(&key).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
-    let reports = chosen.host.report(&MATRIX_SIZES)?;
     let off = || Err(HostClaimsError::NoSource("telemetry is off".into()));
     let facts = sampler.as_ref().map_or_else(off, |sampler| sampler.host_claims_within(telemetry::FACTS_LIMIT));
-    let known = facts.clone().unwrap_or_default();
-    // Without facts there is nothing to compare.
-    let found = facts.as_ref().map_or_else(|_| Vec::new(), |facts| differences(&reports, facts));
-    let place = |report: &DeviceReport| chosen.places.get(&report.info.id).cloned().unwrap_or_default();
-    let faults: Vec<_> = reports.iter().filter_map(fault).collect();
-    let rows: Vec<_> = reports
-        .into_iter()
-        .map(|report| {
-            let place = place(&report);
-            row(report, &known, &found).at(&place)
-        })
-        .collect();
-    if args.json {
-        print(&serde_json::to_string_pretty(&rows)?)?;
-        // What is about no device in the list has no place in it.
-        found.iter().filter(|d| d.device().is_none()).for_each(|d| tracing::warn!("{}", shown(d)));
-        return Ok(Exit::Done);
+    let host = WatchedHost { key, chosen, facts };
+    match args.watch {
+        None => {
+            let listing = host.list()?;
+            // What is about no device has no place in the rows, and is told all the same.
+            if args.json {
+                listing.host_wide().for_each(|told| tracing::warn!("{told}"));
+            }
+            print(&listing.shown(args, &Screen::stdout())?)?;
+        }
+        Some(seconds) => {
+            watch(Duration::from_secs(seconds.into()), || host.list()?.shown(args, &Screen::stdout()), args)?
+        }
     }
-    print(&table(&rows, args.n, args.wide, &Screen::stdout()))?;
-    faults.iter().try_for_each(|fault| print(fault))?;
-    if let Some(table) = hardware::table(&rows, args.wide, &Screen::stdout()) {
-        print(&table)?;
-    }
-    found.iter().try_for_each(|disagreement| print(&shown(disagreement)))?;
-    print(&format!("backend: {} ({})", chosen.backend, chosen.why))?;
-    let built: Vec<_> = built().map(BackendKind::name).collect();
-    print(&format!("this build's backends: {}", built.join(", ")))?;
-    print(&format!("hardware: {}", summary(&facts)))?;
-    print(&format!("miner key: {key}"))?;
     Ok(Exit::Done)
+}
+
+/// Shows the devices until a signal comes, or nobody reads any more. On a terminal each list takes the place of the one
+/// before; elsewhere lists follow each other, JSON with one object a line.
+fn watch(
+    interval: Duration,
+    mut list: impl FnMut() -> anyhow::Result<String>,
+    args: &DevicesArgs,
+) -> anyhow::Result<()> {
+    let asked_to_end = signals()?;
+    let in_place =
+        !args.json && io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+    let mut is_first = true;
+    loop {
+        let text = list()?;
+        let shown = if in_place {
+            // Clears the screen once, then writes over it: line by line, so that nothing flickers.
+            let clear = if is_first { "\x1b[2J" } else { "" };
+            let at = utc::text(unix_s(SystemTime::now()));
+            let every = interval.as_secs();
+            format!("{clear}\x1b[Hevery {every} s, {at}; Ctrl-C ends\n{text}").replace('\n', "\x1b[K\n")
+                + "\x1b[K\n\x1b[J"
+        } else if args.json {
+            text + "\n"
+        } else {
+            let between = if is_first { "" } else { "\n" };
+            format!("{between}{}\n{text}\n", utc::text(unix_s(SystemTime::now())))
+        };
+        is_first = false;
+        let mut out = io::stdout().lock();
+        match out.write_all(shown.as_bytes()).and_then(|()| out.flush()) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+            written => written?,
+        }
+        drop(out);
+        if asked_to_end.recv_timeout(interval) != Err(RecvTimeoutError::Timeout) {
+            return Ok(());
+        }
+    }
+}
+
+/// Tells of the first signal that asks to end; the second one ends the process at once.
+fn signals() -> anyhow::Result<mpsc::Receiver<()>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
+    let mut signals = {
+        let _inside = runtime.enter();
+        Signals::new().context("no signal handlers")?
+    };
+    let (tell, told) = mpsc::channel();
+    let wait = move || {
+        runtime.block_on(signals.next());
+        // Nobody listens any more where the command has ended by itself.
+        let _ = tell.send(());
+        runtime.block_on(signals.next());
+        std::process::exit(INTERRUPTED);
+    };
+    thread::Builder::new().name("signals".into()).spawn(wait).context("no thread for signals")?;
+    Ok(told)
+}
+
+/// What is read again and again.
+struct WatchedHost {
+    key: PublicKey,
+    chosen: Chosen,
+    facts: Result<HostClaims, HostClaimsError>,
+}
+
+/// The devices at a moment.
+struct Listing<'a> {
+    of: &'a WatchedHost,
+    rows: Vec<DeviceRow>,
+    found: Vec<Disagreement>,
+    /// A sentence about each device that cannot be used now.
+    faults: Vec<String>,
+}
+
+/// The devices as JSON.
+#[derive(Serialize)]
+struct ListingJson<'a> {
+    miner_key: PublicKey,
+    /// The backends in use.
+    backend: &'a str,
+    devices: &'a [DeviceRow],
+    /// What CUDA and NVML say differently of the host.
+    disagreements: Vec<String>,
+}
+
+impl WatchedHost {
+    fn list(&self) -> anyhow::Result<Listing<'_>> {
+        let reports = self.chosen.host.report(&MATRIX_SIZES)?;
+        let known = self.facts.clone().unwrap_or_default();
+        // Without facts there is nothing to compare.
+        let found = self.facts.as_ref().map_or_else(|_| Vec::new(), |facts| differences(&reports, facts));
+        let faults = reports.iter().filter_map(fault).collect();
+        let rows = reports.into_iter().map(|report| {
+            let id = report.info.id;
+            let place = self.chosen.places.get(&id).cloned().unwrap_or_default();
+            DeviceRow { index: self.chosen.indices.get(&id).copied(), ..row(report, &known, &found).at(&place) }
+        });
+        Ok(Listing { of: self, rows: rows.collect(), found, faults })
+    }
+}
+
+impl Listing<'_> {
+    /// What is about the host, and about no device in the list.
+    fn host_wide(&self) -> impl Iterator<Item = String> {
+        self.found.iter().filter(|found| found.device().is_none()).map(shown)
+    }
+
+    fn shown(&self, args: &DevicesArgs, screen: &Screen) -> anyhow::Result<String> {
+        if !args.json {
+            return Ok(self.text(args, screen));
+        }
+        let listing = ListingJson {
+            miner_key: self.of.key,
+            backend: &self.of.chosen.backend,
+            devices: &self.rows,
+            disagreements: self.host_wide().collect(),
+        };
+        let one_line = args.watch.is_some();
+        Ok(if one_line { serde_json::to_string(&listing)? } else { serde_json::to_string_pretty(&listing)? })
+    }
+
+    fn text(&self, args: &DevicesArgs, screen: &Screen) -> String {
+        let WatchedHost { key, chosen, facts } = self.of;
+        let mut parts = vec![table(&self.rows, args.n, args.wide, screen)];
+        parts.extend(self.faults.iter().cloned());
+        parts.extend(hardware::table(&self.rows, args.wide, screen));
+        parts.extend(self.found.iter().map(shown));
+        parts.push(format!("backend: {} ({})", chosen.backend, chosen.why));
+        let built: Vec<_> = built().map(BackendKind::name).collect();
+        parts.push(format!("this build's backends: {}", built.join(", ")));
+        parts.push(format!("hardware: {}", summary(facts)));
+        parts.push(format!("miner key: {key}"));
+        parts.join("\n")
+    }
 }
 
 /// A sentence about a device that cannot be used now.

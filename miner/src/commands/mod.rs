@@ -3,7 +3,9 @@
 pub mod bench;
 pub mod config;
 pub mod devices;
+pub mod key;
 pub mod run;
+pub mod status;
 pub mod work;
 
 use std::path::Path;
@@ -25,8 +27,13 @@ use crate::config::{ENV_PREFIX, MinerConfig, RawConfig};
 /// Why the command failed; [`assay_program::exit::report`] prints it.
 pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
-        Command::Run(args) => run::execute(&*configure_daemon(&args.settings)?),
+        Command::Run(args) => {
+            let flags = args.settings.clone();
+            run::execute(&*configure_daemon(&args.settings)?, Box::new(move || resolve(&flags)))
+        }
         Command::Devices(args) => devices::execute(&*configure(&args.settings)?, &args),
+        Command::Status(args) => status::execute(&*configure(&args.settings)?, &args),
+        Command::Key(args) => key::execute(&*configure(&args.settings)?, &args),
         Command::Work(args) => work::execute(&*configure(&args.settings)?, &args),
         Command::Bench(args) => bench::execute(&*configure(&args.settings)?, &args),
         Command::Config(ConfigCommand::Show(args)) => config::show(&resolve(&args.settings)?, &args),

@@ -1,39 +1,73 @@
 //! `assay-miner run`.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use assay_program::exit::{Exit, Failure};
+use assay_program::exit::{Exit, Failure, chain};
 use assay_program::lock::StateLock;
+use assay_program::reload::Hangups;
 use assay_program::shutdown::Shutdown;
+use assay_protocol::identity::Identity;
+use assay_protocol::message::Stop;
 use assay_protocol::verdict::{Outcome, Verdict};
 use assay_work::text::quoted;
 use assay_work::{Challenge, ChallengeId, PublicKey};
+use tokio::runtime::Runtime;
 
 use crate::config::MinerConfig;
 use crate::connection::{ConnectionError, Dial, serve};
-use crate::driver::Observer;
+use crate::driver::{Observer, Stage};
 use crate::engine::Engine;
 use crate::limits::SharedLimits;
+use crate::reload::{Reloader, Resolve};
+use crate::status::file::{StatusWriter, path_of};
+use crate::status::{DeviceWatch, StatusBoard};
 use crate::telemetry;
 
-/// Serves the validator until a signal, then drains.
+/// Serves the validator until a signal, then drains. `resolve` reads the settings again on SIGHUP.
 ///
 /// # Errors
-/// What keeps the miner from starting: its key, its devices.
-pub fn execute(config: &MinerConfig) -> anyhow::Result<Exit> {
+/// What keeps the miner from starting: its key, another miner with it, its devices.
+pub fn execute(config: &MinerConfig, resolve: Resolve) -> anyhow::Result<Exit> {
     let identity = super::identity(&config.key_file)?;
     let key = identity.public_key();
     let _lock = StateLock::acquire(&config.key_file, &key.to_string()).map_err(Failure::from)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
+    // From now on, while the devices are opened too, SIGHUP does not end the miner.
+    let hangups = runtime.block_on(async { Hangups::new() }).context("no signal handlers")?;
+    let limits = SharedLimits::new(config.limits.clone());
+    let reloader = Reloader::new(resolve, limits.clone())?;
+    let reloading = runtime.spawn(reloader.run(hangups));
+    let board = StatusBoard::new(&key, &config.validator.to_string(), limits.clone());
+    let shown = board.clone();
+    let _status =
+        StatusWriter::start(path_of(&config.key_file), move || shown.get()).context("no thread for status")?;
+    let result = serve_with(config, identity, limits, &runtime, &board);
+    if let Err(error) = &result {
+        board.ended(&chain(error.as_ref()));
+    }
+    reloading.abort();
+    result
+}
+
+fn serve_with(
+    config: &MinerConfig,
+    identity: Identity,
+    limits: SharedLimits,
+    runtime: &Runtime,
+    board: &StatusBoard,
+) -> anyhow::Result<Exit> {
+    let key = identity.public_key();
     let chosen = config.devices.open(&key).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
     tracing::info!(%key, backend = chosen.backend, devices = chosen.host.len(), "{}", chosen.why);
-    let limits = SharedLimits::new(config.limits.clone());
     let mut engine = Engine::new(chosen.host, identity.clone()).limited_by(limits.clone());
     if let Some(sampler) = telemetry::start(config.telemetry) {
         telemetry::announce(&sampler);
         engine = engine.watched_by(sampler);
     }
     let engine = Arc::new(engine);
+    board.watch(DeviceWatch { engine: engine.clone(), workers: chosen.workers, indices: chosen.indices });
     let dial = Dial {
         validator: config.validator.clone(),
         pinned: config.validator_key,
@@ -42,15 +76,14 @@ pub fn execute(config: &MinerConfig) -> anyhow::Result<Exit> {
         backoff: (config.reconnect_min, config.reconnect_max),
         limits,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
     let (served, cut_short) = runtime.block_on(async {
         let shutdown = Shutdown::on_signals(config.drain_timeout).context("no signal handlers")?;
-        let mut log = Log::default();
+        let mut log = Log::new(board.clone());
         let served = serve(dial, engine, shutdown.clone(), &mut log).await;
         Ok::<_, anyhow::Error>((served, log.challenge.filter(|_| shutdown.was_cut_short())))
     })?;
     match served {
-        Ok(()) => Ok(ended(cut_short)),
+        Ok(()) => Ok(ended(cut_short, board)),
         Err(error @ (ConnectionError::Operator(_) | ConnectionError::Address(_))) => {
             Err(Failure::because(Exit::Config, "the miner cannot serve this validator", error).into())
         }
@@ -59,38 +92,60 @@ pub fn execute(config: &MinerConfig) -> anyhow::Result<Exit> {
 }
 
 /// The exit code of a miner that was asked to stop, and broke off this challenge.
-fn ended(cut_short: Option<ChallengeId>) -> Exit {
+fn ended(cut_short: Option<ChallengeId>, board: &StatusBoard) -> Exit {
     match cut_short {
         None => {
             tracing::info!("drained");
+            board.ended("drained");
             Exit::Done
         }
         Some(challenge) => {
             tracing::warn!(%challenge, "stopped before it was drained: the challenge was broken off");
+            board.ended("stopped before it was drained");
             Exit::CutShort
         }
     }
 }
 
-/// Shows a session in the log.
-#[derive(Debug, Default)]
+/// Shows a session in the log, and notes it for `status`.
 struct Log {
+    board: StatusBoard,
     /// The challenge that is under way.
     challenge: Option<ChallengeId>,
     all_slots: u64,
+    /// When it came.
+    since: Instant,
+}
+
+impl Log {
+    fn new(board: StatusBoard) -> Self {
+        Self { board, challenge: None, all_slots: 0, since: Instant::now() }
+    }
+
+    fn seconds(&self) -> f64 {
+        (self.since.elapsed().as_secs_f64() * 1000.0).round() / 1000.0
+    }
 }
 
 impl Observer for Log {
     fn established(&mut self, validator_key: PublicKey) {
         // One that a lost connection took with it is over.
         self.challenge = None;
+        self.board.connected(&validator_key);
         tracing::info!(validator = %validator_key, "connected: waiting for challenges");
+    }
+
+    fn disconnected(&mut self, why: &str, again_in: Duration) {
+        self.board.disconnected(why, again_in);
+        tracing::info!("connecting again in {:.1} s", again_in.as_secs_f64());
     }
 
     fn challenged(&mut self, challenge: &Challenge) {
         let slots: u64 = challenge.shares().iter().map(|s| u64::from(s.count)).sum();
         self.challenge = Some(challenge.id());
         self.all_slots = slots * u64::from(challenge.iterations());
+        self.since = Instant::now();
+        self.board.challenged(challenge);
         tracing::info!(
             challenge = %challenge.id(), n = challenge.n(), iterations = challenge.iterations(),
             devices = challenge.shares().len(), slots, "working"
@@ -98,18 +153,40 @@ impl Observer for Log {
     }
 
     fn progress(&mut self, done_slots: u64) {
+        self.board.progress(done_slots);
         tracing::debug!("{done_slots} of {} slots", self.all_slots);
     }
 
+    fn stage(&mut self, stage: Stage) {
+        self.board.stage(stage.name());
+        let challenge = self.challenge.map(|id| id.to_string()).unwrap_or_default();
+        tracing::info!(challenge, seconds = self.seconds(), "{}", stage.about());
+    }
+
+    fn stopped(&mut self, stop: &Stop) {
+        self.board.stopped(stop);
+        let challenge = stop.challenge_id;
+        if self.challenge == Some(challenge) {
+            tracing::warn!(%challenge, code = ?stop.code, seconds = self.seconds(), "broke the challenge off: {}", stop.detail);
+        } else {
+            tracing::info!(%challenge, code = ?stop.code, "declined a challenge: {}", stop.detail);
+        }
+    }
+
+    fn released(&mut self) {
+        self.board.released();
+    }
+
     fn verdict(&mut self, verdict: &Verdict) {
-        self.challenge = None;
-        let (challenge, tops) = (verdict.challenge_id, format!("{:.3}", verdict.whole.tops));
+        let seconds = self.challenge.take().map(|_| self.seconds());
+        self.board.verdict(verdict);
+        let (challenge, tops) = (verdict.challenge_id, (verdict.whole.tops * 1000.0).round() / 1000.0);
         match verdict.outcome {
-            Outcome::Pass => tracing::info!(%challenge, tops, "verdict: pass"),
+            Outcome::Pass => tracing::info!(%challenge, tops, seconds, "verdict: pass"),
             outcome => {
                 for reason in &verdict.reasons {
                     let (code, class) = (reason.code.name(), reason.code.class().name());
-                    tracing::warn!(%challenge, code, class, "verdict: {outcome}: {}", quoted(&reason.detail));
+                    tracing::warn!(%challenge, code, class, seconds, "verdict: {outcome}: {}", quoted(&reason.detail));
                 }
             }
         }

@@ -14,6 +14,8 @@ use assay_work::challenge::MIN_COUNT;
 pub struct DeviceRow {
     /// The device.
     pub device_id: DeviceId,
+    /// The index by which settings name it.
+    pub index: Option<usize>,
     /// The model.
     pub name: String,
     /// The backend's name.
@@ -51,6 +53,7 @@ impl DeviceRow {
     pub fn new(info: &DeviceInfo) -> Self {
         Self {
             device_id: info.id,
+            index: None,
             name: info.name.clone(),
             backend: info.backend.to_string(),
             vendor: None,
@@ -92,7 +95,7 @@ impl DeviceRow {
 #[must_use]
 pub fn table(rows: &[DeviceRow], n: u32, wide: bool, screen: &Screen) -> String {
     let slots = format!("slots at n = {n}");
-    let mut header = vec!["device", "backend", "name", "memory GiB", "free GiB", &slots, "largest n"];
+    let mut header = vec!["#", "device", "backend", "name", "memory GiB", "free GiB", &slots, "largest n"];
     if wide {
         header.push("chosen");
     }
@@ -100,6 +103,7 @@ pub fn table(rows: &[DeviceRow], n: u32, wide: bool, screen: &Screen) -> String 
     for (row, id) in rows.iter().zip(ids(rows, wide)) {
         let slots = row.slots.iter().find(|s| s.n == n).map_or_else(|| "–".to_owned(), |s| s.slots.to_string());
         let mut cells = vec![
+            table::figure(row.index.map_or_else(|| "–".to_owned(), |index| index.to_string())),
             id.into(),
             row.backend.as_str().into(),
             row.title().into(),

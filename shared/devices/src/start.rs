@@ -10,7 +10,9 @@ use assay_device::host::{Changes, Host};
 use assay_device::place::Place;
 use assay_device::{Device, DeviceInfo};
 use assay_work::DeviceId;
-use assay_worker::{Launcher, Program, StartOutcome, WorkerConfig, WorkerDevice, WorkerMonitor, WorkerSpec, detect};
+use assay_worker::{Launcher, Program, StartOutcome, WorkerConfig, WorkerDevice, WorkerSpec, detect};
+
+pub use assay_worker::{WorkerHealth, WorkerMonitor};
 
 use crate::choice::{BackendChoice, ChooseError, detect_all};
 use crate::filter::{DeviceFilter, in_order};

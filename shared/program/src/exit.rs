@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 0 | success; verdict pass; daemon drained |
 //! | 1 | verdict fail |
-//! | 2 | inconclusive verdict, or no challenge could be made |
+//! | 2 | inconclusive verdict, or no challenge could be made; the miner does not run |
 //! | 64 | invalid command line |
 //! | 65 | invalid input file |
 //! | 70 | internal error, or a device failed |
@@ -23,7 +23,7 @@ use crate::settings::SettingsError;
 pub const HELP: &str = "Exit codes:
   0   success; verdict pass; daemon drained
   1   verdict fail
-  2   inconclusive verdict, or no challenge could be made
+  2   inconclusive verdict, or no challenge could be made; the miner does not run
   64  invalid command line
   65  invalid input file
   70  internal error, or a device failed

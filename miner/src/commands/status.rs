@@ -1,0 +1,50 @@
+//! `assay-miner status`.
+
+use std::io;
+use std::path::Path;
+use std::time::SystemTime;
+
+use assay_program::exit::{Exit, Failure, print};
+use assay_program::lock::StateLock;
+use assay_program::render::Screen;
+use serde_json::json;
+
+use crate::cli::StatusArgs;
+use crate::config::MinerConfig;
+use crate::render::status::{Found, text};
+use crate::status::file::{path_of, read};
+use crate::status::unix_s;
+
+/// Says what the miner with this key file does. Ends with 0 when it runs, with 2 when it does not.
+///
+/// # Errors
+/// Its files cannot be read, or standard output.
+pub fn execute(config: &MinerConfig, args: &StatusArgs) -> anyhow::Result<Exit> {
+    let found = find(&config.key_file)?;
+    if args.json {
+        let holder = found.holder.as_ref();
+        let (pid, since) = (holder.map(|holder| holder.pid), holder.map(|holder| holder.started));
+        let running = holder.is_some();
+        let shown = json!({ "running": running, "pid": pid, "since": since, "status": found.status });
+        print(&serde_json::to_string_pretty(&shown)?)?;
+    } else {
+        print(&text(&found, &config.key_file, unix_s(SystemTime::now()), &Screen::stdout()))?;
+    }
+    Ok(if found.holder.is_some() { Exit::Done } else { Exit::Inconclusive })
+}
+
+fn find(key_file: &Path) -> Result<Found, Failure> {
+    let path = path_of(key_file);
+    let status = read(&path).map_err(|error| {
+        let remedy = match error.kind() {
+            io::ErrorKind::PermissionDenied => ": run this as the miner's user, or name another --key-file",
+            io::ErrorKind::InvalidData => ": it is not of this version of the miner, or was changed",
+            _ => "",
+        };
+        Failure::because(Exit::Io, format!("cannot read {}{remedy}", path.display()), error)
+    })?;
+    let holder = StateLock::holder(key_file);
+    // What an earlier process wrote says nothing of this one.
+    let status = status.filter(|status| holder.as_ref().is_none_or(|holder| holder.pid == status.pid));
+    Ok(Found { holder, status })
+}

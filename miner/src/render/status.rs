@@ -1,0 +1,313 @@
+//! The state of a miner, as a person reads it.
+
+use std::path::Path;
+
+use assay_program::lock::Holder;
+use assay_program::render::{Screen, short_ids, table, units};
+use assay_program::utc;
+use assay_work::text::{printable, quoted};
+
+use crate::status::{Connection, DeviceStatus, Ended, LimitsStatus, RunningStatus, Status, VerdictStatus};
+
+/// Digits of a challenge's id.
+const SHORT_ID: usize = 16;
+
+/// What is known of the miner with a key file.
+#[derive(Debug)]
+pub struct Found {
+    /// The process that holds the key, where one runs.
+    pub holder: Option<Holder>,
+    /// What it wrote last, or, when it does not run, what the last one wrote.
+    pub status: Option<Status>,
+}
+
+/// What is known of a miner, at the moment `now_s`.
+#[must_use]
+pub fn text(found: &Found, key_file: &Path, now_s: u64, screen: &Screen) -> String {
+    let mut lines = vec![headline(found, key_file, now_s)];
+    let Some(status) = &found.status else { return lines.remove(0) };
+    let is_running = found.holder.is_some();
+    lines.push(field("miner key", &status.miner_key));
+    lines.push(field("validator", &validator(&status.validator, &status.connection, is_running, now_s)));
+    if let Some(key) = &status.connection.validator_key {
+        lines.push(field("", &format!("key {key}")));
+    }
+    if let (None, Some(error)) = (status.connection.connected_since, &status.connection.last_error) {
+        lines.push(field("last error", &happened(error, now_s)));
+    }
+    match &status.challenge {
+        Some(challenge) if is_running => lines.push(field("challenge", &running(challenge, now_s))),
+        _ if is_running => lines.push(field("challenge", "none runs")),
+        _ => {}
+    }
+    match &status.last_verdict {
+        None => lines.push(field("last verdict", "none")),
+        Some(verdict) => {
+            lines.push(field("last verdict", &self::verdict(verdict, now_s)));
+            let reason = |reason: &crate::status::ReasonStatus| {
+                field("", &format!("{} ({}): {}", reason.code, reason.class, quoted(&reason.detail)))
+            };
+            lines.extend(verdict.reasons.iter().map(reason));
+        }
+    }
+    if let Some(stop) = &status.last_stop {
+        let at = moment(stop.at, now_s);
+        let challenge = short(&stop.challenge_id);
+        lines.push(field("last stop", &format!("challenge {challenge}, {at}: {}", printable(&stop.why, usize::MAX))));
+    }
+    let counts = status.verdicts;
+    let counts = format!("{} pass, {} fail, {} inconclusive", counts.pass, counts.fail, counts.inconclusive);
+    lines.push(field("verdicts", &format!("{counts}, since its start")));
+    lines.extend(limits(&status.limits, is_running).map(|limits| field("limits", &limits)));
+    lines.extend(devices(&status.devices, screen));
+    lines.join("\n")
+}
+
+fn headline(found: &Found, key_file: &Path, now_s: u64) -> String {
+    match (&found.holder, &found.status) {
+        (Some(holder), None) => {
+            format!(
+                "running: process {} since {}; it has written no status yet",
+                holder.pid,
+                moment(holder.started, now_s)
+            )
+        }
+        (Some(holder), Some(_)) => format!("running: process {} since {}", holder.pid, moment(holder.started, now_s)),
+        (None, None) => format!("not running: no miner with the key file {} has written a status", key_file.display()),
+        (None, Some(Status { ended: Some(ended), .. })) => {
+            format!("not running since {}: {}", moment(ended.at, now_s), printable(&ended.why, usize::MAX))
+        }
+        (None, Some(status)) => format!(
+            "not running since about {}: process {} ended without a word (killed, or the machine stopped)",
+            moment(status.written, now_s),
+            status.pid
+        ),
+    }
+}
+
+fn validator(address: &str, connection: &Connection, is_running: bool, now_s: u64) -> String {
+    let Connection { connected_since, next_attempt, .. } = connection;
+    let how = match (connected_since, next_attempt) {
+        _ if !is_running => String::new(),
+        (Some(since), _) => format!(", connected since {}", moment(*since, now_s)),
+        (None, Some(next)) if *next > now_s => format!(", not connected; next attempt in {}", duration(next - now_s)),
+        _ => ", not connected; connecting".to_owned(),
+    };
+    format!("{}{how}", printable(address, usize::MAX))
+}
+
+fn running(challenge: &RunningStatus, now_s: u64) -> String {
+    let RunningStatus { n, iterations, devices, stage, done_slots, all_slots, since, .. } = challenge;
+    let id = short(&challenge.challenge_id);
+    let percent = done_slots * 100 / (*all_slots).max(1);
+    let progress = format!("{stage}, {done_slots} of {all_slots} slots ({percent} %)");
+    let taken = duration(now_s.saturating_sub(*since));
+    format!("{id}, n = {n}, iterations {iterations}, devices {devices}: {progress}, for {taken}")
+}
+
+fn verdict(verdict: &VerdictStatus, now_s: u64) -> String {
+    let VerdictStatus { challenge_id, at, outcome, tops, .. } = verdict;
+    let rate = if *tops > 0.0 { format!(", {} TOPS", units::figures(*tops)) } else { String::new() };
+    format!("{outcome}{rate}, challenge {}, {}", short(challenge_id), moment(*at, now_s))
+}
+
+fn limits(limits: &LimitsStatus, is_running: bool) -> Option<String> {
+    let LimitsStatus { max_memory_percent, max_challenge_s, decline_hours, declining_until } = limits;
+    let mut parts = Vec::new();
+    if *max_memory_percent < 100 {
+        parts.push(format!("{max_memory_percent} % of the free memory"));
+    }
+    parts.extend(max_challenge_s.map(|limit_s| format!("challenges of at most {}", duration(limit_s))));
+    parts.extend(decline_hours.as_ref().map(|hours| format!("none at {hours}")));
+    let now = declining_until.filter(|_| is_running);
+    parts.extend(now.map(|until_s| format!("declining now, until {}", utc::text(until_s))));
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+fn devices(devices: &[DeviceStatus], screen: &Screen) -> Vec<String> {
+    if devices.is_empty() {
+        return Vec::new();
+    }
+    let header = ["#", "device", "name", "memory GiB", "offered GiB", "worker", "restarts", "state"];
+    let mut table = table::new(screen, &header);
+    for (device, id) in devices.iter().zip(short_ids(devices.iter().map(|device| &device.device_id))) {
+        table.add_row(vec![
+            table::figure(device.index.map_or_else(|| "–".to_owned(), |index| index.to_string())),
+            id.into(),
+            printable(&device.name, usize::MAX).into(),
+            table::figure(units::gib(device.total_bytes)),
+            table::figure(units::gib(device.offered_bytes)),
+            table::figure(device.worker_pid.map_or_else(|| "–".to_owned(), |pid| pid.to_string())),
+            table::figure(device.worker_restarts),
+            if device.fault.is_some() { "fault" } else { "ok" }.into(),
+        ]);
+    }
+    let fault = |device: &DeviceStatus| {
+        let fault = device.fault.as_ref()?;
+        Some(format!("device {} cannot be used now: {}", short(&device.device_id), printable(fault, usize::MAX)))
+    };
+    std::iter::once(table::text(&table)).chain(devices.iter().filter_map(fault)).collect()
+}
+
+fn happened(ended: &Ended, now_s: u64) -> String {
+    format!("{}, {}", printable(&ended.why, usize::MAX), moment(ended.at, now_s))
+}
+
+fn field(name: &str, value: &str) -> String {
+    format!("{name:<13} {value}")
+}
+
+fn short(id: &str) -> String {
+    id.chars().take(SHORT_ID).collect()
+}
+
+/// A moment with how long ago it was.
+fn moment(at_s: u64, now_s: u64) -> String {
+    format!("{} ({} ago)", utc::text(at_s), duration(now_s.saturating_sub(at_s)))
+}
+
+/// The two largest units of a time.
+fn duration(seconds: u64) -> String {
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) => format!("{minutes} min {} s", seconds % 60),
+        (0, ..) => format!("{hours} h {minutes} min"),
+        _ => format!("{days} d {hours} h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW_S: u64 = 1_795_392_000;
+
+    fn holder() -> Option<Holder> {
+        Some(Holder { pid: 42, program: "assay-miner".into(), started: NOW_S - 3700, who: "key".into() })
+    }
+
+    fn shown(holder: Option<Holder>, status: Option<Status>) -> String {
+        text(&Found { holder, status }, Path::new("/state/miner.key"), NOW_S, &Screen::FILE)
+    }
+
+    fn status() -> Status {
+        let device = DeviceStatus {
+            device_id: "ab".repeat(16),
+            index: Some(0),
+            name: "NVIDIA H200".into(),
+            backend: "cuda".into(),
+            total_bytes: 140 << 30,
+            free_bytes: 138 << 30,
+            offered_bytes: 69 << 30,
+            fault: None,
+            worker_pid: Some(43),
+            worker_restarts: 2,
+        };
+        let reason = crate::status::ReasonStatus {
+            code: "audit_leaf".into(),
+            class: "forged".into(),
+            detail: "slot 3\n\u{1b}[2J".into(),
+        };
+        Status {
+            pid: 42,
+            written: NOW_S - 3,
+            miner_key: "cd".repeat(32),
+            validator: "127.0.0.1:7400".into(),
+            connection: Connection {
+                connected_since: Some(NOW_S - 90),
+                validator_key: Some("ef".repeat(32)),
+                ..Connection::default()
+            },
+            challenge: Some(RunningStatus {
+                challenge_id: "01".repeat(16),
+                n: 2048,
+                iterations: 2,
+                devices: 1,
+                stage: "work".into(),
+                since: NOW_S - 12,
+                done_slots: 30,
+                all_slots: 120,
+            }),
+            last_verdict: Some(VerdictStatus {
+                challenge_id: "02".repeat(16),
+                at: NOW_S - 7200,
+                outcome: "fail".into(),
+                tops: 1.5,
+                reasons: vec![reason],
+            }),
+            devices: vec![device],
+            ..Status::default()
+        }
+    }
+
+    #[test]
+    fn a_running_miner_is_shown_with_all_that_it_does() {
+        let text = shown(holder(), Some(status()));
+        for part in [
+            "running: process 42 since 2026-11-22 22:58:20 UTC (1 h 1 min ago)",
+            "127.0.0.1:7400, connected since 2026-11-22 23:58:30 UTC (1 min 30 s ago)",
+            &format!("key {}", "ef".repeat(32)),
+            "n = 2048, iterations 2, devices 1: work, 30 of 120 slots (25 %), for 12 s",
+            "fail, 1.50 TOPS, challenge 0202020202020202, 2026-11-22 22:00:00 UTC (2 h 0 min ago)",
+            "audit_leaf (forged): ",
+            "abababab",
+            "NVIDIA H200",
+            "69.0",
+            "43",
+        ] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
+        assert!(!text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn a_miner_that_does_not_run_says_since_when() {
+        let killed = shown(None, Some(status()));
+        assert!(
+            killed.starts_with("not running since about 2026-11-22 23:59:57 UTC (3 s ago): process 42"),
+            "{killed}"
+        );
+        assert!(!killed.contains("connected since") && !killed.contains("slots ("), "{killed}");
+        let ended = Some(Ended { at: NOW_S - 60, why: "drained".into() });
+        let drained = shown(None, Some(Status { ended, ..status() }));
+        assert!(drained.starts_with("not running since 2026-11-22 23:59:00 UTC (1 min 0 s ago): drained"), "{drained}");
+        assert_eq!(shown(None, None), "not running: no miner with the key file /state/miner.key has written a status");
+        assert!(shown(holder(), None).contains("it has written no status yet"));
+    }
+
+    #[test]
+    fn an_error_is_shown_until_the_miner_is_connected_again() {
+        let last_error = Some(Ended { at: NOW_S - 5, why: "no connection: refused".into() });
+        let mut status = status();
+        status.connection =
+            Connection { last_error, next_attempt: Some(NOW_S + 7), connected_since: None, ..Connection::default() };
+        let waiting = shown(holder(), Some(status.clone()));
+        assert!(waiting.contains("not connected; next attempt in 7 s"), "{waiting}");
+        assert!(waiting.contains("no connection: refused, 2026-11-22 23:59:55 UTC (5 s ago)"), "{waiting}");
+        status.connection.connected_since = Some(NOW_S);
+        assert!(!shown(holder(), Some(status)).contains("refused"));
+    }
+
+    #[test]
+    fn the_devices_fit_a_terminal() {
+        let screen = Screen { width: Some(80), colour: false };
+        let device = DeviceStatus { name: "NVIDIA H100 80GB HBM3 MIG 1g.10gb".into(), ..status().devices.remove(0) };
+        let lines = devices(&vec![device; 3], &screen).join("\n");
+        assert!(lines.lines().all(|line| line.chars().count() <= 80), "{lines}");
+    }
+
+    #[test]
+    fn limits_are_shown_where_there_are_any() {
+        let limited = LimitsStatus {
+            max_memory_percent: 50,
+            max_challenge_s: Some(90),
+            decline_hours: Some("22:00-06:00 (UTC)".into()),
+            declining_until: Some(NOW_S + 3600),
+        };
+        let expected = "50 % of the free memory; challenges of at most 1 min 30 s; none at 22:00-06:00 (UTC); \
+                        declining now, until 2026-11-23 01:00:00 UTC";
+        assert_eq!(limits(&limited, true).unwrap(), expected);
+        assert_eq!(limits(&LimitsStatus { max_memory_percent: 100, ..LimitsStatus::default() }, true), None);
+    }
+}

@@ -1,0 +1,374 @@
+//! What a running miner does, for `status`: the daemon writes it into a file beside its key, where the command reads it.
+
+pub mod file;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use assay_devices::start::WorkerMonitor;
+use assay_protocol::message::Stop;
+use assay_protocol::verdict::{Outcome, Verdict};
+use assay_work::{Challenge, DeviceId, PublicKey};
+use serde::{Deserialize, Serialize};
+
+use crate::engine::{AskedDevice, Engine};
+use crate::limits::{Limits, SharedLimits};
+
+/// The most reasons of a verdict that are kept: a person reads no more.
+const MAX_REASONS: usize = 16;
+
+/// The state of a miner. Moments are in seconds since 1970.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Status {
+    /// The program and its version.
+    pub program: String,
+    /// Its process.
+    pub pid: u32,
+    /// When it started.
+    pub started: u64,
+    /// When this was written; at least every ten seconds.
+    pub written: u64,
+    /// The miner's public key.
+    pub miner_key: String,
+    /// The validator's address.
+    pub validator: String,
+    /// How the connection is.
+    pub connection: Connection,
+    /// The challenge that runs.
+    pub challenge: Option<RunningStatus>,
+    /// The last verdict.
+    pub last_verdict: Option<VerdictStatus>,
+    /// The last challenge that this miner declined or broke off.
+    pub last_stop: Option<StopStatus>,
+    /// Verdicts since the start.
+    pub verdicts: VerdictCounts,
+    /// The operator's limits.
+    pub limits: LimitsStatus,
+    /// The devices.
+    pub devices: Vec<DeviceStatus>,
+    /// When and why the miner ended; `None` while it runs, and of one that was killed.
+    pub ended: Option<Ended>,
+}
+
+/// A connection at a moment.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Connection {
+    /// Since when the session stands.
+    pub connected_since: Option<u64>,
+    /// The validator's key, once there was a session.
+    pub validator_key: Option<String>,
+    /// How many sessions there were.
+    pub sessions: u64,
+    /// Why the last session ended or did not come about, and when.
+    pub last_error: Option<Ended>,
+    /// When the next attempt is made, where one is waited for.
+    pub next_attempt: Option<u64>,
+}
+
+/// A moment and what happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// When.
+    pub at: u64,
+    /// Why.
+    pub why: String,
+}
+
+/// A challenge that runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunningStatus {
+    /// The challenge.
+    pub challenge_id: String,
+    /// The matrix size.
+    pub n: u32,
+    /// Passes.
+    pub iterations: u32,
+    /// How many devices work.
+    pub devices: usize,
+    /// `work`, `probe` or `openings`.
+    pub stage: String,
+    /// Since when it runs.
+    pub since: u64,
+    /// Slots filled, over all iterations.
+    pub done_slots: u64,
+    /// Slots to fill.
+    pub all_slots: u64,
+}
+
+/// A verdict.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VerdictStatus {
+    /// The challenge.
+    pub challenge_id: String,
+    /// When it came.
+    pub at: u64,
+    /// pass, fail or inconclusive.
+    pub outcome: String,
+    /// The rate shown, in 10¹² operations a second.
+    pub tops: f64,
+    /// Why it is no pass.
+    pub reasons: Vec<ReasonStatus>,
+}
+
+/// A reason of a verdict.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReasonStatus {
+    /// Its stable name.
+    pub code: String,
+    /// Whose doing it is.
+    pub class: String,
+    /// The validator's words.
+    pub detail: String,
+}
+
+/// A challenge that this miner did not take up, or did not go on with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StopStatus {
+    /// The challenge.
+    pub challenge_id: String,
+    /// When.
+    pub at: u64,
+    /// Why.
+    pub why: String,
+}
+
+/// How many verdicts there were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct VerdictCounts {
+    /// Those that passed.
+    pub pass: u64,
+    /// Those that failed.
+    pub fail: u64,
+    /// Those that were neither.
+    pub inconclusive: u64,
+}
+
+/// The operator's limits in force.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LimitsStatus {
+    /// The share of free memory that is offered.
+    pub max_memory_percent: u32,
+    /// How long a challenge may take, in seconds.
+    pub max_challenge_s: Option<u64>,
+    /// When challenges are declined, with the time zone.
+    pub decline_hours: Option<String>,
+    /// Until when challenges are declined now.
+    pub declining_until: Option<u64>,
+}
+
+/// A device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceStatus {
+    /// Its id.
+    pub device_id: String,
+    /// The index by which settings name it.
+    pub index: Option<usize>,
+    /// Its model.
+    pub name: String,
+    /// Its backend.
+    pub backend: String,
+    /// All its memory.
+    pub total_bytes: u64,
+    /// What a challenge could take when it was asked last.
+    pub free_bytes: u64,
+    /// How much of that was offered to the validator.
+    pub offered_bytes: u64,
+    /// Why it can take no work now.
+    pub fault: Option<String>,
+    /// The process that drives it.
+    pub worker_pid: Option<u32>,
+    /// How often that process was started again.
+    pub worker_restarts: u64,
+}
+
+/// A moment in seconds since 1970.
+#[must_use]
+pub fn unix_s(at: SystemTime) -> u64 {
+    at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+fn now() -> u64 {
+    unix_s(SystemTime::now())
+}
+
+/// Where the miner notes what happens. Clones note it in the same place.
+#[derive(Clone)]
+pub struct StatusBoard {
+    status: Arc<Mutex<Status>>,
+    devices: Arc<OnceLock<DeviceWatch>>,
+    limits: SharedLimits,
+}
+
+/// Where the state of the devices comes from.
+pub struct DeviceWatch {
+    /// What they were when they were asked last.
+    pub engine: Arc<Engine>,
+    /// Their workers.
+    pub workers: BTreeMap<DeviceId, WorkerMonitor>,
+    /// The indices by which settings name them.
+    pub indices: BTreeMap<DeviceId, usize>,
+}
+
+impl DeviceWatch {
+    fn devices(&self) -> Vec<DeviceStatus> {
+        let status = |AskedDevice { info, offered_bytes, fault }: AskedDevice| {
+            let worker = self.workers.get(&info.id).map(WorkerMonitor::health);
+            // What became of the device since it was asked.
+            let fault = worker.as_ref().map_or(fault, |worker| worker.fault.clone());
+            DeviceStatus {
+                device_id: info.id.to_string(),
+                index: self.indices.get(&info.id).copied(),
+                name: info.name,
+                backend: info.backend.to_string(),
+                total_bytes: info.total_bytes,
+                free_bytes: info.free_bytes,
+                offered_bytes,
+                fault: fault.map(|fault| fault.to_string()),
+                worker_pid: worker.as_ref().and_then(|worker| worker.process),
+                worker_restarts: worker.map_or(0, |worker| worker.restarts),
+            }
+        };
+        self.engine.asked().into_iter().map(status).collect()
+    }
+}
+
+impl LimitsStatus {
+    fn at(limits: &Limits, now: SystemTime) -> Self {
+        let hours = &limits.decline_hours;
+        let left = hours.left_min(now).map(|minutes| Duration::from_secs(u64::from(minutes) * 60));
+        Self {
+            max_memory_percent: limits.max_memory_percent,
+            max_challenge_s: limits.max_challenge.map(|limit| limit.as_secs()),
+            decline_hours: (!hours.is_empty()).then(|| hours.to_string()),
+            // To the minute.
+            declining_until: left.map(|left| unix_s(now + left) / 60 * 60),
+        }
+    }
+}
+
+impl StatusBoard {
+    /// The board of a miner that starts now.
+    #[must_use]
+    pub fn new(miner_key: &PublicKey, validator: &str, limits: SharedLimits) -> Self {
+        let status = Arc::new(Mutex::new(Status {
+            program: concat!("assay-miner ", env!("CARGO_PKG_VERSION")).into(),
+            pid: std::process::id(),
+            started: now(),
+            miner_key: miner_key.to_string(),
+            validator: validator.to_owned(),
+            ..Status::default()
+        }));
+        Self { status, devices: Arc::default(), limits }
+    }
+
+    /// From now on the devices are shown.
+    pub fn watch(&self, devices: DeviceWatch) {
+        // Once in a miner.
+        let _ = self.devices.set(devices);
+    }
+
+    /// The state now, with the devices. Waits for none of them.
+    #[must_use]
+    pub fn get(&self) -> Status {
+        let devices = self.devices.get().map(DeviceWatch::devices).unwrap_or_default();
+        let limits = LimitsStatus::at(&self.limits.get(), SystemTime::now());
+        Status { devices, limits, ..self.lock().clone() }
+    }
+
+    /// A session stands.
+    pub fn connected(&self, validator_key: &PublicKey) {
+        let mut status = self.lock();
+        let sessions = status.connection.sessions + 1;
+        let last_error = status.connection.last_error.take();
+        let validator_key = Some(validator_key.to_string());
+        status.connection =
+            Connection { connected_since: Some(now()), validator_key, sessions, last_error, next_attempt: None };
+    }
+
+    /// A session ended or did not come about; another attempt follows.
+    pub fn disconnected(&self, why: &str, again_in: Duration) {
+        let mut status = self.lock();
+        status.challenge = None;
+        let connection = &mut status.connection;
+        connection.connected_since = None;
+        connection.last_error = Some(Ended { at: now(), why: why.to_owned() });
+        connection.next_attempt = Some(unix_s(SystemTime::now() + again_in));
+    }
+
+    /// A challenge starts.
+    pub fn challenged(&self, challenge: &Challenge) {
+        let slots: u64 = challenge.shares().iter().map(|share| u64::from(share.count)).sum();
+        self.lock().challenge = Some(RunningStatus {
+            challenge_id: challenge.id().to_string(),
+            n: challenge.n(),
+            iterations: challenge.iterations(),
+            devices: challenge.shares().len(),
+            stage: "work".into(),
+            since: now(),
+            done_slots: 0,
+            all_slots: slots * u64::from(challenge.iterations()),
+        });
+    }
+
+    /// The challenge goes on to another stage.
+    pub fn stage(&self, stage: &str) {
+        if let Some(challenge) = &mut self.lock().challenge {
+            challenge.stage = stage.to_owned();
+            challenge.done_slots = challenge.all_slots;
+        }
+    }
+
+    /// So many slots are filled.
+    pub fn progress(&self, done_slots: u64) {
+        if let Some(challenge) = &mut self.lock().challenge {
+            challenge.done_slots = done_slots.min(challenge.all_slots);
+        }
+    }
+
+    /// The miner declined a challenge, or broke one off.
+    pub fn stopped(&self, stop: &Stop) {
+        let stopped = StopStatus { challenge_id: stop.challenge_id.to_string(), at: now(), why: stop.detail.clone() };
+        self.lock().last_stop = Some(stopped);
+    }
+
+    /// No challenge runs any more.
+    pub fn released(&self) {
+        self.lock().challenge = None;
+    }
+
+    /// A verdict came.
+    pub fn verdict(&self, verdict: &Verdict) {
+        let reason = |reason: &assay_protocol::verdict::Reason| ReasonStatus {
+            code: reason.code.name().to_owned(),
+            class: reason.code.class().name().to_owned(),
+            detail: reason.detail.clone(),
+        };
+        let mut status = self.lock();
+        status.last_verdict = Some(VerdictStatus {
+            challenge_id: verdict.challenge_id.to_string(),
+            at: now(),
+            outcome: verdict.outcome.to_string(),
+            tops: verdict.whole.tops,
+            reasons: verdict.reasons.iter().take(MAX_REASONS).map(reason).collect(),
+        });
+        match verdict.outcome {
+            Outcome::Pass => status.verdicts.pass += 1,
+            Outcome::Fail => status.verdicts.fail += 1,
+            Outcome::Inconclusive => status.verdicts.inconclusive += 1,
+        }
+    }
+
+    /// The miner ends.
+    pub fn ended(&self, why: &str) {
+        let mut status = self.lock();
+        status.challenge = None;
+        status.connection.connected_since = None;
+        status.connection.next_attempt = None;
+        status.ended = Some(Ended { at: now(), why: why.to_owned() });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Status> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,183 @@
+//! The file with a miner's state: written whole or not at all, at most once a second.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime};
+
+use super::{Status, unix_s};
+
+/// How often the state is looked at.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// How often it is written though it is the same: how old it is says when a miner that was killed was there last.
+const REFRESH: Duration = Duration::from_secs(10);
+/// What the file's name adds to that of the key file.
+const SUFFIX: &str = ".status";
+/// The largest file that is read: 64 devices take some dozens of KiB.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// Where the miner with this key file writes its state.
+#[must_use]
+pub fn path_of(key_file: &Path) -> PathBuf {
+    with_suffix(key_file, SUFFIX)
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(suffix);
+    path.into()
+}
+
+/// Reads a state; `None` where no miner has written one.
+///
+/// # Errors
+/// What the system said; a file that is no state.
+pub fn read(path: &Path) -> io::Result<Option<Status>> {
+    let text = match fs::metadata(path).and_then(|metadata| match metadata.len() {
+        0..=MAX_FILE_BYTES => fs::read_to_string(path),
+        _ => Err(io::Error::other("larger than any status")),
+    }) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    serde_json::from_str(&text).map(Some).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// Writes a miner's state as it changes, on a thread of its own. Dropped, it writes it a last time.
+#[derive(Debug)]
+pub struct StatusWriter {
+    stop: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl StatusWriter {
+    /// Starts to write; `state` gives what is to be written.
+    ///
+    /// # Errors
+    /// No thread could be started.
+    pub fn start(path: PathBuf, state: impl Fn() -> Status + Send + 'static) -> io::Result<Self> {
+        let (stop, stopped) = mpsc::channel();
+        let mut file = StatusFile { path, last: None, failing: false };
+        let run = move || loop {
+            file.update(state());
+            if stopped.recv_timeout(INTERVAL) != Err(RecvTimeoutError::Timeout) {
+                file.last = None;
+                file.update(state());
+                return;
+            }
+        };
+        let thread = thread::Builder::new().name("status".into()).spawn(run)?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for StatusWriter {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct StatusFile {
+    path: PathBuf,
+    /// What is in the file, and since when.
+    last: Option<(Status, Instant)>,
+    /// Whether the last attempt to write failed: an operator is told once.
+    failing: bool,
+}
+
+impl StatusFile {
+    fn update(&mut self, status: Status) {
+        let due = self.last.as_ref().is_none_or(|(last, at)| *last != status || at.elapsed() >= REFRESH);
+        if !due {
+            return;
+        }
+        let written = Status { written: unix_s(SystemTime::now()), ..status.clone() };
+        match write(&self.path, &written) {
+            Ok(()) => {
+                if std::mem::take(&mut self.failing) {
+                    tracing::info!(path = %self.path.display(), "the status file can be written again");
+                }
+                self.last = Some((status, Instant::now()));
+            }
+            Err(error) if !self.failing => {
+                self.failing = true;
+                let path = self.path.display();
+                tracing::warn!(%path, "`status` shows nothing new: its file cannot be written: {error}");
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// Writes beside the file and renames, so that a reader sees the old state or the new one.
+fn write(path: &Path, status: &Status) -> io::Result<()> {
+    let beside = with_suffix(path, ".new");
+    let text = serde_json::to_string(status)? + "\n";
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let written = options.open(&beside).and_then(|mut file| file.write_all(text.as_bytes()));
+    let renamed = written.and_then(|()| fs::rename(&beside, path));
+    if renamed.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    renamed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::SharedLimits;
+    use crate::status::StatusBoard;
+    use assay_work::PublicKey;
+
+    #[test]
+    fn a_state_is_read_as_it_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = path_of(&folder.path().join("miner.key"));
+        assert_eq!(read(&path).unwrap(), None);
+        let board = StatusBoard::new(&PublicKey([7; 32]), "127.0.0.1:7400", SharedLimits::default());
+        let shared = board.clone();
+        let writer = StatusWriter::start(path.clone(), move || shared.get()).unwrap();
+        board.ended("a test");
+        drop(writer);
+        let found = read(&path).unwrap().unwrap();
+        assert_eq!(Status { written: 0, ..found.clone() }, board.get());
+        assert!(found.written > 0 && found.ended.unwrap().why == "a test");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn what_is_the_same_is_not_written_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let mut file = StatusFile { path: path.clone(), last: None, failing: false };
+        file.update(Status::default());
+        fs::remove_file(&path).unwrap();
+        file.update(Status::default());
+        assert!(!path.exists());
+        file.update(Status { pid: 1, ..Status::default() });
+        assert_eq!(read(&path).unwrap().unwrap().pid, 1);
+    }
+
+    #[test]
+    fn what_is_no_state_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        fs::write(&path, "{").unwrap();
+        assert_eq!(read(&path).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert!(read(folder.path()).is_err());
+    }
+}
