@@ -11,6 +11,7 @@ mod lifecycle;
 mod logs;
 mod miner_devices;
 mod miner_limits;
+mod miner_mistakes;
 mod miner_status;
 mod one_key;
 mod python;

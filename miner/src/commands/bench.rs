@@ -1,9 +1,9 @@
 //! `assay-miner bench`.
 
-use anyhow::Context;
 use assay_bench::{BenchPlan, BenchReport, chart};
 use assay_device::backend::Found;
 use assay_program::exit::{Exit, Failure, print};
+use assay_program::file;
 use assay_program::render::Screen;
 use assay_protocol::message::MATRIX_SIZES;
 use assay_work::DeviceId;
@@ -22,6 +22,7 @@ const MAX_ROUNDS: u32 = 1000;
 /// No device can be had, a device fails, or standard output.
 pub fn execute(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<Exit> {
     let plan = plan(args)?;
+    args.svg.as_deref().map_or(Ok(()), file::check_writable)?;
     let host = config.devices.host(&super::identity(&config.key_file)?.public_key());
     // Without them drivers work too, but complain, or compile again what a worker has compiled.
     if let Err(error) = assay_bench::environment::restart_with(&host) {
@@ -39,7 +40,7 @@ pub fn execute(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<Exit> {
     let report = BenchReport { program, devices };
     if let Some(path) = &args.svg {
         let chart = chart::draw(&report)?;
-        std::fs::write(path, chart).with_context(|| format!("cannot write {}", path.display()))?;
+        file::write_text(path, &chart)?;
     }
     if args.json {
         print(&serde_json::to_string_pretty(&report)?)?;

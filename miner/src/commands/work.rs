@@ -1,6 +1,5 @@
 //! `assay-miner work`.
 
-use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
@@ -35,6 +34,9 @@ struct WorkOutput {
 pub fn execute(config: &MinerConfig, args: &WorkArgs) -> anyhow::Result<Exit> {
     let challenge = read_challenge(&args.challenge)?;
     let probe = args.probe.as_deref().map(read_probe).transpose()?;
+    for path in [&args.out, &args.answer_out].into_iter().flatten() {
+        file::check_writable(path)?;
+    }
     let identity = super::identity(&config.key_file)?;
     let chosen =
         config.devices.open(&identity.public_key()).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
@@ -116,9 +118,7 @@ fn sign(product: &mut WorkOutput, challenge: &Challenge, probe: Option<Probe>, i
 }
 
 fn write(product: &WorkOutput, args: &WorkArgs) -> anyhow::Result<()> {
-    let to_file = |path: &Path, text: String| {
-        fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))
-    };
+    let to_file = |path: &Path, text: String| file::write_text(path, &(text + "\n"));
     if let Some(path) = &args.out {
         to_file(path, serde_json::to_string_pretty(&product.evidence)?)?;
     }

@@ -39,7 +39,7 @@ fn what_is_written_is_what_is_meant() {
         &key,
         "--cpu-memory=512MiB",
         "--cpu-threads=3",
-        "--cpu-kernel=avx512-vnni",
+        "--cpu-kernel=portable",
         "--backend=cpu",
         "--reconnect-max-ms=500",
         "--drain-timeout-s=0",
@@ -49,7 +49,7 @@ fn what_is_written_is_what_is_meant() {
     assert_eq!(config.validator_key, Some(PublicKey([0xab; 32])));
     let cpu = config.devices.unseeded.cpu;
     assert_eq!((cpu.memory_bytes, cpu.threads), (vec![512 << 20], vec![3]));
-    assert_eq!(serde_json::to_value(cpu.kernel).unwrap(), "avx512-vnni");
+    assert_eq!(serde_json::to_value(cpu.kernel).unwrap(), "portable");
     assert_eq!(config.reconnect_max, Duration::from_millis(500));
     assert_eq!(config.drain_timeout, Duration::ZERO);
 }
@@ -58,6 +58,14 @@ fn what_is_written_is_what_is_meant() {
 fn every_bound_is_kept_and_explained() {
     for (flag, part) in [
         ("--validator=127.0.0.1:0", "port 0"),
+        ("--validator=127.0.0.1", "such as 127.0.0.1:7400"),
+        ("--max-memory-percent=0", "from 1 to 100"),
+        ("--max-memory-percent=101", "from 1 to 100"),
+        ("--max-challenge-s=604801", "from 0 to 604800"),
+        ("--decline-hours=22-06", "Mon-Fri 08:00-18:00"),
+        ("--decline-hours-zone=Moon/Base", "Europe/Berlin"),
+        ("--cpu-memory=900TiB", "but this machine (or its container) has "),
+        ("--worker-program=/nonexistent", "no such file"),
         ("--validator=https://127.0.0.1:1", "`https://` is not supported"),
         ("--validator-key=abcd", "expected 64 hex digits"),
         ("--cpu-devices=0", "from 1 to 64: a host has at most 64 devices"),
@@ -95,6 +103,10 @@ fn bounds_themselves_are_allowed() {
         "--drain-timeout-s=3600",
         "--idle-release-s=0",
         "--idle-release-s=86400",
+        "--max-memory-percent=1",
+        "--max-challenge-s=604800",
+        "--decline-hours=Mon-Sat,Sun 00:00-23:59",
+        "--decline-hours-zone=utc",
     ] {
         check(&[flag]).unwrap();
     }

@@ -51,6 +51,12 @@ impl CpuArgs {
             let reason = format!("must be at least {least}: the smallest share of a challenge does not fit in less");
             return Err(settings.wrong("cpu_memory", reason));
         }
+        check_fits(settings, &memory, devices)?;
+        if !self.cpu_kernel.is_available() {
+            let available: Vec<_> = KernelKind::available().map(|kind| kind.to_string()).collect();
+            let reason = format!("this CPU does not support it: use one of {}", available.join(", "));
+            return Err(settings.wrong("cpu_kernel", reason));
+        }
         let threads: Vec<usize> = values(settings, "cpu_threads", &self.cpu_threads, devices)?;
         for threads in &threads {
             settings.in_range("cpu_threads", *threads, 1..=MAX_THREADS, "the memory limit holds for no more")?;
@@ -58,6 +64,23 @@ impl CpuArgs {
         let memory_bytes = memory.iter().map(|size| size.bytes).collect();
         Ok(CpuConfig { devices, memory_bytes, threads, kernel: self.cpu_kernel, seed: Vec::new() })
     }
+}
+
+/// Refuses more memory, over all devices, than the machine has: a challenge that filled it would swap or be killed.
+fn check_fits<R: Args>(settings: &Settings<R>, memory: &[Size], devices: usize) -> Result<(), SettingsError> {
+    let total = Size { bytes: machine::total_bytes() };
+    let all = memory.iter().fold(0, |sum: u64, size| sum.saturating_add(size.bytes));
+    let all = if memory.len() == 1 { all.saturating_mul(devices as u64) } else { all };
+    if total.bytes == 0 || all <= total.bytes {
+        return Ok(());
+    }
+    let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
+    let reason = format!(
+        "{devices} device(s) would take {}, but this machine (or its container) has {}: give less, or auto",
+        mib(all),
+        mib(total.bytes)
+    );
+    Err(settings.wrong("cpu_memory", reason))
 }
 
 /// One value for all devices, or one for each; `auto` is none.

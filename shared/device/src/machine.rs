@@ -27,6 +27,13 @@ pub fn available_bytes() -> u64 {
     system::available_bytes()
 }
 
+/// The memory that this process may have at most: the machine's, or what a control group above it allows, if that is
+/// less; 0 where the system does not say.
+#[must_use]
+pub fn total_bytes() -> u64 {
+    system::total_bytes()
+}
+
 /// Keeps the allocator from keeping more freed memory the larger the blocks are that it once gave, as glibc does: up to
 /// 64 MiB in each of its arenas. To be called once, when the process starts.
 pub fn limit_freed_memory() {
@@ -84,6 +91,6 @@ mod tests {
 
     #[test]
     fn this_host_has_memory_and_threads() {
-        assert!(available_bytes() > 0 && parallelism() > 0 && !processor_name().is_empty());
+        assert!((1..=total_bytes()).contains(&available_bytes()) && parallelism() > 0 && !processor_name().is_empty());
     }
 }

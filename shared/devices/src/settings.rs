@@ -120,6 +120,10 @@ impl DeviceConfig {
         };
         let reason = "less kills workers on a busy machine, more leaves a hang unnoticed";
         let silence = settings.in_range("worker_silence_s", raw.worker_silence_s, 1..=MAX_SILENCE_S, reason)?;
+        if let Some(program) = raw.worker_program.as_deref().filter(|program| !program.is_file()) {
+            let reason = if program.exists() { "it is no file" } else { "there is no such file" };
+            return Err(settings.wrong("worker_program", reason));
+        }
         let workers = WorkerConfig { program: raw.worker_program.clone(), silence: Duration::from_secs(silence) };
         Ok(Self { unseeded, workers })
     }

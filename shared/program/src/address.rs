@@ -23,7 +23,7 @@ pub enum AddressError {
     #[error("expected host:port or http://host:port, with nothing after the port and no user before the host")]
     Extra,
     /// There is no port, or it is no number.
-    #[error("expected host:port, with a port from 0 to 65535")]
+    #[error("expected host:port, such as 127.0.0.1:7400, with a port from 0 to 65535")]
     Port,
     /// The host is empty, or an IPv6 address without brackets.
     #[error("expected host:port, with an IPv6 address in brackets, such as [::1]:7400")]

@@ -39,6 +39,20 @@ pub fn read_text(path: &Path) -> Result<String, Failure> {
     }
 }
 
+/// Whether a file could be written now, so that an hour's work is not done in vain. Nothing is changed.
+///
+/// # Errors
+/// As [`write_text`].
+pub fn check_writable(path: &Path) -> Result<(), Failure> {
+    let is_new = !path.exists();
+    std::fs::OpenOptions::new().append(true).create(true).open(path).map_err(|error| cannot_write(path, error))?;
+    if is_new {
+        // What cannot be removed is empty.
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(())
+}
+
 /// Writes a text to a file. Where that fails, no part of it is left.
 ///
 /// # Errors
@@ -49,10 +63,14 @@ pub fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
         if path.is_file() {
             let _ = std::fs::remove_file(path);
         }
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists());
-        let why = folder.map_or_else(String::new, |folder| format!(": the folder {} is missing", folder.display()));
-        Failure::because(Exit::Io, format!("cannot write {}{why}", path.display()), error)
+        cannot_write(path, error)
     })
+}
+
+fn cannot_write(path: &Path, error: io::Error) -> Failure {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists());
+    let why = folder.map_or_else(String::new, |folder| format!(": the folder {} is missing", folder.display()));
+    Failure::because(Exit::Io, format!("cannot write {}{why}", path.display()), error)
 }
 
 #[cfg(test)]
@@ -94,6 +112,19 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "{}");
         let error = write_text(&folder.path().join("no/out.json"), "{}").unwrap_err();
         assert!(error.exit == Exit::Io && error.message.contains("is missing"), "{error}");
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_known_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.json");
+        check_writable(&path).unwrap();
+        assert!(!path.exists(), "nothing is left");
+        std::fs::write(&path, "kept").unwrap();
+        check_writable(&path).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "kept");
+        assert_eq!(check_writable(folder.path()).unwrap_err().exit, Exit::Io);
+        assert!(check_writable(&folder.path().join("no/out.json")).unwrap_err().message.contains("is missing"));
     }
 
     #[test]

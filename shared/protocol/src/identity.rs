@@ -8,6 +8,9 @@ use ed25519_dalek::{Signer, SigningKey, VerifyingKey};
 
 use assay_work::{Nonce, PublicKey, Signature};
 
+/// The largest key file that is read: 64 digits and some blanks.
+const MAX_KEY_FILE_BYTES: u64 = 4096;
+
 /// Why a key could not be had.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
@@ -19,6 +22,9 @@ pub enum IdentityError {
         /// What the system said.
         source: io::Error,
     },
+    /// There is a folder, a device or a pipe of that name.
+    #[error("key file {0} is no regular file: name a file, such as {example}", example = .0.join("miner.key").display())]
+    NoFile(PathBuf),
     /// The file holds something else than one key.
     #[error("key file {0} does not hold 64 lower-case hex digits: restore it, or move it away to have a new key made")]
     Malformed(PathBuf),
@@ -60,8 +66,14 @@ impl Identity {
     /// # Errors
     /// [`IdentityError`], each with its remedy; a malformed or exposed file is never overwritten.
     pub fn load_or_create(path: &Path) -> Result<Self, IdentityError> {
-        match fs::read_to_string(path) {
-            Ok(text) => Self::parse(path, &text),
+        match fs::metadata(path) {
+            // What is no file may have no end.
+            Ok(found) if !found.is_file() => return Err(IdentityError::NoFile(path.into())),
+            Ok(found) if found.len() > MAX_KEY_FILE_BYTES => return Err(IdentityError::Malformed(path.into())),
+            _ => {}
+        }
+        match fs::read(path) {
+            Ok(text) => Self::parse(path, &String::from_utf8_lossy(&text)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Self::create(path),
             Err(source) => Err(IdentityError::File { path: path.into(), source }),
         }
@@ -214,6 +226,19 @@ mod tests {
         fs::write(&path, "not a key\n").unwrap();
         assert!(matches!(Identity::load_or_create(&path), Err(IdentityError::Malformed(_))));
         assert_eq!(fs::read_to_string(&path).unwrap(), "not a key\n");
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_and_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = Identity::load_or_create(folder.path()).unwrap_err();
+        assert!(matches!(error, IdentityError::NoFile(_)) && error.to_string().contains("miner.key"), "{error}");
+        // It has no end.
+        #[cfg(unix)]
+        assert!(matches!(Identity::load_or_create(Path::new("/dev/zero")), Err(IdentityError::NoFile(_))));
+        let large = folder.path().join("large");
+        fs::write(&large, vec![b'a'; 5000]).unwrap();
+        assert!(matches!(Identity::load_or_create(&large), Err(IdentityError::Malformed(_))));
     }
 
     #[test]

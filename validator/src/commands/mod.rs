@@ -58,7 +58,7 @@ fn identity(key_file: &Path) -> Result<Identity, Failure> {
     Identity::load_or_create(key_file).map_err(|error| {
         let exit = match error {
             IdentityError::File { .. } => Exit::Io,
-            IdentityError::Malformed(_) | IdentityError::Exposed { .. } => Exit::Config,
+            IdentityError::NoFile(_) | IdentityError::Malformed(_) | IdentityError::Exposed { .. } => Exit::Config,
             IdentityError::Random(_) => Exit::Internal,
         };
         Failure::new(exit, error.to_string())

@@ -16,6 +16,11 @@ pub fn available_bytes() -> u64 {
     spare_bytes().or_else(|| Some(number(c"hw.memsize")? / 2)).unwrap_or(0)
 }
 
+/// The machine's memory.
+pub fn total_bytes() -> u64 {
+    number(c"hw.memsize").unwrap_or(0)
+}
+
 /// The processor's model, as the kernel names it.
 pub fn processor_name() -> Option<String> {
     let mut text = [0; MAX_TEXT_BYTES];

@@ -14,6 +14,13 @@ pub fn available_bytes() -> u64 {
     cgroup_left_bytes().map_or(host, |left| left.min(host))
 }
 
+/// The machine's memory, or the tightest limit of a control group (v2) above this process, if that is less.
+pub fn total_bytes() -> u64 {
+    let host = fs::read_to_string("/proc/meminfo").ok().and_then(|text| meminfo_bytes(&text, "MemTotal:"));
+    let host = host.unwrap_or_else(|| half_of_physical_bytes().saturating_mul(2));
+    own_groups(group_limit_bytes).map_or(host, |limit| limit.min(host))
+}
+
 /// Free bytes at the end of one of glibc's arenas from which on they go back to the kernel: glibc's own default.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const TRIM_THRESHOLD_BYTES: i32 = 128 << 10;
@@ -62,18 +69,30 @@ fn half_of_physical_bytes() -> u64 {
 }
 
 fn cgroup_left_bytes() -> Option<u64> {
+    own_groups(group_left_bytes)
+}
+
+/// The least of what a figure is for the control groups above this process.
+fn own_groups(figure: impl Fn(&Path) -> Option<u64>) -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
     let own = Path::new(CGROUP_ROOT).join(own);
-    own.ancestors().take_while(|path| path.starts_with(CGROUP_ROOT)).filter_map(group_left_bytes).min()
+    own.ancestors().take_while(|path| path.starts_with(CGROUP_ROOT)).filter_map(|group| figure(group)).min()
+}
+
+/// The limit of one control group; "max", which is no number, means none.
+fn group_limit_bytes(group: &Path) -> Option<u64> {
+    group_figure(group, "memory.max")
+}
+
+fn group_figure(group: &Path, name: &str) -> Option<u64> {
+    fs::read_to_string(group.join(name)).ok()?.trim().parse().ok()
 }
 
 /// What one control group leaves: its limit less what it uses; page cache that it could drop counts as left.
 fn group_left_bytes(group: &Path) -> Option<u64> {
-    let number = |name: &str| fs::read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
-    // "max", which is no number, means no limit here.
-    let limit = number("memory.max")?;
-    let used = number("memory.current")?;
+    let limit = group_limit_bytes(group)?;
+    let used = group_figure(group, "memory.current")?;
     let stat = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
     let cache = stat.lines().find_map(|line| line.strip_prefix("inactive_file ")?.trim().parse::<u64>().ok());
     Some(limit.saturating_sub(used.saturating_sub(cache.unwrap_or(0))))
@@ -99,6 +118,7 @@ mod tests {
         fs::write(group.join("memory.current"), "600000\n").unwrap();
         fs::write(group.join("memory.stat"), "anon 1\ninactive_file 100000\n").unwrap();
         assert_eq!(group_left_bytes(&group), Some(500_000));
+        assert_eq!(group_limit_bytes(&group), Some(1_000_000));
         fs::write(group.join("memory.max"), "max\n").unwrap();
         assert_eq!(group_left_bytes(&group), None);
         fs::remove_dir_all(&group).unwrap();

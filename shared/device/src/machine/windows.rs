@@ -13,12 +13,21 @@ const MAX_TEXT_UNITS: usize = 256;
 /// Physical memory that is available, or what this process may still commit, if that is less: Windows promises no
 /// memory that it does not have.
 pub fn available_bytes() -> u64 {
+    memory().map_or(0, |status| status.ullAvailPhys.min(status.ullAvailPageFile))
+}
+
+/// The machine's memory.
+pub fn total_bytes() -> u64 {
+    memory().map_or(0, |status| status.ullTotalPhys)
+}
+
+fn memory() -> Option<MEMORYSTATUSEX> {
     // A number of bytes of a struct: far below 2³².
     let length = size_of::<MEMORYSTATUSEX>() as u32;
     let mut status = MEMORYSTATUSEX { dwLength: length, ..MEMORYSTATUSEX::default() };
     // SAFETY: the function fills the struct, whose length it is told.
     let told = unsafe { GlobalMemoryStatusEx(&raw mut status) } != 0;
-    if told { status.ullAvailPhys.min(status.ullAvailPageFile) } else { 0 }
+    told.then_some(status)
 }
 
 /// The processor's model, as the firmware names it.
