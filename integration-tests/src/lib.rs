@@ -4,6 +4,7 @@
 pub mod audited;
 pub mod daemon;
 pub mod dishonest;
+pub mod faulty;
 pub mod miner;
 pub mod proxy;
 pub mod raw;

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use assay_devices::settings::LONG_VERSION;
 use assay_devices::worker_command::WorkerArgs;
+use assay_diag::Seed;
 use assay_program::exit;
 use assay_program::settings::Flags;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::{KeyFlags, LocalFlags, RawConfig};
 
@@ -23,6 +24,7 @@ const EXAMPLES: &str = "Examples:
   assay-miner run --config /etc/assay/miner.toml --log-format json
   assay-miner work --challenge challenge.json --out evidence.json
   assay-miner bench --n 8192
+  assay-miner diag --minutes 30
   assay-miner config show --config /etc/assay/miner.toml";
 
 /// The miner's command line.
@@ -95,6 +97,19 @@ pub enum Command {
   assay-miner bench --n 8192 --rounds 9 --json
   assay-miner bench --backend cpu --kernels avx2,portable --svg chart.svg")]
     Bench(BenchArgs),
+    /// Burn this machine's devices in: every pass compared exactly; passes or fails
+    ///
+    /// All devices work at once with their memory filled, for the time given and one round at least. Every product kernel
+    /// that a device runs computes the same pass; results are compared with the device's own, with every equal device's
+    /// and, by samples, with the processor's. Walks over all memory and copies are compared as well, sensors are read
+    /// throughout, and rates are judged. The first wrong bit is located. Stop the miner first. Exit code 0: pass,
+    /// 1: fail, 2: not one whole round.
+    #[command(after_help = "Examples:
+  assay-miner diag
+  assay-miner diag --minutes 60 --svg burn-in.svg
+  assay-miner diag --rounds 1 --json
+  assay-miner diag --minutes 30 --min-tops 600 --max-drift-percent 5 --on-throttle fail")]
+    Diag(DiagArgs),
     /// Inspect the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -204,6 +219,68 @@ pub struct BenchArgs {
     pub settings: Flags<LocalFlags>,
 }
 
+/// How grave something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Gravity {
+    /// A warning; the device passes.
+    Warn,
+    /// The device fails.
+    Fail,
+}
+
+/// Arguments of `diag`.
+#[derive(Debug, Args)]
+pub struct DiagArgs {
+    /// For how long, in minutes; one round is made in any case
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=10_080))]
+    pub minutes: u32,
+    /// Make so many rounds, in place of a time
+    #[arg(long, value_name = "COUNT", conflicts_with = "minutes", value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: Option<u32>,
+    /// Matrix size; without it by memory and speed, at most 8192
+    #[arg(long)]
+    pub n: Option<u32>,
+    /// Percentage of the free memory to fill
+    #[arg(long, value_name = "PERCENT", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub share: u32,
+    /// Samples of each pass that the processor computes
+    #[arg(long, value_name = "COUNT", default_value_t = 64, value_parser = clap::value_parser!(u32).range(0..=4096))]
+    pub samples: u32,
+    /// Product kernels, with commas between; without it all that a device runs
+    #[arg(long, value_delimiter = ',', value_name = "KERNEL")]
+    pub kernels: Vec<String>,
+    /// Only devices whose id starts so; may be given several times
+    #[arg(long, value_name = "ID")]
+    pub device: Vec<String>,
+    /// Repeat the passes of another run, by the seed in its report
+    #[arg(long, value_name = "SEED")]
+    pub seed: Option<Seed>,
+    /// Fail a device whose passes or probe slow down by more, from the first quarter of the time to the last
+    #[arg(long, value_name = "PERCENT")]
+    pub max_drift_percent: Option<f64>,
+    /// Fail a device whose passes with its fastest kernel reach less: 10^12 operations a second
+    #[arg(long, value_name = "TOPS")]
+    pub min_tops: Option<f64>,
+    /// What clocks reduced for heat or power are
+    #[arg(long, value_enum, value_name = "GRAVITY", default_value = "warn")]
+    pub on_throttle: Gravity,
+    /// What memory errors that a device corrected are; uncorrected ones always fail it
+    #[arg(long, value_enum, value_name = "GRAVITY", default_value = "warn")]
+    pub on_corrected_ecc: Gravity,
+    /// Seconds without progress after which a device counts as hung
+    #[arg(long, value_name = "S", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub stall_s: u64,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Draw rates, temperature and power over time into this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// The settings.
+    #[command(flatten)]
+    pub settings: Flags<LocalFlags>,
+}
+
 /// Commands about the configuration.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
@@ -248,6 +325,9 @@ mod tests {
             "key --json --key-file a.key",
             "work --challenge c.json --probe p.json --answer-out a.json --out e.json --json",
             "bench --n 1024,2048 --kernels portable --device ab --rounds 3 --json --svg a.svg",
+            "diag",
+            "diag --minutes 0 --n 256 --share 50 --samples 0 --kernels portable,avx2 --device ab --json --svg a.svg",
+            "diag --rounds 2 --max-drift-percent 5 --min-tops 1.5 --on-throttle fail --on-corrected-ecc fail --stall-s 9",
             "config show --json --log debug",
             "worker",
             "worker --log debug",
@@ -266,6 +346,10 @@ mod tests {
             ("work --challenge c --answer-out a", ErrorKind::MissingRequiredArgument),
             ("run --cpu-devices two", ErrorKind::ValueValidation),
             ("bench --n large", ErrorKind::ValueValidation),
+            ("diag --rounds 0", ErrorKind::ValueValidation),
+            ("diag --rounds 1 --minutes 1", ErrorKind::ArgumentConflict),
+            ("diag --share 101", ErrorKind::ValueValidation),
+            ("diag --seed 00", ErrorKind::ValueValidation),
             ("run --backend tpu", ErrorKind::InvalidValue),
             ("run --validater a:1", ErrorKind::UnknownArgument),
             ("devices --validator a:1", ErrorKind::UnknownArgument),

@@ -5,6 +5,7 @@ mod commands;
 mod control;
 mod conversation;
 mod cuda;
+mod diag;
 mod gpu_check;
 mod honest;
 mod lifecycle;

@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod config;
 pub mod devices;
+pub mod diag;
 pub mod key;
 pub mod run;
 pub mod status;
@@ -36,6 +37,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Command::Key(args) => key::execute(&*configure(&args.settings)?, &args),
         Command::Work(args) => work::execute(&*configure(&args.settings)?, &args),
         Command::Bench(args) => bench::execute(&*configure(&args.settings)?, &args),
+        Command::Diag(args) => diag::execute(&*configure(&args.settings)?, &args),
         Command::Config(ConfigCommand::Show(args)) => config::show(&resolve(&args.settings)?, &args),
         Command::Worker(args) => Ok(worker_command::execute(&args)?),
     }

@@ -21,14 +21,16 @@ pub struct ReferenceDevice {
     flip: Option<Flip>,
 }
 
-/// A byte that turns wrong in memory once its slot is computed: later slots follow from it.
+/// Bytes that turn wrong in memory once their slot is computed: later slots follow from them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flip {
     /// The slot.
     pub slot: u32,
-    /// The byte of it.
+    /// The first byte of it.
     pub byte: u64,
-    /// The bits that turn.
+    /// How many bytes.
+    pub bytes: u64,
+    /// The bits that turn in each.
     pub mask: u8,
 }
 
@@ -72,7 +74,8 @@ impl ReferenceDevice {
         for u in 0..pass.count {
             let mut slot = self.fill_slot(pass, u, handle)?;
             if let Some(flip) = self.flip.filter(|flip| flip.slot == u) {
-                slot[flip.byte as usize] ^= flip.mask;
+                let turned = &mut slot[flip.byte as usize..][..flip.bytes as usize];
+                turned.iter_mut().for_each(|byte| *byte ^= flip.mask);
             }
             digests.push(slot_digest(&slot));
             self.slots.push(slot);

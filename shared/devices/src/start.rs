@@ -8,7 +8,7 @@ use std::time::Duration;
 use assay_device::backend::{Backend, BackendKind, Found, Preparing};
 use assay_device::host::{Changes, Host};
 use assay_device::place::Place;
-use assay_device::{Device, DeviceInfo};
+use assay_device::{Device, DeviceError, DeviceInfo};
 use assay_work::DeviceId;
 use assay_worker::{Launcher, Program, StartOutcome, WorkerConfig, WorkerDevice, WorkerSpec, detect};
 
@@ -36,6 +36,8 @@ pub struct Chosen {
     pub backend: String,
     /// Why these, in one sentence.
     pub why: String,
+    /// Devices that were found and are left out, since they do not open or give wrong bits.
+    pub unusable: Vec<(DeviceInfo, DeviceError)>,
 }
 
 /// Takes the progress of opening a device: called now and then, from the thread that waits.
@@ -79,14 +81,16 @@ pub fn start_with(
     progress: StartProgress<'_>,
 ) -> Result<Chosen, ChooseError> {
     let HostConfig { choice, filter, gpus_are_hidden, .. } = host;
-    let mut passed_over = Vec::new();
+    let (mut passed_over, mut unusable) = (Vec::new(), Vec::new());
     for stage in choice.stages(backends)? {
         let ask = |backend: &dyn Backend| detect(backend, &*launch.launcher, launch.silence);
         let lists = detect_all(choice, *gpus_are_hidden, &stage, ask, &mut passed_over)?;
         let mut start = HostStart::new(choice, filter, &stage, launch);
+        start.unusable = std::mem::take(&mut unusable);
         if start.open(lists, progress, &mut passed_over)? {
             return Ok(start.into_chosen(&passed_over));
         }
+        unusable = start.unusable;
     }
     Err(ChooseError::None(passed_over.join("; ")))
 }
@@ -104,6 +108,7 @@ struct HostStart<'a> {
     places: BTreeMap<DeviceId, Place>,
     indices: BTreeMap<DeviceId, usize>,
     left_out: Vec<LeftOut>,
+    unusable: Vec<(DeviceInfo, DeviceError)>,
 }
 
 impl<'a> HostStart<'a> {
@@ -116,9 +121,9 @@ impl<'a> HostStart<'a> {
     ) -> Self {
         let settings = stage.iter().map(|backend| (backend.kind(), backend.settings())).collect();
         let changes = Changes::default();
-        let (started, left_out) = (Vec::new(), Vec::new());
+        let (started, left_out, unusable) = (Vec::new(), Vec::new(), Vec::new());
         let (places, indices) = (BTreeMap::new(), BTreeMap::new());
-        Self { choice, filter, launch, settings, changes, started, places, indices, left_out }
+        Self { choice, filter, launch, settings, changes, started, places, indices, left_out, unusable }
     }
 
     /// Opens what each backend found, and waits for it; whether any backend is left. When one has to be done without,
@@ -154,7 +159,9 @@ impl<'a> HostStart<'a> {
             for (backend, why) in failed {
                 self.choice.pass_over(backend, &why, passed_over)?;
                 lists.retain(|list| list.first().is_some_and(|found| found.info.backend != backend));
-                self.started.retain(|(info, _)| info.backend != backend);
+                for (info, device) in self.started.extract_if(.., |(info, _)| info.backend == backend) {
+                    self.unusable.extend(device.fault().map(|fault| (info, fault)));
+                }
             }
         }
         Ok(false)
@@ -219,8 +226,11 @@ impl<'a> HostStart<'a> {
             tracing::warn!("{left_out}");
         }
         let why = self.why(passed_over);
-        let mut started = self.started;
-        started.retain(|(_, device)| !matches!(device.start_outcome(), Some(StartOutcome::Rejected(_))));
+        let (mut started, mut unusable) = (self.started, self.unusable);
+        let is_rejected = |device: &WorkerDevice| matches!(device.start_outcome(), Some(StartOutcome::Rejected(_)));
+        for (info, device) in started.extract_if(.., |(_, device)| is_rejected(device)) {
+            unusable.extend(device.fault().map(|fault| (info, fault)));
+        }
         let mut backends = Vec::new();
         for (info, _) in &started {
             if !backends.contains(&info.backend) {
@@ -231,7 +241,7 @@ impl<'a> HostStart<'a> {
         let devices = started.into_iter().map(|(_, device)| Box::new(device) as Box<dyn Device>).collect();
         let host = Host::with_changes(devices, self.changes);
         let backend = backends.iter().map(|kind: &BackendKind| kind.name()).collect::<Vec<_>>().join(", ");
-        Chosen { host, places: self.places, indices: self.indices, workers, backend, why }
+        Chosen { host, places: self.places, indices: self.indices, workers, backend, why, unusable }
     }
 
     fn why(&self, passed_over: &[String]) -> String {

@@ -11,6 +11,7 @@ use assay_work::{DeviceId, Digest, PassKey, ProbeKey, RoundKey, Sample, Segment,
 
 use super::vectors::{LARGE, check_vector, vectors};
 use super::{Worked, probe};
+use crate::copies::CopySource;
 use crate::open::{AuditedPass, ProbedDevice, open_samples, open_segments};
 use crate::reference::ReferenceDevice;
 use crate::{Device, DeviceError, Handle, Pass, ProbeRound, ProbeRounds};
@@ -42,6 +43,8 @@ macro_rules! device_conformance {
                 a_cancelled_call_leaves_a_usable_device
                 what_is_not_resident_is_refused
                 arguments_that_break_the_rules_are_refused
+                every_kernel_gives_the_same_bits
+                copies_are_exact_and_leave_the_slots_alone
             }
         }
     };
@@ -293,4 +296,57 @@ pub fn arguments_that_break_the_rules_are_refused(device: &mut dyn Device) {
     for (walks, steps) in [(32, 1), (96, 1), (1 << 23, 1), (64, 0), (64, 1025)] {
         check_refused(device.probe_round(&ProbeRound { walks, steps, ..ROUND }, &Handle::default()));
     }
+}
+
+/// Every kernel gives the same pass; products alone leave it as it is.
+///
+/// # Panics
+/// When the device gives anything else.
+pub fn every_kernel_gives_the_same_bits(device: &mut dyn Device) {
+    let pass = pass(256, 6, 11);
+    let expected = expected(&pass).0;
+    for kernel in device.kernels() {
+        device.choose_kernel(&kernel).unwrap();
+        assert_eq!(device.kernels()[0], kernel, "the one in use is the first");
+        assert_eq!(device.fill(&pass, &Handle::default()).unwrap(), expected, "{kernel}");
+        match device.time_products(2) {
+            Ok(_) => {
+                let slot = read_whole(device, &pass, 5);
+                assert_eq!(Digest(blake3::hash(&slot).into()), expected[5], "{kernel}");
+            }
+            Err(error) => assert!(matches!(error, DeviceError::Unsupported(_)), "{error}"),
+        }
+    }
+    check_refused(device.choose_kernel("abacus"));
+    device.release();
+    check_refused(device.time_products(1));
+}
+
+/// Bytes come over to the device and back, and what is resident stays.
+///
+/// # Panics
+/// When the device gives anything else.
+pub fn copies_are_exact_and_leave_the_slots_alone(device: &mut dyn Device) {
+    check_refused(device.copy_area());
+    let pass = pass(256, 4, 12);
+    check_fill(device, &pass);
+    let sources = [
+        CopySource::Keystream { key: [7; 32], bytes: 1 << 16 },
+        CopySource::Bytes((0..4096_u32).map(|i| (i * 7) as u8).collect()),
+        CopySource::Keystream { key: [8; 32], bytes: 1 << 17 },
+    ];
+    for source in sources {
+        match device.test_copies(&source) {
+            Ok(report) => assert_eq!(report.difference, None, "{} bytes", source.len()),
+            Err(error) => assert!(matches!(error, DeviceError::Unsupported(_)), "{error}"),
+        }
+    }
+    let slot = read_whole(device, &pass, 3);
+    assert_eq!(Digest(blake3::hash(&slot).into()), expected(&pass).0[3]);
+}
+
+fn read_whole(device: &mut dyn Device, pass: &Pass, slot: u32) -> Vec<u8> {
+    let mut bytes = vec![0; pass.slot_bytes() as usize];
+    device.read(slot, 0, &mut bytes).unwrap();
+    bytes
 }

@@ -1,0 +1,160 @@
+//! `assay-miner diag`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context;
+use assay_device::DeviceError;
+use assay_diag::{Asked, DiagPlan, DiagReport, Limits, Seed, Severity, Verdict, chart};
+use assay_program::exit::{Exit, Failure, print};
+use assay_program::render::Screen;
+use assay_program::shutdown::Shutdown;
+use assay_protocol::message::MATRIX_SIZES;
+use assay_telemetry::{NoSensors, SensorWatch};
+use assay_work::DeviceId;
+
+use crate::cli::{DiagArgs, Gravity};
+use crate::config::MinerConfig;
+use crate::telemetry;
+
+/// How long a lost device is waited for: a worker that fails is started again after 1, 2, 4, … s.
+const COMEBACK: Duration = Duration::from_secs(30);
+/// A second signal ends what the first one has not; nothing else does.
+const NO_TIMEOUT: Duration = Duration::from_secs(365 * 86_400);
+
+/// Burns the devices in, and reports.
+///
+/// # Errors
+/// No device can be had, or standard output.
+pub fn execute(config: &MinerConfig, args: &DiagArgs) -> anyhow::Result<Exit> {
+    let plan = plan(args)?;
+    let asked = on_signals()?;
+    // The driver may take seconds to answer, while the devices are opened.
+    let sampler = telemetry::start(config.telemetry);
+    let key = super::identity(&config.key_file)?.public_key();
+    let chosen = config.devices.open(&key).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
+    check(args, chosen.host.ids())?;
+    let sensors: Arc<dyn SensorWatch> = match sampler {
+        Some(sampler) => {
+            telemetry::announce(&sampler);
+            Arc::new(sampler)
+        }
+        None => Arc::new(NoSensors),
+    };
+    let wanted = |id: DeviceId| is_wanted(args, id);
+    let ended = assay_diag::run(&chosen.host, &wanted, plan, sensors, &*asked)?;
+    let unusable: Vec<_> = chosen.unusable.iter().filter(|(info, _)| wanted(info.id)).cloned().collect();
+    let program = concat!("assay-miner ", env!("CARGO_PKG_VERSION")).to_owned();
+    let report = DiagReport::new(program, &ended, &unusable);
+    if ended.hangs {
+        // Its thread would be waited for; the process that drives the device ends with this one.
+        std::mem::forget(chosen);
+    }
+    show(&report, args)
+}
+
+fn show(report: &DiagReport, args: &DiagArgs) -> anyhow::Result<Exit> {
+    if args.json {
+        print(&serde_json::to_string_pretty(report)?)?;
+    } else {
+        print(&report.text(&Screen::stdout()))?;
+    }
+    if let Some(path) = &args.svg {
+        match chart::draw(report) {
+            Ok(chart) => std::fs::write(path, chart).with_context(|| format!("cannot write {}", path.display()))?,
+            Err(error) => tracing::warn!("{}: {error}", path.display()),
+        }
+    }
+    Ok(match report.verdict {
+        Verdict::Pass => Exit::Done,
+        Verdict::Fail => Exit::Fail,
+        Verdict::Inconclusive => Exit::Inconclusive,
+    })
+}
+
+fn plan(args: &DiagArgs) -> anyhow::Result<DiagPlan> {
+    let wrong = |message: String| Failure::new(Exit::Usage, message);
+    if let Some(n) = args.n.filter(|n| !MATRIX_SIZES.contains(n)) {
+        return Err(wrong(format!("--n {n}: must be a power of two from 256 to 32768")).into());
+    }
+    let is_wrong = |value: &f64| !(value.is_finite() && *value > 0.0);
+    if let Some(percent) = args.max_drift_percent.filter(is_wrong) {
+        return Err(wrong(format!("--max-drift-percent {percent}: must be above 0")).into());
+    }
+    if let Some(tops) = args.min_tops.filter(is_wrong) {
+        return Err(wrong(format!("--min-tops {tops}: must be above 0")).into());
+    }
+    let seed = match args.seed {
+        Some(seed) => seed,
+        None => Seed::random().map_err(|error| DeviceError::Lost(format!("no random seed: {error}")))?,
+    };
+    Ok(DiagPlan {
+        time: Duration::from_secs(u64::from(args.minutes) * 60),
+        rounds: args.rounds,
+        n: args.n,
+        share_percent: args.share,
+        samples: args.samples,
+        kernels: (!args.kernels.is_empty()).then(|| args.kernels.clone()),
+        seed,
+        stall: Duration::from_secs(args.stall_s),
+        comeback: COMEBACK,
+        limits: Limits {
+            max_drift_percent: args.max_drift_percent,
+            min_tops: args.min_tops,
+            on_throttle: severity(args.on_throttle),
+            on_corrected: severity(args.on_corrected_ecc),
+        },
+    })
+}
+
+const fn severity(gravity: Gravity) -> Severity {
+    match gravity {
+        Gravity::Warn => Severity::Warn,
+        Gravity::Fail => Severity::Fail,
+    }
+}
+
+/// Refuses a choice that leaves no device.
+fn check(args: &DiagArgs, ids: impl Iterator<Item = DeviceId>) -> Result<(), Failure> {
+    let ids: Vec<_> = ids.collect();
+    if ids.iter().any(|id| is_wanted(args, *id)) {
+        return Ok(());
+    }
+    let all: Vec<_> = ids.iter().map(DeviceId::to_string).collect();
+    Err(Failure::new(Exit::Usage, format!("--device: no such device; there are {}", all.join(", "))))
+}
+
+fn is_wanted(args: &DiagArgs, id: DeviceId) -> bool {
+    args.device.is_empty() || args.device.iter().any(|prefix| id.to_string().starts_with(&prefix.to_lowercase()))
+}
+
+/// What a person asks for by signals from now on: the first one ends and reports, a second one does not wait.
+fn on_signals() -> anyhow::Result<Box<dyn Fn() -> Asked>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("signals")?;
+    let heard = Arc::new(AtomicU8::new(0));
+    let (ready, is_ready) = sync_channel(1);
+    let hears = heard.clone();
+    let listen = async move {
+        let listening = Shutdown::on_signals(NO_TIMEOUT);
+        let mut shutdown = match listening {
+            Ok(shutdown) => shutdown,
+            Err(error) => return drop(ready.send(Err(error))),
+        };
+        // Whoever waits for it is there.
+        let _ = ready.send(Ok(()));
+        shutdown.draining().await;
+        hears.store(1, Ordering::Relaxed);
+        shutdown.stopped().await;
+        hears.store(2, Ordering::Relaxed);
+    };
+    thread::Builder::new().name("signals".into()).spawn(move || runtime.block_on(listen)).context("signals")?;
+    is_ready.recv().context("signals")?.context("signals")?;
+    Ok(Box::new(move || match heard.load(Ordering::Relaxed) {
+        0 => Asked::Nothing,
+        1 => Asked::End,
+        _ => Asked::EndAtOnce,
+    }))
+}

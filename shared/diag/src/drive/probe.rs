@@ -1,0 +1,181 @@
+//! Walks over all resident slots, twice, and some of them by the processor.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use assay_device::open::{ProbedDevice, open_segments};
+use assay_device::{Device, DeviceError, Pass, ProbeRounds};
+use assay_work::digest::pass_root;
+use assay_work::{
+    Challenge, ChallengeId, Digest, Nonce, Probe, PublicKey, Segment, SegmentAudit, Share, UncheckedChallenge,
+    UncheckedProbe, check_segments,
+};
+
+use super::{Drive, rate};
+use crate::board::first_difference;
+use crate::finding::{Again, Finding, Severity, Test};
+use crate::record::Measure;
+
+/// Rounds of the first probe, before it is known how long they take.
+pub const FIRST_ROUNDS: u32 = 2;
+/// The most rounds, and for about how long they go on.
+const MAX_ROUNDS: u32 = 4096;
+const PROBE_S: f64 = 0.5;
+/// Steps of each walk.
+const STEPS: u32 = 64;
+/// The least and the most walks, and the part of the slots that their states are at most.
+const WALKS: (u64, u64) = (64, 1 << 18);
+const SLOTS_PER_STATES: u64 = 8;
+/// Bytes of a state, and of a line.
+const LINE_BYTES: u64 = 64;
+/// Segments that the processor walks: of a probe, and of a round that is in dispute.
+const SEGMENTS: u32 = 4;
+const DISPUTED_SEGMENTS: u32 = 16;
+
+impl Drive<'_> {
+    pub(super) fn probe(
+        &mut self,
+        device: &mut dyn Device,
+        pass: &Pass,
+        digests: &[Digest],
+    ) -> Result<(), DeviceError> {
+        self.doing("walking the probe");
+        let key = self.run.plan.seed.probe_key(self.round);
+        let probe = ProbeRounds { key, walks: walks_over(pass), steps: STEPS, rounds: self.probe_rounds };
+        let (first, took) = self.walk(device, &probe)?;
+        let (second, again) = self.walk(device, &probe)?;
+        let bytes = u128::from(probe.walks) * u128::from(probe.steps) * u128::from(probe.rounds) * 64;
+        self.rate(Measure::Probe, "", rate(bytes, took));
+        self.rate(Measure::Probe, "", rate(bytes, again));
+        self.next_rounds(probe.rounds, took.min(again));
+        self.record(|record| record.count(Test::Probe, 2 * u64::from(probe.rounds)));
+        let answer = match first_difference(&first, &second) {
+            None => second,
+            Some(_) => self.differing(device, &probe, first, second)?,
+        };
+        let id = (self.round, pass.n, pass.count, probe.walks);
+        self.run.probes.post(id, self.who(), Arc::new(answer.clone()));
+        let disputed = self.run.probes.dispute(id, self.who());
+        let mut draw = self.run.plan.seed.draw(self.round, self.pass | 1 << 31);
+        let mut segments = draw.segments(probe.rounds, probe.walks, SEGMENTS);
+        if let Some(dispute) = &disputed {
+            let of_round = draw.segments(1, probe.walks, DISPUTED_SEGMENTS).into_iter();
+            segments.extend(of_round.map(|segment| Segment { round: dispute.index, ..segment }));
+        }
+        let is_right = self.check(device, pass, digests, (&probe, &answer), &segments)?;
+        if let (true, Some(dispute)) = (is_right, disputed) {
+            let text = format!(
+                "round {} of the probe has another digest than device {}'s, and {DISPUTED_SEGMENTS} walks of it that \
+                 the processor made do not say which is wrong",
+                dispute.index, dispute.others[0].device
+            );
+            self.find(Severity::Fail, Test::Probe, text);
+        }
+        Ok(())
+    }
+
+    fn walk(&self, device: &mut dyn Device, probe: &ProbeRounds) -> Result<(Vec<Digest>, Duration), DeviceError> {
+        let handle = self.handle();
+        let start = Instant::now();
+        let digests = self.call(|| device.probe_rounds(probe, &handle))?;
+        Ok((digests, start.elapsed()))
+    }
+
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
+    fn next_rounds(&mut self, rounds: u32, took: Duration) {
+        let wanted = PROBE_S / (took.as_secs_f64() / f64::from(rounds));
+        self.probe_rounds = (wanted as u32).clamp(1, MAX_ROUNDS);
+    }
+
+    /// Two probes of one key over the same slots differ: a third one says which of them was wrong.
+    fn differing(
+        &self,
+        device: &mut dyn Device,
+        probe: &ProbeRounds,
+        first: Vec<Digest>,
+        second: Vec<Digest>,
+    ) -> Result<Vec<Digest>, DeviceError> {
+        let (third, _) = self.walk(device, probe)?;
+        let round = first_difference(&first, &second).unwrap_or(0);
+        let (again, wrong) = match third[round] {
+            right if right == second[round] => (Again::Right, first[round]),
+            right if right == first[round] => (Again::Right, second[round]),
+            _ => (Again::OtherWrong, first[round]),
+        };
+        let text = format!(
+            "round {round} of {} of the probe gave the digest {wrong}, expected {}; {}",
+            probe.rounds,
+            third[round],
+            again.sentence()
+        );
+        self.find_more(Finding { again: Some(again), ..Finding::new(Severity::Fail, Test::Probe, text) });
+        Ok(third)
+    }
+
+    /// Walks segments on the processor over lines that lead to the digests of the slots; whether all are right.
+    fn check(
+        &self,
+        device: &mut dyn Device,
+        pass: &Pass,
+        digests: &[Digest],
+        (rounds, answer): (&ProbeRounds, &[Digest]),
+        segments: &[Segment],
+    ) -> Result<bool, DeviceError> {
+        let share = Share { device_id: self.id, offset: 0, count: pass.count };
+        let (Some(challenge), Some(probe)) = (challenge(pass.n, share), self.probe_of(rounds)) else {
+            return Err(DeviceError::Unsupported("a probe that WORK.md does not allow".into()));
+        };
+        let probed = ProbedDevice {
+            challenge: &challenge,
+            probe: &probe,
+            device_id: self.id,
+            probe_key: &rounds.key,
+            digests: answer,
+            slot_digests: digests,
+        };
+        let checked = match open_segments(device, &probed, segments, &self.handle()) {
+            // That of the device itself leaves it with a fault.
+            Err(DeviceError::Sick(why)) if device.fault().is_none() => Err(why),
+            Err(error) => return Err(error),
+            Ok(opened) => {
+                let key = (&probe, rounds.key);
+                let audit = SegmentAudit::of_pass(pass.n, share, key, pass_root(digests), answer, segments);
+                check_segments(&audit, &opened).map_err(|fault| fault.to_string())
+            }
+        };
+        self.record(|record| record.count(Test::Probe, segments.len() as u64));
+        if let Err(why) = &checked {
+            let text = format!("walks of the probe are not what the processor walks: {why}");
+            self.find(Severity::Fail, Test::Probe, text);
+        }
+        Ok(checked.is_ok())
+    }
+
+    fn probe_of(&self, rounds: &ProbeRounds) -> Option<Probe> {
+        let ProbeRounds { key: _, walks, steps, rounds } = *rounds;
+        let seed = self.run.plan.seed.probe_seed(self.round);
+        Probe::try_from(UncheckedProbe { seed, walks, steps, rounds, link: 0 }).ok()
+    }
+}
+
+/// As many walks as a policy would ask for, within what the processor can check.
+fn walks_over(pass: &Pass) -> u32 {
+    let most = (pass.bytes() / SLOTS_PER_STATES / LINE_BYTES).clamp(WALKS.0, WALKS.1);
+    1 << most.ilog2()
+}
+
+/// A challenge of one share, of which openings of a probe need the matrix size.
+fn challenge(n: u32, share: Share) -> Option<Challenge> {
+    let unchecked = UncheckedChallenge {
+        version: 1,
+        challenge_id: ChallengeId([0; 16]),
+        nonce: Nonce([0; 32]),
+        validator_key: PublicKey([0; 32]),
+        miner_key: PublicKey([0; 32]),
+        precision: 1,
+        n,
+        iterations: 1,
+        shares: vec![share],
+    };
+    Challenge::try_from(unchecked).ok()
+}

@@ -1,0 +1,147 @@
+//! What a burn-in finds, where, and how grave it is.
+
+use serde::Serialize;
+
+/// How grave a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// An operator should look at it; the device passes.
+    Warn,
+    /// The device fails.
+    Fail,
+}
+
+/// What is tested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Test {
+    /// The device, its driver and the process that drives it stay up.
+    Device,
+    /// Passes give the same bits again, with every kernel, and on every other device.
+    Passes,
+    /// Samples of passes are what the processor computes.
+    Samples,
+    /// Walks over all memory give the same digests again, and those that the processor walks.
+    Probe,
+    /// Bytes are the same after copies to the device, within it, back, and between devices.
+    Copies,
+    /// Heat, power, memory errors, the bus.
+    Sensors,
+    /// Rates: against limits, against equal devices, and from the first to the last minutes.
+    Speed,
+}
+
+impl Test {
+    /// All tests, as reports list them.
+    pub const ALL: [Self; 7] =
+        [Self::Device, Self::Passes, Self::Samples, Self::Probe, Self::Copies, Self::Sensors, Self::Speed];
+
+    /// Its name, for people.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Device => "device",
+            Self::Passes => "passes",
+            Self::Samples => "samples",
+            Self::Probe => "probe",
+            Self::Copies => "copies",
+            Self::Sensors => "sensors",
+            Self::Speed => "speed",
+        }
+    }
+}
+
+/// What came when a wrong pass was computed again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Again {
+    /// The right bits.
+    Right,
+    /// The same wrong bits.
+    SameWrong,
+    /// Other wrong bits.
+    OtherWrong,
+}
+
+impl Again {
+    /// In words.
+    #[must_use]
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Self::Right => "computed again it is right",
+            Self::SameWrong => "computed again it is wrong in the same way",
+            Self::OtherWrong => "computed again it is wrong in another way",
+        }
+    }
+}
+
+/// The first wrong bit of a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Location {
+    /// The slot: the first one of the pass that is wrong.
+    pub slot: u32,
+    /// The row of the matrix.
+    pub row: u32,
+    /// The column.
+    pub column: u32,
+    /// The byte of the slot, `row · n + column`.
+    pub byte: u64,
+    /// The lowest wrong bit of the byte, 0 to 7.
+    pub bit: u32,
+    /// What the byte is to be.
+    pub expected: u8,
+    /// What it is.
+    pub found: u8,
+    /// Wrong bytes in the slot.
+    pub wrong_bytes: u64,
+    /// Wrong bits in the slot.
+    pub wrong_bits: u64,
+}
+
+/// Something found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Finding {
+    /// How grave it is.
+    pub severity: Severity,
+    /// Which test found it.
+    pub test: Test,
+    /// Seconds since the start.
+    pub at_s: f64,
+    /// The round, from 1.
+    pub round: Option<u32>,
+    /// The pass of the device, counted from 1 over all rounds.
+    pub pass: Option<u64>,
+    /// The product kernel.
+    pub kernel: Option<String>,
+    /// The device's temperature then.
+    pub temperature_c: Option<u32>,
+    /// The first wrong bit, where it could be located.
+    pub location: Option<Location>,
+    /// How many slots of the pass differ from what they should be: those after the first one follow from it.
+    pub slots_that_differ: Option<u32>,
+    /// What came when it was computed again.
+    pub again: Option<Again>,
+    /// What was found, in a sentence or two.
+    pub text: String,
+}
+
+impl Finding {
+    /// A finding with nothing but its text.
+    #[must_use]
+    pub fn new(severity: Severity, test: Test, text: impl Into<String>) -> Self {
+        Self {
+            severity,
+            test,
+            at_s: 0.0,
+            round: None,
+            pass: None,
+            kernel: None,
+            temperature_c: None,
+            location: None,
+            slots_that_differ: None,
+            again: None,
+            text: text.into(),
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! A burn-in that passes or fails: all devices of a host at once, their memory filled, every pass compared exactly.
+//!
+//! [`run()`] drives the devices: `drive` is one device's part, a `group` keeps equal ones in step, the `board` is where
+//! results meet. [`locate`] finds the first wrong bit. `speed` and `sensors` judge rates and readings; [`DiagReport`]
+//! says it all, as text and JSON, and [`chart`] draws it over time. Nothing here opens a socket.
+
+#![forbid(unsafe_code)]
+
+mod board;
+pub mod chart;
+mod draw;
+mod drive;
+mod finding;
+mod group;
+pub mod locate;
+mod plan;
+mod progress;
+mod record;
+mod report;
+mod run;
+mod sensors;
+mod speed;
+pub mod stats;
+mod text;
+
+pub use draw::Seed;
+pub use finding::{Again, Finding, Location, Severity, Test};
+pub use plan::{DiagPlan, Limits};
+pub use report::{DeviceReport, DiagReport, RateReport, Status, TestReport, Verdict};
+pub use run::{Asked, Ended, run};

@@ -1,0 +1,152 @@
+//! What is known of a device while the burn-in runs: kept outside its thread, so that nothing is lost with it.
+
+use std::collections::BTreeMap;
+
+use assay_telemetry::Wear;
+use serde::Serialize;
+
+use crate::finding::{Finding, Severity, Test};
+use crate::stats::Series;
+
+/// Findings that are kept of a device: the first ones tell most.
+const MAX_FINDINGS: usize = 64;
+
+/// What a rate is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// Products alone.
+    Products,
+    /// Passes: leaves, products and digests.
+    Passes,
+    /// Walks of the probe.
+    Probe,
+    /// Copies from the host.
+    HostToDevice,
+    /// Copies within the device, bytes read and written counted once.
+    WithinDevice,
+    /// Copies to the host.
+    DeviceToHost,
+}
+
+impl Measure {
+    /// Whether it is in operations a second, else in bytes.
+    #[must_use]
+    pub const fn counts_operations(self) -> bool {
+        matches!(self, Self::Products | Self::Passes)
+    }
+
+    /// Its name, for people.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Products => "products",
+            Self::Passes => "passes",
+            Self::Probe => "probe",
+            Self::HostToDevice => "host to device",
+            Self::WithinDevice => "within the device",
+            Self::DeviceToHost => "device to host",
+        }
+    }
+}
+
+/// A kernel, and how much of the memory its passes fill.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct KernelPlan {
+    /// Its name; empty where the device has one without a name.
+    pub name: String,
+    /// Slots of its passes.
+    pub slots: u32,
+}
+
+/// Everything known of a device.
+#[derive(Debug, Clone, Default)]
+pub struct Record {
+    /// The matrix size.
+    pub n: u32,
+    /// Slots that fit.
+    pub fits: u32,
+    /// The kernels, the first one over all memory.
+    pub kernels: Vec<KernelPlan>,
+    /// Whole rounds.
+    pub rounds: u32,
+    /// Passes.
+    pub passes: u64,
+    /// What was compared, by test.
+    pub checked: BTreeMap<Test, u64>,
+    /// Why a test was not done.
+    pub not_done: BTreeMap<Test, String>,
+    /// Rates, by what they are of and the kernel.
+    pub rates: BTreeMap<(Measure, String), Series>,
+    /// What was found, in order.
+    pub findings: Vec<Finding>,
+    /// How many more were.
+    pub more_findings: u64,
+    /// Temperature over time.
+    pub temperature: Series,
+    /// Power over time, in watts.
+    pub power: Series,
+    /// What wears out, first and last.
+    pub wear: Option<(Wear, Wear)>,
+    /// What it does now, for the progress line.
+    pub doing: String,
+    /// Whether the device is in a call that is to make progress.
+    pub in_call: bool,
+    /// Whether it is done, one way or the other.
+    pub ended: bool,
+}
+
+impl Record {
+    /// Keeps a finding.
+    pub fn find(&mut self, finding: Finding) {
+        if self.findings.len() < MAX_FINDINGS {
+            self.findings.push(finding);
+        } else {
+            self.more_findings += 1;
+            // What fails the device is not lost among warnings.
+            if finding.severity == Severity::Fail {
+                let warning = self.findings.iter_mut().rev().find(|kept| kept.severity == Severity::Warn);
+                if let Some(kept) = warning {
+                    *kept = finding;
+                }
+            }
+        }
+    }
+
+    /// Counts what was compared.
+    pub fn count(&mut self, test: Test, checked: u64) {
+        *self.checked.entry(test).or_default() += checked;
+    }
+
+    /// Adds a rate.
+    pub fn rate(&mut self, measure: Measure, kernel: &str, at_s: f64, per_s: f64) {
+        if per_s.is_finite() {
+            self.rates.entry((measure, kernel.to_owned())).or_default().push(at_s, per_s);
+        }
+    }
+
+    /// The gravest finding of a test.
+    #[must_use]
+    pub fn worst(&self, test: Test) -> Option<Severity> {
+        self.findings.iter().filter(|finding| finding.test == test).map(|finding| finding.severity).max()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_are_bounded_and_a_failure_is_never_lost() {
+        let mut record = Record::default();
+        (0..200).for_each(|i| record.find(Finding::new(Severity::Warn, Test::Speed, i.to_string())));
+        assert_eq!((record.findings.len(), record.more_findings), (MAX_FINDINGS, 136));
+        record.find(Finding::new(Severity::Fail, Test::Passes, "a wrong bit"));
+        assert_eq!(record.findings.len(), MAX_FINDINGS);
+        assert_eq!(
+            (record.worst(Test::Passes), record.worst(Test::Speed)),
+            (Some(Severity::Fail), Some(Severity::Warn))
+        );
+        assert_eq!(record.worst(Test::Probe), None);
+    }
+}

@@ -1,0 +1,330 @@
+//! What a burn-in gave: a verdict for each device and each test, the figures and the findings.
+
+use std::time::Duration;
+
+use assay_device::{DeviceError, DeviceInfo};
+use assay_protocol::claims::Telemetry;
+use assay_telemetry::Wear;
+use assay_work::DeviceId;
+use serde::Serialize;
+
+use crate::draw::Seed;
+use crate::finding::{Finding, Severity, Test};
+use crate::record::{KernelPlan, Measure, Record};
+use crate::run::Ended;
+use crate::speed;
+use crate::stats::Figures;
+
+/// Points of a series in JSON and in a chart.
+const MAX_POINTS: usize = 1000;
+
+/// How a device did, or all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// A whole round at least, and nothing wrong.
+    Pass,
+    /// No whole round, and nothing wrong.
+    Inconclusive,
+    /// Something is wrong.
+    Fail,
+}
+
+impl Verdict {
+    /// As it stands in a report.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "PASS",
+            Self::Inconclusive => "INCONCLUSIVE",
+            Self::Fail => "FAIL",
+        }
+    }
+}
+
+/// How a test went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Nothing was found.
+    Pass,
+    /// Something to look at was found.
+    Warn,
+    /// Something is wrong.
+    Fail,
+    /// It was not done.
+    NotDone,
+}
+
+impl Status {
+    /// As it stands in a report.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "PASS",
+            Self::Warn => "WARN",
+            Self::Fail => "FAIL",
+            Self::NotDone => "not done",
+        }
+    }
+}
+
+/// All of it.
+#[derive(Debug, Clone, Serialize)]
+pub struct DiagReport {
+    /// The program and its version.
+    pub program: String,
+    /// The worst of the devices'.
+    pub verdict: Verdict,
+    /// What keys and samples were drawn from: the same one makes the same passes.
+    pub seed: Seed,
+    /// Seconds since 1970 at the end.
+    pub ended_unix_s: u64,
+    /// How long it took, in seconds.
+    pub took_s: f64,
+    /// For how long it was to run, in seconds.
+    pub asked_s: u64,
+    /// How many rounds were asked for in place of a time.
+    pub asked_rounds: Option<u32>,
+    /// Whether a person ended it.
+    pub interrupted: bool,
+    /// The devices.
+    pub devices: Vec<DeviceReport>,
+    /// Devices that were there and could not be tested at all.
+    pub unusable: Vec<Unusable>,
+}
+
+/// A device that could not be tested.
+#[derive(Debug, Clone, Serialize)]
+pub struct Unusable {
+    /// The device.
+    pub device_id: DeviceId,
+    /// The model.
+    pub name: String,
+    /// Why.
+    pub why: String,
+}
+
+/// One device.
+#[derive(Debug, Clone, Serialize)]
+pub struct DeviceReport {
+    /// The device.
+    pub device_id: DeviceId,
+    /// The model.
+    pub name: String,
+    /// The backend's name.
+    pub backend: String,
+    /// What the backend chose.
+    pub detail: String,
+    /// How it did.
+    pub verdict: Verdict,
+    /// Whole rounds.
+    pub rounds: u32,
+    /// Passes.
+    pub passes: u64,
+    /// The matrix size.
+    pub n: u32,
+    /// Slots that fitted into the free memory.
+    pub slots_that_fit: u32,
+    /// The kernels, with the slots that their passes filled.
+    pub kernels: Vec<KernelPlan>,
+    /// Bytes of the slots that the first kernel filled.
+    pub filled_bytes: u64,
+    /// The tests.
+    pub tests: Vec<TestReport>,
+    /// The rates.
+    pub rates: Vec<RateReport>,
+    /// The sensors over the run; `None`: not available.
+    pub sensors: Option<Telemetry>,
+    /// What wears out, at the beginning and at the end.
+    pub wear: Option<[Wear; 2]>,
+    /// Temperature in degrees Celsius over seconds.
+    pub temperature_c: Vec<(f64, f64)>,
+    /// Power in watts over seconds.
+    pub power_w: Vec<(f64, f64)>,
+    /// What was found, in order.
+    pub findings: Vec<Finding>,
+    /// How many findings were left out.
+    pub more_findings: u64,
+}
+
+/// One test of a device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TestReport {
+    /// Which.
+    pub test: Test,
+    /// How it went.
+    pub status: Status,
+    /// How much was compared: slots, samples, rounds and walks, bytes, readings.
+    pub checked: u64,
+    /// Why it was not done.
+    pub not_done: Option<String>,
+}
+
+/// One rate of a device.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RateReport {
+    /// What it is of.
+    pub measure: Measure,
+    /// The product kernel, where it matters.
+    pub kernel: Option<String>,
+    /// `operations/s` or `bytes/s`.
+    pub unit: &'static str,
+    /// The figures.
+    #[serde(flatten)]
+    pub figures: Figures,
+    /// The rate over seconds.
+    pub points: Vec<(f64, f64)>,
+}
+
+impl DiagReport {
+    /// The report of a run that ended. `unusable` are devices that were not even opened.
+    #[must_use]
+    pub fn new(program: String, ended: &Ended, unusable: &[(DeviceInfo, DeviceError)]) -> Self {
+        let run = &ended.run;
+        if ended.hangs {
+            for (id, state) in &run.devices {
+                if !state.record.lock().ended {
+                    let text = "it did not end when it was told to, and was given up";
+                    run.find(*id, Finding::new(Severity::Fail, Test::Device, text));
+                }
+            }
+        }
+        speed::conclude(run);
+        let devices: Vec<_> = run
+            .devices
+            .values()
+            .map(|state| DeviceReport::new(&state.info, &state.record.lock(), run.sensors.so_far(state.info.id)))
+            .collect();
+        let unusable: Vec<_> = unusable
+            .iter()
+            .map(|(info, why)| Unusable { device_id: info.id, name: info.name.clone(), why: why.to_string() })
+            .collect();
+        let of_unusable = unusable.iter().map(|_| Verdict::Fail);
+        let verdict = devices.iter().map(|device| device.verdict).chain(of_unusable).max();
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        Self {
+            program,
+            verdict: verdict.unwrap_or(Verdict::Inconclusive),
+            seed: run.plan.seed,
+            ended_unix_s: now.unwrap_or(Duration::ZERO).as_secs(),
+            took_s: ended.took.as_secs_f64(),
+            asked_s: run.plan.time.as_secs(),
+            asked_rounds: run.plan.rounds,
+            interrupted: ended.interrupted,
+            devices,
+            unusable,
+        }
+    }
+}
+
+impl DeviceReport {
+    fn new(info: &DeviceInfo, record: &Record, sensors: Option<Telemetry>) -> Self {
+        let is_wrong = record.findings.iter().any(|finding| finding.severity == Severity::Fail);
+        let verdict = match (is_wrong, record.rounds) {
+            (true, _) => Verdict::Fail,
+            (false, 0) => Verdict::Inconclusive,
+            (false, _) => Verdict::Pass,
+        };
+        let slots = record.kernels.first().map_or(0, |kernel| kernel.slots);
+        let rates = record.rates.iter().filter_map(|((measure, kernel), series)| {
+            Some(RateReport {
+                measure: *measure,
+                kernel: (!kernel.is_empty()).then(|| kernel.clone()),
+                unit: if measure.counts_operations() { "operations/s" } else { "bytes/s" },
+                figures: series.figures()?,
+                points: series.thinned(MAX_POINTS),
+            })
+        });
+        Self {
+            device_id: info.id,
+            name: info.name.clone(),
+            backend: info.backend.to_string(),
+            detail: info.detail.clone(),
+            verdict,
+            rounds: record.rounds,
+            passes: record.passes,
+            n: record.n,
+            slots_that_fit: record.fits,
+            kernels: record.kernels.clone(),
+            filled_bytes: u64::from(slots) * u64::from(record.n) * u64::from(record.n),
+            tests: Test::ALL.into_iter().map(|test| TestReport::new(test, record)).collect(),
+            rates: rates.collect(),
+            sensors,
+            wear: record.wear.clone().map(|(first, last)| [first, last]),
+            temperature_c: record.temperature.thinned(MAX_POINTS),
+            power_w: record.power.thinned(MAX_POINTS),
+            findings: record.findings.clone(),
+            more_findings: record.more_findings,
+        }
+    }
+
+    /// How one test went.
+    #[must_use]
+    pub fn status(&self, test: Test) -> Status {
+        self.tests.iter().find(|report| report.test == test).map_or(Status::NotDone, |report| report.status)
+    }
+}
+
+impl TestReport {
+    fn new(test: Test, record: &Record) -> Self {
+        let checked =
+            if test == Test::Device { record.passes } else { record.checked.get(&test).copied().unwrap_or(0) };
+        let status = match record.worst(test) {
+            Some(Severity::Fail) => Status::Fail,
+            Some(Severity::Warn) => Status::Warn,
+            None if checked == 0 => Status::NotDone,
+            None => Status::Pass,
+        };
+        let why = || record.not_done.get(&test).cloned().unwrap_or_else(|| "it did not come to it".into());
+        let not_done = (status == Status::NotDone).then(why);
+        Self { test, status, checked, not_done }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info() -> DeviceInfo {
+        DeviceInfo {
+            id: DeviceId([1; 16]),
+            name: "a card".into(),
+            backend: assay_device::backend::BackendKind::Cuda,
+            detail: String::new(),
+            total_bytes: 0,
+            free_bytes: 0,
+        }
+    }
+
+    fn verdict(record: &Record) -> Verdict {
+        DeviceReport::new(&info(), record, None).verdict
+    }
+
+    #[test]
+    fn a_device_passes_after_a_round_fails_for_a_failure_and_is_inconclusive_else() {
+        let mut record = Record::default();
+        assert_eq!(verdict(&record), Verdict::Inconclusive);
+        record.find(Finding::new(Severity::Warn, Test::Speed, "slow"));
+        record.rounds = 1;
+        assert_eq!(verdict(&record), Verdict::Pass);
+        record.find(Finding::new(Severity::Fail, Test::Probe, "wrong"));
+        assert_eq!(verdict(&record), Verdict::Fail);
+        record.rounds = 0;
+        assert_eq!(verdict(&record), Verdict::Fail, "a wrong bit before the first whole round fails too");
+        assert!(Verdict::Fail > Verdict::Inconclusive && Verdict::Inconclusive > Verdict::Pass);
+    }
+
+    #[test]
+    fn a_test_that_compared_nothing_is_not_done() {
+        let mut record = Record { passes: 3, ..Record::default() };
+        record.count(Test::Samples, 5);
+        record.not_done.insert(Test::Copies, "no areas".into());
+        record.find(Finding::new(Severity::Warn, Test::Speed, "slow"));
+        let report = DeviceReport::new(&info(), &record, None);
+        let statuses = [Test::Device, Test::Samples, Test::Copies, Test::Probe, Test::Speed].map(|t| report.status(t));
+        assert_eq!(statuses, [Status::Pass, Status::Pass, Status::NotDone, Status::NotDone, Status::Warn]);
+        let copies = report.tests.iter().find(|report| report.test == Test::Copies).unwrap();
+        assert_eq!(copies.not_done.as_deref(), Some("no areas"));
+    }
+}
