@@ -30,8 +30,8 @@ const END_LIMIT: Duration = Duration::from_secs(20);
 
 /// A pass that devices compare: the round, the matrix size.
 pub type PassId = (u32, u32);
-/// A probe that devices compare: the round, the matrix size, the slots, the walks.
-pub type ProbeId = (u32, u32, u32, u32);
+/// A probe that devices compare: the round, the matrix size, the walks, and the root of the pass that they go over.
+pub type ProbeId = (u32, u32, u32, [u8; 32]);
 /// Some bytes of a slot of a round's pass, as a device gave them: what its neighbour copies.
 pub type Block = (PassId, Vec<u8>);
 

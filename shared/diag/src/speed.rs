@@ -14,6 +14,8 @@ use crate::stats::{Figures, median};
 
 /// By how much a device slows down before that is worth a warning, in percent, where no limit was given.
 const WARN_DRIFT_PERCENT: f64 = 10.0;
+/// The fewest samples that are held against siblings: fewer are chance.
+const MIN_SAMPLES: u64 = 4;
 /// How much slower than its siblings a device is before that is worth a warning.
 const OUTLIER: f64 = 0.85;
 
@@ -82,7 +84,7 @@ fn outliers(equal: &[(DeviceId, &Record)]) -> Vec<(DeviceId, String)> {
     let mut figures: BTreeMap<(Measure, &str), Vec<(DeviceId, Figures)>> = BTreeMap::new();
     for (id, record) in equal {
         for ((measure, kernel), series) in &record.rates {
-            if let Some(of_series) = series.figures() {
+            if let Some(of_series) = series.figures().filter(|figures| figures.samples >= MIN_SAMPLES) {
                 figures.entry((*measure, kernel)).or_default().push((*id, of_series));
             }
         }
@@ -95,7 +97,7 @@ fn outliers(equal: &[(DeviceId, &Record)]) -> Vec<(DeviceId, String)> {
             if own.p50 < OUTLIER * middle {
                 let slower = 100.0 * (1.0 - own.p50 / middle);
                 let with = if kernel.is_empty() { String::new() } else { format!(" with {kernel}") };
-                found.push((*id, format!("{}{with} are {slower:.0} % slower than on its siblings", measure.name())));
+                found.push((*id, format!("{}{with}: {slower:.0} % slower than its siblings", measure.name())));
             }
         }
     }
@@ -149,6 +151,7 @@ mod tests {
         assert!(matches!(&found[..], [(id, text)] if *id == b && text.contains("20 % slower")), "{found:?}");
         assert_eq!(outliers(&[(a, &fast), (b, &record([9.0; 5]))]), []);
         assert_eq!(outliers(&[(b, &slow)]), []);
+        assert_eq!(outliers(&[(a, &fast), (b, &record([1.0; 3]))]), [], "few samples are chance");
         assert_eq!(outliers(&[(a, &fast), (b, &slow)]).len(), 1);
     }
 }

@@ -51,11 +51,11 @@ impl DeviceReport {
         let mut lines = vec![format!("device {short}: {} ({}): {}", self.name, self.backend, self.verdict.name())];
         if let Some(first) = self.kernels.first() {
             lines.push(format!(
-                "  memory: {} of the {} slots that fit, n = {}, {} GiB",
+                "  memory: {} of the {} slots that fit, n = {}, {}",
                 first.slots,
                 self.slots_that_fit,
                 self.n,
-                units::gib(self.filled_bytes)
+                memory(self.filled_bytes)
             ));
         }
         for kernel in self.kernels.iter().skip(1).filter(|kernel| kernel.slots < self.kernels[0].slots) {
@@ -133,6 +133,10 @@ const fn what(test: crate::finding::Test) -> &'static str {
         Test::Sensors => "readings",
         Test::Speed => "rates",
     }
+}
+
+fn memory(bytes: u64) -> String {
+    if bytes < 1 << 30 { format!("{} MiB", bytes >> 20) } else { format!("{} GiB", units::gib(bytes)) }
 }
 
 /// A finding in one line.

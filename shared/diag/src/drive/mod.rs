@@ -56,10 +56,15 @@ pub fn drive(run: &Run, id: DeviceId, device: &mut dyn Device) {
         located: 0,
         small: SMALLEST,
     };
-    while let Err(error) = drive.rounds(device) {
+    let mut ended = device.fault().map_or(Ok(()), Err);
+    if ended.is_ok() {
+        ended = drive.rounds(device);
+    }
+    while let Err(error) = ended {
         if !drive.recovers(device, error) {
             break;
         }
+        ended = drive.rounds(device);
     }
     device.release();
 }
@@ -112,6 +117,11 @@ impl Drive<'_> {
     fn prepare(&mut self, device: &mut dyn Device) -> Result<bool, DeviceError> {
         self.doing("looking at it");
         let names = self.kernel_names(device);
+        if names.is_empty() {
+            let all = device.kernels().join(", ");
+            self.find(Severity::Fail, Test::Device, format!("it runs none of the kernels asked for; it has {all}"));
+            return Ok(false);
+        }
         let mut fits_least = |n: u32| {
             let fit = |name: &String| {
                 // One that cannot be chosen is found below.
@@ -142,7 +152,7 @@ impl Drive<'_> {
             }
         }
         let Some(fastest) = rates.iter().map(|(_, rate)| *rate).max_by(f64::total_cmp) else {
-            self.find(Severity::Fail, Test::Device, "it runs none of the kernels".into());
+            self.find(Severity::Fail, Test::Device, "none of its kernels can be chosen".into());
             return Ok(false);
         };
         // Equal devices take the same size, so that they can compare; the slowest of them decides.
@@ -185,13 +195,12 @@ impl Drive<'_> {
     fn small_pass(&mut self, device: &mut dyn Device, kernel: &str, step: u32) -> Result<f64, DeviceError> {
         let (n, count) = self.small;
         let pass = Pass { key: self.run.plan.seed.pass_key(0), n, offset: 0, count };
-        self.step = step;
-        let kernel = kernel.to_owned();
         let mut took = Duration::ZERO;
-        for _ in 0..2 {
-            let (digests, time) = self.fill(device, &pass, &kernel)?;
-            took = time;
-            self.settle(device, &pass, &kernel, digests)?;
+        for time in 0..2 {
+            self.step = 2 * step + time;
+            let (digests, of_this) = self.fill(device, &pass, kernel)?;
+            took = of_this;
+            self.settle(device, &pass, kernel, digests)?;
         }
         Ok(rate(pass_operations(n, count), took))
     }
@@ -225,6 +234,7 @@ impl Drive<'_> {
                 }
                 self.busy += 1;
                 self.n = 0;
+                self.goes_alone();
                 device.release();
                 return self.pause(Duration::from_secs(1));
             }
@@ -235,14 +245,19 @@ impl Drive<'_> {
             error => self.find(Severity::Fail, Test::Device, format!("it was lost{place}: {error}")),
         }
         self.losses += 1;
-        self.group.leave(self.id);
-        self.group = Arc::new(Group::new([self.id]));
+        self.goes_alone();
         *self.state.handle.lock() = Handle::default();
         if self.losses > MAX_LOSSES {
             self.find(Severity::Fail, Test::Device, format!("it was lost {} times and is given up", self.losses));
             return false;
         }
         self.comes_back(device)
+    }
+
+    /// Nobody waits for it any more, nor it for others.
+    fn goes_alone(&mut self) {
+        self.group.leave(self.id);
+        self.group = Arc::new(Group::new([self.id]));
     }
 
     /// Waits for a lost device; whether it is there again.

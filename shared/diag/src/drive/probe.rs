@@ -53,11 +53,14 @@ impl Drive<'_> {
             None => second,
             Some(_) => self.differing(device, &probe, first, second)?,
         };
-        let id = (self.round, pass.n, pass.count, probe.walks);
+        // Walks over a pass that is wrong are none of the others' business.
+        let id = (self.round, pass.n, probe.walks, pass_root(digests).0);
         self.run.probes.post(id, self.who(), Arc::new(answer.clone()));
         let disputed = self.run.probes.dispute(id, self.who());
         let mut draw = self.run.plan.seed.draw(self.round, self.pass | 1 << 31);
         let mut segments = draw.segments(probe.rounds, probe.walks, SEGMENTS);
+        // Every digest depends on the one before: the last round is always among them.
+        segments.push(Segment { round: probe.rounds - 1, walk: draw.below(probe.walks) });
         if let Some(dispute) = &disputed {
             let of_round = draw.segments(1, probe.walks, DISPUTED_SEGMENTS).into_iter();
             segments.extend(of_round.map(|segment| Segment { round: dispute.index, ..segment }));
