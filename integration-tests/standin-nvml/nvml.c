@@ -8,6 +8,7 @@
  *                            devices
  *   STANDIN_NVML_HANG        functions that never return
  *   STANDIN_NVML_LIES        when set, values that cannot be
+ *   STANDIN_NVML_WORN        when set, a page of memory is retired with each look
  *
  * With -DSPARSE most functions are missing, as in a library of another age. */
 #include <stdio.h>
@@ -23,7 +24,7 @@ typedef struct Device {
     char uuid[UUID_BYTES];
     int is_partition;
     /* How often each kind of thing was asked: readings change with it. */
-    unsigned temperatures, powers, corrected, waits;
+    unsigned temperatures, powers, corrected, waits, wear;
 } Device;
 
 static Device boards[MAX_DEVICES], partitions[MAX_DEVICES];
@@ -301,6 +302,61 @@ unsigned nvmlDeviceGetTotalEccErrors(Device *device, unsigned type, unsigned cou
     if (device->is_partition || counter != 0) return NOT_SUPPORTED;
     *count = type == 0 ? 100 + device->corrected++ : 5;
     if (lies()) *count = device->corrected % 2 ? 0 : ~0ull;
+    return SUCCESS;
+}
+
+/* Eight lanes of sixteen; a page more is retired with each look where STANDIN_NVML_WORN is set. */
+unsigned nvmlDeviceGetCurrPcieLinkWidth(Device *device, unsigned *width) {
+    READING();
+    (void)device;
+    *width = lies() ? ~0u : 8;
+    return SUCCESS;
+}
+
+unsigned nvmlDeviceGetMaxPcieLinkWidth(Device *device, unsigned *width) {
+    READING();
+    (void)device;
+    *width = lies() ? ~0u : 16;
+    return SUCCESS;
+}
+
+unsigned nvmlDeviceGetCurrPcieLinkGeneration(Device *device, unsigned *generation) {
+    READING();
+    (void)device;
+    *generation = lies() ? ~0u : 5;
+    return SUCCESS;
+}
+
+unsigned nvmlDeviceGetMaxPcieLinkGeneration(Device *device, unsigned *generation) {
+    return nvmlDeviceGetCurrPcieLinkGeneration(device, generation);
+}
+
+unsigned nvmlDeviceGetPcieReplayCounter(Device *device, unsigned *replays) {
+    READING();
+    (void)device;
+    *replays = lies() ? ~0u : 3;
+    return SUCCESS;
+}
+
+unsigned nvmlDeviceGetRetiredPages(Device *device, unsigned cause, unsigned *count, unsigned long long *pages) {
+    READING();
+    (void)pages;
+    *count = lies() ? 4000000000u : 1 + (cause == 0 && getenv("STANDIN_NVML_WORN") ? device->wear++ : 0);
+    return 7; /* insufficient size: nobody asks for the pages themselves */
+}
+
+unsigned nvmlDeviceGetRetiredPagesPendingStatus(Device *device, unsigned *pending) {
+    READING();
+    (void)device;
+    *pending = lies() ? 77 : 0;
+    return SUCCESS;
+}
+
+unsigned nvmlDeviceGetRemappedRows(Device *device, unsigned *corrected, unsigned *uncorrected, unsigned *pending,
+                                   unsigned *failed) {
+    READING();
+    (void)device;
+    *corrected = *uncorrected = *pending = *failed = lies() ? 4000000000u : 0;
     return SUCCESS;
 }
 

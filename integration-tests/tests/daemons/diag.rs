@@ -4,6 +4,8 @@ use std::process::Output;
 
 use assay_integration_tests::daemon::{self, Daemon, program};
 use assay_integration_tests::faulty::{Fault, Lie};
+use assay_integration_tests::miner::device_ids;
+use assay_integration_tests::standin_nvml::{Build, StandinNvml};
 use assay_integration_tests::{standin, vulkan};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -253,8 +255,8 @@ fn a_worker_that_hangs_fails_its_device() {
 
 #[test]
 fn a_device_that_slows_down_fails_by_the_limit_for_drift() {
-    let fault = Fault { again: true, ..Fault::of_first(FIRST_PASS + 12, Lie::Slow(5)) };
-    let flags = ["--rounds=12", "--max-drift-percent=60", "--samples=1"];
+    let fault = Fault { again: true, ..Fault::of_first(FIRST_PASS + 12, Lie::Slow(20)) };
+    let flags = ["--rounds=12", "--share=1", "--max-drift-percent=50", "--samples=1"];
     let burned = Burned::run(1, Some(&fault), &flags);
     let text = burned.only_failure(0, "speed")["text"].as_str().unwrap();
     assert!(text.contains("passes with portable slowed down by"), "{text}");
@@ -301,6 +303,43 @@ fn a_mistyped_choice_is_refused() {
     assert!(burned.only_failure(0, "device")["text"].as_str().unwrap().contains("none of the kernels asked for"));
 }
 
+/// The stand-in for NVML knows the processor's devices. Their clocks are reduced for heat, errors are corrected, the bus
+/// is narrow: warnings, unless an operator says otherwise. Memory that wears out fails a device.
+#[test]
+fn sensors_are_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let ids = device_ids(&folder.path().join("key"), 1);
+    // An event that names broken memory comes every second time that the library is asked.
+    let quiet = StandinNvml::new(Build::Whole, &ids).with("FAIL", "nvmlEventSetWait_v2");
+    let burn = |library: &StandinNvml, flags: &[&str]| {
+        let rounds = if flags.contains(&"--rounds=2") { None } else { Some("--rounds=12") };
+        let flags: Vec<_> = flags.iter().copied().chain(["--telemetry=auto"]).chain(rounds).collect();
+        let arguments = arguments(&folder, 1, None, &flags);
+        Burned::of(&daemon::run_in("assay-miner", arguments, &library.environment()))
+    };
+    let warned = burn(&quiet, &[]);
+    assert_eq!((warned.code, warned.status(0, "sensors")), (Some(0), "warn"), "{}", warned.log);
+    let texts = |burned: &Burned| burned.device(0)["findings"].to_string();
+    for said in ["clocks were reduced (sw_thermal)", "that the device corrected", "8 of 16 lanes"] {
+        assert!(texts(&warned).contains(said), "{said}: {}", texts(&warned));
+    }
+    let device = warned.device(0);
+    assert!(
+        !device["temperature_c"].as_array().unwrap().is_empty() && !device["power_w"].as_array().unwrap().is_empty()
+    );
+    assert!(device["sensors"]["temperature_c"]["max"].as_u64().unwrap() <= 62);
+    let strict = burn(&quiet, &["--on-throttle=fail", "--on-corrected-ecc=fail"]);
+    assert_eq!((strict.code, strict.failures(0).len()), (Some(1), 2), "{}", strict.log);
+    let worn = burn(&StandinNvml::new(Build::Whole, &ids).with("WORN", "1"), &[]);
+    assert_eq!((worn.code, worn.failures(0).len()), (Some(1), 2), "{}", worn.log);
+    for said in ["retired pages of memory rose", "XID 63"] {
+        assert!(texts(&worn).contains(said), "{said}: {}", texts(&worn));
+    }
+    // A liar costs its values and nothing else.
+    let liar = burn(&StandinNvml::new(Build::Whole, &ids).with("LIES", "1"), &["--rounds=2"]);
+    assert!(matches!(liar.code, Some(0 | 1)) && liar.status(0, "passes") == "pass", "{}", liar.log);
+}
+
 /// Small passes over all memory of a GPU.
 fn gpu_arguments(folder: &TempDir, flags: &[&str]) -> Vec<String> {
     let path = |name: &str| folder.path().join(name).display().to_string();
@@ -318,7 +357,7 @@ fn kernels(device: &Value) -> Vec<&str> {
 fn gpus_pass_with_every_family_and_a_flipped_bit_fails_one() {
     let folder = tempfile::tempdir().unwrap();
     let cache = format!("--cuda-cache={}", folder.path().join("cache").display());
-    let arguments = gpu_arguments(&folder, &["--backend=cuda", &cache, "--share=20"]);
+    let arguments = gpu_arguments(&folder, &["--backend=cuda", &cache, "--share=4"]);
     let gpus = [("DEVICES", "2"), ("MEMORY_MIB", "24"), ("CAPABILITY", "9.0")];
     let output = daemon::run_in("assay-miner", &arguments, &standin::environment(&gpus));
     let burned = Burned::of(&output);

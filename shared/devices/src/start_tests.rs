@@ -168,7 +168,13 @@ fn a_device_with_wrong_bits_is_never_offered() {
     let only_cpu = BackendChoice::only(Cpu);
     let machine: Machine =
         &[(Cpu, &[(1, FakeFault::None, ""), (2, FakeFault::WrongBits, ""), (3, FakeFault::Busy, "")])];
-    assert_eq!(ids(&chosen(only_cpu.clone(), machine)), [1, 3]);
+    let found = chosen(only_cpu.clone(), machine);
+    assert_eq!(ids(&found), [1, 3]);
+    assert!(
+        matches!(&found.unusable[..], [(info, DeviceError::Sick(why))] if info.id.0[0] == 2 && why.contains("other bits")),
+        "{:?}",
+        found.unusable
+    );
     let said = refused(only_cpu, &[(Cpu, &[(1, FakeFault::WrongBits, "")])]);
     assert!(said.contains("other bits"), "{said}");
 }

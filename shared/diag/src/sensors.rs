@@ -83,8 +83,19 @@ fn of_wear(first: &Wear, last: &Wear) -> Vec<(Severity, String)> {
     if let Some((before, after)) = rose(first.retired_pages, last.retired_pages) {
         findings.push((Severity::Fail, format!("retired pages of memory rose from {before} to {after}")));
     }
-    if last.retirement_pending == Some(true) {
-        let text = "pages of memory wait to be retired: restart the driver, then test again";
+    if let Some((before, after)) = rose(first.remapped_uncorrected, last.remapped_uncorrected) {
+        let text = format!("rows of memory replaced for errors that were not corrected rose from {before} to {after}");
+        findings.push((Severity::Fail, text));
+    }
+    if let Some((before, after)) = rose(first.remapped_corrected, last.remapped_corrected) {
+        let text = format!("rows of memory replaced for errors that were corrected rose from {before} to {after}");
+        findings.push((Severity::Warn, text));
+    }
+    if last.remap_failed == Some(true) {
+        findings.push((Severity::Fail, "a row of memory could not be replaced: have the device exchanged".into()));
+    }
+    if last.repair_pending == Some(true) {
+        let text = "memory waits for a reset to be repaired: reset the GPU, then test again";
         findings.push((Severity::Fail, text.to_owned()));
     }
     if let Some((before, after)) = rose(first.pcie_replays, last.pcie_replays) {
@@ -120,7 +131,9 @@ mod tests {
             pcie_max_width: Some(16),
             pcie_replays: Some(3),
             retired_pages: Some(2),
-            retirement_pending: Some(false),
+            remapped_corrected: Some(4),
+            remap_failed: Some(false),
+            repair_pending: Some(false),
             ..Wear::default()
         };
         assert_eq!(of_wear(&wear, &wear), []);
@@ -145,18 +158,28 @@ mod tests {
 
     #[test]
     fn counters_that_rise_and_a_narrow_bus_are_found() {
-        let first = Wear { pcie_replays: Some(0), retired_pages: Some(1), ..Wear::default() };
+        let first = Wear {
+            pcie_replays: Some(0),
+            retired_pages: Some(1),
+            remapped_corrected: Some(0),
+            remapped_uncorrected: Some(0),
+            ..Wear::default()
+        };
         let last = Wear {
             pcie_width: Some(8),
             pcie_max_width: Some(16),
             pcie_replays: Some(9),
             retired_pages: Some(2),
-            retirement_pending: Some(true),
+            remapped_uncorrected: Some(1),
+            remapped_corrected: Some(1),
+            remap_failed: Some(true),
+            repair_pending: Some(true),
             ..Wear::default()
         };
         let found = of_wear(&first, &last);
         let gravity: Vec<_> = found.iter().map(|(severity, _)| *severity).collect();
-        assert_eq!(gravity, [Severity::Fail, Severity::Fail, Severity::Warn, Severity::Warn]);
-        assert!(found[3].1.contains("8 of 16 lanes"), "{found:?}");
+        let (fail, warn) = (Severity::Fail, Severity::Warn);
+        assert_eq!(gravity, [fail, fail, warn, fail, fail, warn, warn]);
+        assert!(found[6].1.contains("8 of 16 lanes"), "{found:?}");
     }
 }

@@ -73,12 +73,13 @@ impl DeviceReport {
         if let Some([_, wear]) = &self.wear {
             let text = |value: Option<u32>| value.map_or_else(|| "unknown".to_owned(), |value| value.to_string());
             lines.push(format!(
-                "  PCIe: {} of {} lanes, generation {} of {}; retired pages: {}",
+                "  PCIe: {} of {} lanes, generation {} of {}; retired pages: {}, replaced rows: {}",
                 text(wear.pcie_width),
                 text(wear.pcie_max_width),
                 text(wear.pcie_generation),
                 text(wear.pcie_max_generation),
-                text(wear.retired_pages)
+                text(wear.retired_pages),
+                text(wear.remapped_corrected.zip(wear.remapped_uncorrected).map(|(a, b)| a.saturating_add(b)))
             ));
         }
         lines.extend(self.findings.iter().map(|finding| wrapped(&format!("  {}", line(finding)), screen)));

@@ -20,8 +20,8 @@ use assay_work::DeviceId;
 
 /// Interval between readings: short enough for a challenge of seconds, long enough to cost nothing.
 pub const PERIOD: Duration = Duration::from_millis(250);
-/// Interval between two looks at what wears out: a dozen calls each.
-const WEAR_PERIOD: Duration = Duration::from_secs(2);
+/// Interval between two looks at what wears out: a dozen calls.
+const WEAR_PERIOD: Duration = Duration::from_secs(1);
 /// The longest call to a source that is not reported to the operator.
 const MAX_SILENCE: Duration = Duration::from_secs(2);
 

@@ -17,6 +17,12 @@ pub struct Wear {
     pub pcie_replays: Option<u32>,
     /// Pages of memory retired for errors.
     pub retired_pages: Option<u32>,
-    /// Whether pages wait to be retired at the next restart.
-    pub retirement_pending: Option<bool>,
+    /// Rows of memory replaced by spare ones for errors that were corrected.
+    pub remapped_corrected: Option<u32>,
+    /// Rows of memory replaced by spare ones for errors that were not corrected.
+    pub remapped_uncorrected: Option<u32>,
+    /// Whether a row could not be replaced: no spare one is left.
+    pub remap_failed: Option<bool>,
+    /// Whether pages or rows wait for a reset to be retired or replaced.
+    pub repair_pending: Option<bool>,
 }

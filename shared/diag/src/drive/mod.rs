@@ -130,7 +130,8 @@ impl Drive<'_> {
             };
             names.iter().map(fit).min().unwrap_or(0)
         };
-        self.small = if fits_least(SMALL.0) >= SMALL.1 { SMALL } else { SMALLEST };
+        let is_small = self.run.plan.n.is_some_and(|n| n < SMALL.0) || fits_least(SMALL.0) < SMALL.1;
+        self.small = if is_small { SMALLEST } else { SMALL };
         let fits: Vec<(u32, u32)> =
             assay_protocol::message::MATRIX_SIZES.into_iter().map(|n| (n, fits_least(n))).collect();
         let fit = |n: u32| fits.iter().find(|(size, _)| *size == n).map_or(0, |(_, fit)| *fit);
@@ -355,13 +356,13 @@ impl Drive<'_> {
     }
 
     fn find(&self, severity: Severity, test: Test, text: String) {
-        let finding = Finding { round: Some(self.round), pass: Some(self.pass), ..Finding::new(severity, test, text) };
-        self.run.find(self.id, finding);
+        self.find_more(Finding::new(severity, test, text));
     }
 
     /// The same with more of it known.
     fn find_more(&self, finding: Finding) {
-        self.run.find(self.id, Finding { round: Some(self.round), pass: Some(self.pass), ..finding });
+        let pass = finding.pass.or(Some(self.pass));
+        self.run.find(self.id, Finding { round: Some(self.round), pass, ..finding });
     }
 
     fn not_done(&self, test: Test, why: &str) {

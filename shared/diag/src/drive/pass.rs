@@ -35,7 +35,7 @@ impl Drive<'_> {
         }
         let digests = self.settle(device, &pass, &name, digests)?;
         if self.step == 0 {
-            self.probe(device, &pass, &digests)?;
+            self.probe(device, &pass, &digests, took)?;
             self.copies(device, &pass)?;
         }
         self.products(device, &pass, &name, per_s)?;
@@ -90,9 +90,10 @@ impl Drive<'_> {
             }
             self.located += 1;
             self.run.passes.reject(id, who);
-            let wrong = digests;
+            let (wrong, number) = (digests, self.pass);
             digests = Arc::new(self.fill(device, pass, kernel)?.0);
-            self.blame_this(kernel, &dispute, &judged, &wrong, &digests);
+            let finding = self.blame_this(kernel, &dispute, &judged, &wrong, &digests);
+            self.find_more(Finding { pass: Some(number), ..finding });
             if digests[dispute.index as usize] != judged.truth {
                 break;
             }
@@ -133,8 +134,15 @@ impl Drive<'_> {
         reported
     }
 
-    /// Reports this device, whose slot is not what the processor computes.
-    fn blame_this(&self, kernel: &str, dispute: &Dispute, judged: &Judged, wrong: &[Digest], again: &[Digest]) {
+    /// This device's slot is not what the processor computes.
+    fn blame_this(
+        &self,
+        kernel: &str,
+        dispute: &Dispute,
+        judged: &Judged,
+        wrong: &[Digest],
+        again: &[Digest],
+    ) -> Finding {
         let slot = dispute.index as usize;
         let again_is = match again[slot] {
             right if right == judged.truth => Again::Right,
@@ -163,7 +171,7 @@ impl Drive<'_> {
                 again_is.sentence()
             ),
         };
-        self.find_more(Finding {
+        Finding {
             kernel: Some(kernel.to_owned()),
             location: judged.wrong,
             // Against what is right now, where that is known.
@@ -173,7 +181,7 @@ impl Drive<'_> {
             }),
             again: Some(again_is),
             ..Finding::new(Severity::Fail, Test::Passes, text)
-        });
+        }
     }
 
     /// Times products alone.

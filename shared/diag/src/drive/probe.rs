@@ -18,9 +18,10 @@ use crate::record::Measure;
 
 /// Rounds of the first probe, before it is known how long they take.
 pub const FIRST_ROUNDS: u32 = 2;
-/// The most rounds, and for about how long they go on.
+/// The most rounds.
 const MAX_ROUNDS: u32 = 4096;
-const PROBE_S: f64 = 0.5;
+/// For about how long they go on: as long as the pass before them, within these bounds in seconds.
+const PROBE_S: (f64, f64) = (0.02, 0.5);
 /// Steps of each walk.
 const STEPS: u32 = 64;
 /// The least and the most walks, and the part of the slots that their states are at most.
@@ -38,6 +39,7 @@ impl Drive<'_> {
         device: &mut dyn Device,
         pass: &Pass,
         digests: &[Digest],
+        pass_took: Duration,
     ) -> Result<(), DeviceError> {
         self.doing("walking the probe");
         let key = self.run.plan.seed.probe_key(self.round);
@@ -47,7 +49,7 @@ impl Drive<'_> {
         let bytes = u128::from(probe.walks) * u128::from(probe.steps) * u128::from(probe.rounds) * 64;
         self.rate(Measure::Probe, "", rate(bytes, took));
         self.rate(Measure::Probe, "", rate(bytes, again));
-        self.next_rounds(probe.rounds, took.min(again));
+        self.next_rounds(probe.rounds, took.min(again), pass_took);
         self.record(|record| record.count(Test::Probe, 2 * u64::from(probe.rounds)));
         let answer = match first_difference(&first, &second) {
             None => second,
@@ -85,8 +87,9 @@ impl Drive<'_> {
     }
 
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
-    fn next_rounds(&mut self, rounds: u32, took: Duration) {
-        let wanted = PROBE_S / (took.as_secs_f64() / f64::from(rounds));
+    fn next_rounds(&mut self, rounds: u32, took: Duration, pass_took: Duration) {
+        let target = pass_took.as_secs_f64().clamp(PROBE_S.0, PROBE_S.1);
+        let wanted = target / (took.as_secs_f64() / f64::from(rounds));
         self.probe_rounds = (wanted as u32).clamp(1, MAX_ROUNDS);
     }
 

@@ -4,6 +4,8 @@
 //! has it. Then that one value is unknown. Tested against a stand-in library; no driver has run it yet.
 
 #[allow(unsafe_code)]
+mod counters;
+#[allow(unsafe_code)]
 mod text;
 #[cfg_attr(not(target_os = "linux"), path = "no_xid.rs")]
 mod xid;
@@ -26,6 +28,9 @@ use assay_work::DeviceId;
 
 /// GPUs that are queried: several times what one machine holds.
 const MAX_BOARDS: u32 = 64;
+/// Lanes and generations of PCIe beyond any that will come soon.
+const MAX_LANES: u32 = 64;
+const MAX_GENERATION: u32 = 32;
 /// Partitions of a GPU that are queried: the hardware has at most seven.
 const MAX_PARTITIONS: u32 = 16;
 
@@ -119,16 +124,25 @@ impl SensorSource for NvmlSource {
 
 /// What wears out on a device.
 fn wear(device: &Device<'_>) -> Wear {
-    let retired = |cause| device.retired_pages(cause).ok().and_then(|pages| u32::try_from(pages.len()).ok());
-    let causes = [RetirementCause::MultipleSingleBitEccErrors, RetirementCause::DoubleBitEccError].map(retired);
+    let causes = [RetirementCause::MultipleSingleBitEccErrors, RetirementCause::DoubleBitEccError];
+    let retired = causes.map(|cause| counters::retired_pages(device, &cause));
+    let rows = counters::remapped_rows(device);
+    let lanes = |lanes: Option<u32>| lanes.filter(|lanes| *lanes <= MAX_LANES);
+    let generation = |generation: Option<u32>| generation.filter(|generation| *generation <= MAX_GENERATION);
     Wear {
-        pcie_width: device.current_pcie_link_width().ok(),
-        pcie_max_width: device.max_pcie_link_width().ok(),
-        pcie_generation: device.current_pcie_link_gen().ok(),
-        pcie_max_generation: device.max_pcie_link_gen().ok(),
+        pcie_width: lanes(device.current_pcie_link_width().ok()),
+        pcie_max_width: lanes(device.max_pcie_link_width().ok()),
+        pcie_generation: generation(device.current_pcie_link_gen().ok()),
+        pcie_max_generation: generation(device.max_pcie_link_gen().ok()),
         pcie_replays: device.pcie_replay_counter().ok(),
-        retired_pages: causes.into_iter().flatten().reduce(|a, b| a.saturating_add(b)),
-        retirement_pending: device.are_pages_pending_retired().ok(),
+        retired_pages: retired.into_iter().flatten().reduce(|a, b| a + b),
+        remapped_corrected: rows.map(|rows| rows.corrected),
+        remapped_uncorrected: rows.map(|rows| rows.uncorrected),
+        remap_failed: rows.map(|rows| rows.has_failed),
+        repair_pending: match (device.are_pages_pending_retired().ok(), rows.map(|rows| rows.is_pending)) {
+            (Some(pages), Some(rows)) => Some(pages || rows),
+            (pages, rows) => pages.or(rows),
+        },
     }
 }
 
