@@ -1,7 +1,7 @@
 //! A burn-in that passes or fails: all devices of a host at once, their memory filled, every pass compared exactly.
 //!
-//! [`run()`] drives the devices: `drive` is one device's part, a `group` keeps equal ones in step, the `board` is where
-//! results meet. [`locate`] finds the first wrong bit. `speed` and `sensors` judge rates and readings; [`DiagReport`]
+//! [`run()`] drives the devices: `drive` is one device's part, `state` is what all threads share, a `group` keeps equal
+//! devices in step, the `board` is where results meet. [`locate`] finds the first wrong bit. `speed` and `sensors` judge rates and readings; [`DiagReport`]
 //! says it all, as text and JSON, and [`chart`] draws it over time. Nothing here opens a socket.
 
 #![forbid(unsafe_code)]
@@ -20,6 +20,7 @@ mod report;
 mod run;
 mod sensors;
 mod speed;
+mod state;
 pub mod stats;
 mod text;
 

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::plan::DiagPlan;
 use crate::record::Measure;
-use crate::run::Run;
+use crate::state::Run;
 
 /// The line. Dropped, it is cleared.
 pub struct Progress {

@@ -5,7 +5,7 @@ use assay_telemetry::Wear;
 
 use crate::finding::{Finding, Severity, Test};
 use crate::plan::Limits;
-use crate::run::Run;
+use crate::state::Run;
 
 /// XIDs that name broken hardware: memory (48, 63, 64, 92, 94, 95, 140, 157), the bus and the board (38, 54, 62, 79, 110,
 /// 119, 120), links (74). The others can be a program's.

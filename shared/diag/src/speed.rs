@@ -9,7 +9,7 @@ use assay_work::DeviceId;
 use crate::finding::{Finding, Severity, Test};
 use crate::plan::Limits;
 use crate::record::{Measure, Record};
-use crate::run::{Run, model};
+use crate::state::{Run, model};
 use crate::stats::{Figures, median};
 
 /// By how much a device slows down before that is worth a warning, in percent, where no limit was given.

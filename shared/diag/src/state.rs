@@ -1,0 +1,153 @@
+//! What all threads of a burn-in share.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use assay_device::backend::BackendKind;
+use assay_device::{DeviceInfo, Handle};
+use assay_telemetry::SensorWatch;
+use assay_work::DeviceId;
+use parking_lot::Mutex;
+
+use crate::board::Board;
+use crate::finding::{Finding, Severity};
+use crate::group::Group;
+use crate::plan::DiagPlan;
+use crate::record::Record;
+
+/// A pass that devices compare: the round, the matrix size.
+pub type PassId = (u32, u32);
+/// A probe that devices compare: the round, the matrix size, the walks, and the root of the pass that they go over.
+pub type ProbeId = (u32, u32, u32, [u8; 32]);
+/// Some bytes of a slot of a round's pass, as a device gave them: what its neighbour copies.
+pub type Block = (PassId, Vec<u8>);
+
+/// What all threads share.
+pub struct Run {
+    /// What to do.
+    pub plan: DiagPlan,
+    /// When it began.
+    pub started: Instant,
+    /// The devices, with what is known of each.
+    pub devices: BTreeMap<DeviceId, DeviceState>,
+    /// Passes.
+    pub passes: Board<PassId>,
+    /// Probes.
+    pub probes: Board<ProbeId>,
+    /// The last block of each device.
+    pub blocks: Mutex<BTreeMap<DeviceId, Block>>,
+    /// Whether a person ended it.
+    pub stop: AtomicBool,
+    /// The sensors.
+    pub sensors: Arc<dyn SensorWatch>,
+}
+
+/// A device as all threads see it.
+pub struct DeviceState {
+    /// What it is.
+    pub info: DeviceInfo,
+    /// Those that it keeps step with.
+    pub group: Arc<Group>,
+    /// What is known of it.
+    pub record: Mutex<Record>,
+    /// Of the call that it is in.
+    pub handle: Mutex<Handle>,
+    /// Set when its call was cancelled because nothing got done.
+    pub stalled: AtomicBool,
+}
+
+impl Run {
+    /// Nothing is done yet.
+    #[must_use]
+    pub fn new(plan: DiagPlan, devices: Vec<DeviceInfo>, sensors: Arc<dyn SensorWatch>) -> Self {
+        let mut groups: BTreeMap<String, Vec<DeviceId>> = BTreeMap::new();
+        devices.iter().for_each(|info| groups.entry(model(info)).or_default().push(info.id));
+        let groups: BTreeMap<_, _> =
+            groups.into_iter().map(|(model, ids)| (model, Arc::new(Group::new(ids)))).collect();
+        let state = |info: DeviceInfo| {
+            let group = groups[&model(&info)].clone();
+            let (record, handle) = (Mutex::default(), Mutex::default());
+            (info.id, DeviceState { info, group, record, handle, stalled: AtomicBool::new(false) })
+        };
+        Self {
+            plan,
+            started: Instant::now(),
+            devices: devices.into_iter().map(state).collect(),
+            passes: Board::default(),
+            probes: Board::default(),
+            blocks: Mutex::default(),
+            stop: AtomicBool::new(false),
+            sensors,
+        }
+    }
+
+    /// Seconds since the start.
+    #[must_use]
+    pub fn at_s(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
+
+    /// Whether a person ended it.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Whether to begin a step of a round: the first round is made whole.
+    #[must_use]
+    pub fn goes_on(&self, round: u32) -> bool {
+        if self.is_stopped() {
+            return false;
+        }
+        match self.plan.rounds {
+            Some(rounds) => round <= rounds,
+            None => round <= 1 || self.started.elapsed() < self.plan.time,
+        }
+    }
+
+    /// Puts a finding down, with the time and the device's temperature.
+    pub fn find(&self, id: DeviceId, mut finding: Finding) {
+        finding.at_s = self.at_s();
+        finding.temperature_c = self.sensors.newest(id).and_then(|reading| reading.temperature_c);
+        match finding.severity {
+            Severity::Fail => tracing::error!(device = %id, test = finding.test.name(), "{}", finding.text),
+            Severity::Warn => tracing::warn!(device = %id, test = finding.test.name(), "{}", finding.text),
+        }
+        if let Some(state) = self.devices.get(&id) {
+            state.record.lock().find(finding);
+        }
+    }
+
+    /// The device after this one among those of its group, where there is another.
+    #[must_use]
+    pub fn neighbour(&self, id: DeviceId) -> Option<DeviceId> {
+        let group = &self.devices.get(&id)?.group;
+        let is_equal = |other: &DeviceId| Arc::ptr_eq(&self.devices[other].group, group);
+        let equal: Vec<_> = self.devices.keys().copied().filter(is_equal).collect();
+        let at = equal.iter().position(|other| *other == id)?;
+        let next = equal[(at + 1) % equal.len()];
+        (next != id).then_some(next)
+    }
+
+    /// Whether all devices have ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.devices.values().all(|state| state.record.lock().ended)
+    }
+
+    /// Ends it: every device stops what it does.
+    pub fn cancel_all(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.devices.values().for_each(|state| state.handle.lock().cancel());
+    }
+}
+
+/// What equal devices have in common.
+#[must_use]
+pub fn model(info: &DeviceInfo) -> String {
+    // Processor devices are called by their index.
+    let name = if info.backend == BackendKind::Cpu { "" } else { info.name.as_str() };
+    format!("{} {name}", info.backend)
+}
