@@ -1,13 +1,25 @@
 //! The two areas that a burn-in copies to, within and from ([`assay_device::copies`]), timed by the device's events.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::device::CudaDevice;
-use super::driver::{CudaEvent, DeviceMemory, PinnedMemory};
+use super::driver::{Context, CudaEvent, DeviceMemory, PinnedMemory, Stream};
 use super::error::Fault;
+use super::memory::Memory;
 use super::wait;
 use assay_device::DeviceError;
 use assay_device::copies::Area;
+
+/// What copies go through.
+#[derive(Clone, Copy)]
+pub(super) struct Copier<'a> {
+    /// The context, which is bound.
+    pub(super) context: &'a Arc<Context>,
+    /// Where they are enqueued.
+    pub(super) stream: &'a Stream,
+    /// For how long one may take.
+    pub(super) stall_limit: Duration,
+}
 
 /// Memory for copies, all of one length.
 #[derive(Debug)]
@@ -17,51 +29,50 @@ pub(super) struct CopyAreas {
     far: DeviceMemory,
 }
 
-impl CudaDevice {
-    pub(super) fn write_near(&mut self, data: &[u8]) -> Result<Duration, DeviceError> {
-        let mut areas = match self.areas.take() {
-            Some(areas) if areas.pinned.bytes() == data.len() => areas,
-            old => {
-                // What is of another length goes first.
-                drop(old);
-                CopyAreas {
-                    pinned: PinnedMemory::new(&self.context, data.len())?,
-                    near: self.memory.take_other(data.len() as u64)?,
-                    far: self.memory.take_other(data.len() as u64)?,
-                }
-            }
-        };
-        areas.pinned.as_mut_slice().copy_from_slice(data);
-        let took = self.timed_copy(|| areas.near.copy_in(&self.compute, &areas.pinned));
-        self.areas = Some(areas);
-        took
+impl CopyAreas {
+    /// Takes areas of so many bytes, beside what `memory` holds.
+    pub(super) fn take(copier: Copier<'_>, memory: &Memory, bytes: usize) -> Result<Self, DeviceError> {
+        let pinned = PinnedMemory::new(copier.context, bytes)?;
+        Ok(Self { pinned, near: memory.take_other(bytes as u64)?, far: memory.take_other(bytes as u64)? })
     }
 
-    pub(super) fn copy_near(&self) -> Result<Duration, DeviceError> {
-        let areas = self.areas.as_ref().ok_or_else(no_areas)?;
-        self.timed_copy(|| areas.near.copy_to(&self.compute, &areas.far, areas.near.bytes()))
+    /// How long each is.
+    pub(super) const fn bytes(&self) -> usize {
+        self.pinned.bytes()
     }
 
-    pub(super) fn read_back(&self, area: Area, out: &mut [u8]) -> Result<Duration, DeviceError> {
-        let areas = self.areas.as_ref().filter(|areas| areas.pinned.bytes() >= out.len()).ok_or_else(no_areas)?;
-        let from = if area == Area::Near { &areas.near } else { &areas.far };
-        let took = self.timed_copy(|| from.copy_out(&self.compute, 0, out.len(), &areas.pinned))?;
-        out.copy_from_slice(&areas.pinned.as_slice()[..out.len()]);
+    /// Copies bytes to the near area, as many as it has.
+    pub(super) fn write(&mut self, copier: Copier<'_>, data: &[u8]) -> Result<Duration, DeviceError> {
+        self.pinned.as_mut_slice().copy_from_slice(data);
+        copier.timed(|| self.near.copy_in(copier.stream, &self.pinned))
+    }
+
+    /// Copies the near area to the far one.
+    pub(super) fn copy(&self, copier: Copier<'_>) -> Result<Duration, DeviceError> {
+        copier.timed(|| self.near.copy_to(copier.stream, &self.far, self.near.bytes()))
+    }
+
+    /// Copies the start of an area to the host.
+    ///
+    /// # Panics
+    /// When `out` is longer.
+    pub(super) fn read(&self, copier: Copier<'_>, area: Area, out: &mut [u8]) -> Result<Duration, DeviceError> {
+        let from = if area == Area::Near { &self.near } else { &self.far };
+        let took = copier.timed(|| from.copy_out(copier.stream, 0, out.len(), &self.pinned))?;
+        out.copy_from_slice(&self.pinned.as_slice()[..out.len()]);
         Ok(took)
-    }
-
-    /// The time between two marks around a copy, which is done after it.
-    fn timed_copy(&self, enqueue: impl FnOnce() -> Result<(), Fault>) -> Result<Duration, DeviceError> {
-        let (start, end) = (CudaEvent::new(&self.context)?, CudaEvent::new(&self.context)?);
-        start.record(&self.compute)?;
-        enqueue()?;
-        end.record(&self.compute)?;
-        let doing = || "copying".to_owned();
-        wait::until(&self.context, self.config.stall_limit, None, doing, || end.is_done(doing))?;
-        Ok(end.since(&start)?)
     }
 }
 
-fn no_areas() -> DeviceError {
-    DeviceError::Unsupported("nothing so long was written to the areas of copies".into())
+impl Copier<'_> {
+    /// The time between two marks around a copy, which is done after it.
+    fn timed(&self, enqueue: impl FnOnce() -> Result<(), Fault>) -> Result<Duration, DeviceError> {
+        let (start, end) = (CudaEvent::new(self.context)?, CudaEvent::new(self.context)?);
+        start.record(self.stream)?;
+        enqueue()?;
+        end.record(self.stream)?;
+        let doing = || "copying".to_owned();
+        wait::until(self.context, self.stall_limit, None, doing, || end.is_done(doing))?;
+        Ok(end.since(&start)?)
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::config::{CudaConfig, KernelChoice};
-use super::copies::CopyAreas;
+use super::copies::{Copier, CopyAreas};
 use super::describe::{self, DeviceDescription};
 use super::driver::{Context, CudaEvent, DeviceMemory, PinnedMemory, Priority, Stream};
 use super::error::{CudaError, Fault};
@@ -38,7 +38,7 @@ pub struct CudaDevice {
     pub(super) kernels: Kernels,
     /// Families that were in use before, still loaded.
     spare: Vec<Kernels>,
-    pub(super) areas: Option<CopyAreas>,
+    areas: Option<CopyAreas>,
     pub(super) compute: Stream,
     hash: Stream,
     compute_marks: Marks,
@@ -123,6 +123,16 @@ impl CudaDevice {
 
     pub(super) fn resident(&self) -> Result<Layout, DeviceError> {
         self.residency.layout()
+    }
+
+    fn copier(&self) -> Copier<'_> {
+        Copier { context: &self.context, stream: &self.compute, stall_limit: self.config.stall_limit }
+    }
+
+    /// The areas of copies, where they have so many bytes.
+    fn areas_of(&self, bytes: usize) -> Result<&CopyAreas, DeviceError> {
+        let missing = || DeviceError::Unsupported("nothing so long was written to the areas of copies".into());
+        self.areas.as_ref().filter(|areas| areas.bytes() >= bytes).ok_or_else(missing)
     }
 
     /// Loads another family than the one in use.
@@ -333,17 +343,27 @@ impl Device for CudaDevice {
 
     fn write_area(&mut self, data: &[u8]) -> Result<Duration, DeviceError> {
         self.bind()?;
-        self.write_near(data)
+        let mut areas = match self.areas.take() {
+            Some(areas) if areas.bytes() == data.len() => areas,
+            old => {
+                // What is of another length goes first.
+                drop(old);
+                CopyAreas::take(self.copier(), &self.memory, data.len())?
+            }
+        };
+        let took = areas.write(self.copier(), data);
+        self.areas = Some(areas);
+        took
     }
 
     fn copy_area(&mut self) -> Result<Duration, DeviceError> {
         self.bind()?;
-        self.copy_near()
+        self.areas_of(0)?.copy(self.copier())
     }
 
     fn read_area(&mut self, area: Area, out: &mut [u8]) -> Result<Duration, DeviceError> {
         self.bind()?;
-        self.read_back(area, out)
+        self.areas_of(out.len())?.read(self.copier(), area, out)
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Device, DeviceError};
+use crate::DeviceError;
 use assay_work::leaf::keystream;
 
 /// The most bytes of one area.
@@ -122,21 +122,42 @@ pub struct CopyReport {
     pub difference: Option<CopyDifference>,
 }
 
+/// The two areas of a device: what [`test`] needs of it.
+pub trait Areas {
+    /// Copies bytes from the host to the near area; both become as long.
+    ///
+    /// # Errors
+    /// The device's.
+    fn write(&mut self, data: &[u8]) -> Result<Duration, DeviceError>;
+
+    /// Copies the near area to the far one.
+    ///
+    /// # Errors
+    /// The device's.
+    fn copy(&mut self) -> Result<Duration, DeviceError>;
+
+    /// Copies an area to the host.
+    ///
+    /// # Errors
+    /// The device's.
+    fn read(&mut self, area: Area, out: &mut [u8]) -> Result<Duration, DeviceError>;
+}
+
 /// Sends bytes to the device, reads them back, copies them within the device, reads them back again, and compares both
 /// with what was sent.
 ///
 /// # Errors
 /// The device's; [`DeviceError::Unsupported`] where it has no areas, or for a length out of bounds.
-pub fn test<D: Device + ?Sized>(device: &mut D, source: &CopySource) -> Result<CopyReport, DeviceError> {
+pub fn test(device: &mut dyn Areas, source: &CopySource) -> Result<CopyReport, DeviceError> {
     source.check()?;
     let expected = source.data();
     let mut found = vec![0; expected.len()];
-    let in_ = device.write_area(&expected)?;
-    let out = device.read_area(Area::Near, &mut found)?;
+    let in_ = device.write(&expected)?;
+    let out = device.read(Area::Near, &mut found)?;
     let mut difference = compare(device, Area::Near, CopyLeg::HostToDevice, &expected, &found)?;
-    let within = device.copy_area()?;
+    let within = device.copy()?;
     if difference.is_none() {
-        device.read_area(Area::Far, &mut found)?;
+        device.read(Area::Far, &mut found)?;
         difference = compare(device, Area::Far, CopyLeg::WithinDevice, &expected, &found)?;
     }
     Ok(CopyReport { took: [in_, within, out], difference })
@@ -152,8 +173,8 @@ pub enum Area {
 }
 
 /// The difference between what was sent and what came back from an area; `written` is how it came there.
-fn compare<D: Device + ?Sized>(
-    device: &mut D,
+fn compare(
+    device: &mut dyn Areas,
     area: Area,
     written: CopyLeg,
     expected: &[u8],
@@ -162,7 +183,7 @@ fn compare<D: Device + ?Sized>(
     let Some(first) = expected.iter().zip(found).position(|(a, b)| a != b) else { return Ok(None) };
     let wrong = expected.iter().zip(found).filter(|(a, b)| a != b).count();
     let mut again = vec![0; expected.len()];
-    device.read_area(area, &mut again)?;
+    device.read(area, &mut again)?;
     let leg = if again == expected { CopyLeg::DeviceToHost } else { written };
     Ok(Some(CopyDifference {
         leg,
@@ -176,58 +197,38 @@ fn compare<D: Device + ?Sized>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Device;
     use crate::reference::ReferenceDevice;
-    use crate::{DeviceInfo, Handle, Pass, ProbeRound};
-    use assay_work::{DeviceId, Digest};
+    use assay_work::DeviceId;
 
     const SOURCE: CopySource = CopySource::Keystream { key: [3; 32], bytes: 4096 };
 
-    /// Two areas, and the call at which a byte turns wrong: on the way in, within, in a reading, or in every reading.
-    struct Areas {
+    /// Two areas, and the way on which a byte turns wrong.
+    struct Faulty {
         near: Vec<u8>,
         far: Vec<u8>,
         wrong: Option<CopyLeg>,
         reads: u32,
     }
 
-    impl Device for Areas {
-        fn info(&self) -> DeviceInfo {
-            ReferenceDevice::new(DeviceId([1; 16]), "areas", 0).info()
-        }
-        fn slots_that_fit(&self, _n: u32) -> u32 {
-            0
-        }
-        fn fill(&mut self, _pass: &Pass, _handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
-            unreachable!("no pass is asked for")
-        }
-        fn probe_round(&mut self, _round: &ProbeRound, _handle: &Handle) -> Result<Digest, DeviceError> {
-            unreachable!("no round is asked for")
-        }
-        fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {
-            unreachable!("no states are asked for")
-        }
-        fn read(&mut self, _slot: u32, _first: u64, _out: &mut [u8]) -> Result<(), DeviceError> {
-            unreachable!("no slot is asked for")
-        }
-        fn chaining_values(&mut self, _slot: u32, _bytes: u64) -> Result<Vec<[u8; 32]>, DeviceError> {
-            unreachable!("no slot is asked for")
-        }
-        fn release(&mut self) {}
-        fn write_area(&mut self, data: &[u8]) -> Result<Duration, DeviceError> {
+    impl Areas for Faulty {
+        fn write(&mut self, data: &[u8]) -> Result<Duration, DeviceError> {
             self.near = data.to_vec();
             if self.wrong == Some(CopyLeg::HostToDevice) {
                 self.near[7] ^= 0x10;
             }
             Ok(Duration::from_secs(1))
         }
-        fn copy_area(&mut self) -> Result<Duration, DeviceError> {
+
+        fn copy(&mut self) -> Result<Duration, DeviceError> {
             self.far.clone_from(&self.near);
             if self.wrong == Some(CopyLeg::WithinDevice) {
                 self.far[4095] ^= 1;
             }
             Ok(Duration::from_secs(2))
         }
-        fn read_area(&mut self, area: Area, out: &mut [u8]) -> Result<Duration, DeviceError> {
+
+        fn read(&mut self, area: Area, out: &mut [u8]) -> Result<Duration, DeviceError> {
             out.copy_from_slice(if area == Area::Near { &self.near } else { &self.far });
             self.reads += 1;
             if self.wrong == Some(CopyLeg::DeviceToHost) && self.reads == 1 {
@@ -239,7 +240,7 @@ mod tests {
     }
 
     fn report(wrong: Option<CopyLeg>) -> CopyReport {
-        test(&mut Areas { near: vec![], far: vec![], wrong, reads: 0 }, &SOURCE).unwrap()
+        test(&mut Faulty { near: vec![], far: vec![], wrong, reads: 0 }, &SOURCE).unwrap()
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::copies::{self, Area, CopyReport, CopySource};
+use crate::copies::{self, Area, Areas, CopyReport, CopySource};
 use crate::error::DeviceError;
 use crate::kind::BackendKind;
 use assay_work::challenge::{MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
@@ -319,6 +319,23 @@ pub trait Device: Send {
     /// # Errors
     /// As [`copies::test`].
     fn test_copies(&mut self, source: &CopySource) -> Result<CopyReport, DeviceError> {
-        copies::test(self, source)
+        copies::test(&mut AreasOf(self), source)
+    }
+}
+
+/// The areas of a device.
+struct AreasOf<'a, D: ?Sized>(&'a mut D);
+
+impl<D: Device + ?Sized> Areas for AreasOf<'_, D> {
+    fn write(&mut self, data: &[u8]) -> Result<Duration, DeviceError> {
+        self.0.write_area(data)
+    }
+
+    fn copy(&mut self) -> Result<Duration, DeviceError> {
+        self.0.copy_area()
+    }
+
+    fn read(&mut self, area: Area, out: &mut [u8]) -> Result<Duration, DeviceError> {
+        self.0.read_area(area, out)
     }
 }

@@ -5,70 +5,70 @@ use std::time::{Duration, Instant};
 
 use ::wgpu::CommandEncoderDescriptor;
 
-use super::device::WgpuDevice;
-use super::gpu::NotMade;
+use super::copy::Staging;
+use super::gpu::Gpu;
 use super::memory::{DeviceBuffer, SlotPiece};
-use super::plan;
 use assay_device::DeviceError;
 use assay_device::copies::Area;
 
 /// Memory for copies, both of one length.
 pub(super) struct CopyAreas {
-    near: DeviceBuffer,
-    far: DeviceBuffer,
+    /// The one that the host writes.
+    pub(super) near: DeviceBuffer,
+    /// The one that the near one is copied to.
+    pub(super) far: DeviceBuffer,
 }
 
-impl WgpuDevice {
-    pub(super) fn write_near(&mut self, data: &[u8]) -> Result<Duration, DeviceError> {
-        let bytes = data.len() as u64;
-        if self.areas.as_ref().is_none_or(|areas| areas.near.bytes != bytes) {
-            // What is of another length goes first.
-            self.areas = None;
-            self.areas = Some(CopyAreas { near: self.take_area(bytes)?, far: self.take_area(bytes)? });
-        }
-        let areas = self.areas.as_ref().ok_or_else(no_areas)?;
-        let start = Instant::now();
-        self.gpu.calling(|| {
-            self.gpu.queue.write_buffer(&areas.near.raw, 0, data);
-            self.gpu.queue.submit([]);
-        })?;
-        self.gpu.idle(self.config.stall_limit, "copying from the host")?;
-        Ok(start.elapsed())
-    }
-
-    pub(super) fn copy_near(&self) -> Result<Duration, DeviceError> {
-        let areas = self.areas.as_ref().ok_or_else(no_areas)?;
-        let start = Instant::now();
-        self.gpu.calling(|| {
-            let mut encoder = self.gpu.device.create_command_encoder(&CommandEncoderDescriptor::default());
-            encoder.copy_buffer_to_buffer(&areas.near.raw, 0, &areas.far.raw, 0, areas.near.bytes);
-            self.gpu.queue.submit([encoder.finish()]);
-        })?;
-        self.gpu.idle(self.config.stall_limit, "copying on the device")?;
-        Ok(start.elapsed())
-    }
-
-    pub(super) fn read_back(&self, area: Area, out: &mut [u8]) -> Result<Duration, DeviceError> {
-        let areas = self.areas.as_ref().filter(|areas| areas.near.bytes >= out.len() as u64).ok_or_else(no_areas)?;
-        let from = if area == Area::Near { &areas.near } else { &areas.far };
-        let start = Instant::now();
-        self.staging.read(&self.gpu, self.config.stall_limit, SlotPiece::whole(from), 0, out)?;
-        Ok(start.elapsed())
-    }
-
-    fn take_area(&mut self, bytes: u64) -> Result<DeviceBuffer, DeviceError> {
-        let free_bytes = self.free_bytes().saturating_sub(self.memory.held_bytes());
-        let busy = DeviceError::Busy { needed_bytes: bytes, free_bytes };
-        if bytes > plan::usable_bytes(free_bytes) {
-            return Err(busy);
-        }
-        self.memory.other(&self.gpu, bytes).map_err(|error| match error {
-            NotMade::OutOfMemory => busy,
-            NotMade::Refused(why) => self.gpu.lose(&why),
-        })
-    }
+/// What copies go through.
+#[derive(Clone, Copy)]
+pub(super) struct Copier<'a> {
+    /// The device.
+    pub(super) gpu: &'a Gpu,
+    /// Memory of the host for what comes back.
+    pub(super) staging: &'a Staging,
+    /// For how long one may take.
+    pub(super) stall_limit: Duration,
 }
 
-fn no_areas() -> DeviceError {
-    DeviceError::Unsupported("nothing so long was written to the areas of copies".into())
+impl CopyAreas {
+    /// How long each is.
+    pub(super) const fn bytes(&self) -> u64 {
+        self.near.bytes
+    }
+
+    /// Copies bytes to the near area, as many as it has.
+    pub(super) fn write(&self, copier: Copier<'_>, data: &[u8]) -> Result<Duration, DeviceError> {
+        let Copier { gpu, stall_limit, .. } = copier;
+        let start = Instant::now();
+        gpu.calling(|| {
+            gpu.queue.write_buffer(&self.near.raw, 0, data);
+            gpu.queue.submit([]);
+        })?;
+        gpu.idle(stall_limit, "copying from the host")?;
+        Ok(start.elapsed())
+    }
+
+    /// Copies the near area to the far one.
+    pub(super) fn copy(&self, copier: Copier<'_>) -> Result<Duration, DeviceError> {
+        let Copier { gpu, stall_limit, .. } = copier;
+        let start = Instant::now();
+        gpu.calling(|| {
+            let mut encoder = gpu.device.create_command_encoder(&CommandEncoderDescriptor::default());
+            encoder.copy_buffer_to_buffer(&self.near.raw, 0, &self.far.raw, 0, self.near.bytes);
+            gpu.queue.submit([encoder.finish()]);
+        })?;
+        gpu.idle(stall_limit, "copying on the device")?;
+        Ok(start.elapsed())
+    }
+
+    /// Copies the start of an area to the host.
+    ///
+    /// # Panics
+    /// When `out` is longer.
+    pub(super) fn read(&self, copier: Copier<'_>, area: Area, out: &mut [u8]) -> Result<Duration, DeviceError> {
+        let from = if area == Area::Near { &self.near } else { &self.far };
+        let start = Instant::now();
+        copier.staging.read(copier.gpu, copier.stall_limit, SlotPiece::whole(from), 0, out)?;
+        Ok(start.elapsed())
+    }
 }

@@ -7,7 +7,7 @@ use ::wgpu::Buffer;
 
 use super::bind::Bindings;
 use super::config::WgpuConfig;
-use super::copies::CopyAreas;
+use super::copies::{Copier, CopyAreas};
 use super::copy::Staging;
 use super::describe::{AdapterDescription, Described};
 use super::digest::Hashing;
@@ -15,7 +15,7 @@ use super::error::WgpuError;
 use super::flow::{self, Flow, FlowParts};
 use super::gpu::{Gpu, NotMade};
 use super::kernels::{Kernels, ProductKernel};
-use super::memory::{self, Memory, SlotPiece};
+use super::memory::{self, DeviceBuffer, Memory, SlotPiece};
 use super::pass::Filling;
 use super::plan::{self, Bounds, CHUNK_BYTES, GROUP_CHUNKS, HASH_BYTES, Layout, Region, STATE_BYTES};
 use super::probe::Walking;
@@ -36,7 +36,7 @@ pub struct WgpuDevice {
     pub(super) kernels: Kernels,
     /// Products of the other kind, once they were in use.
     spare: Option<[ProductKernel; 2]>,
-    pub(super) areas: Option<CopyAreas>,
+    areas: Option<CopyAreas>,
     pub(super) parameters: Buffer,
     pub(super) staging: Staging,
     pub(super) bindings: Bindings,
@@ -230,6 +230,28 @@ impl WgpuDevice {
         self.gpu.check().err().unwrap_or_else(|| DeviceError::Unsupported(error.to_string()))
     }
 
+    fn copier(&self) -> Copier<'_> {
+        Copier { gpu: &self.gpu, staging: &self.staging, stall_limit: self.config.stall_limit }
+    }
+
+    /// The areas of copies, where they have so many bytes.
+    fn areas_of(&self, bytes: u64) -> Result<&CopyAreas, DeviceError> {
+        let missing = || DeviceError::Unsupported("nothing so long was written to the areas of copies".into());
+        self.areas.as_ref().filter(|areas| areas.bytes() >= bytes).ok_or_else(missing)
+    }
+
+    fn take_area(&mut self, bytes: u64) -> Result<DeviceBuffer, DeviceError> {
+        let free_bytes = self.free_bytes().saturating_sub(self.memory.held_bytes());
+        let busy = DeviceError::Busy { needed_bytes: bytes, free_bytes };
+        if bytes > plan::usable_bytes(free_bytes) {
+            return Err(busy);
+        }
+        self.memory.other(&self.gpu, bytes).map_err(|error| match error {
+            NotMade::OutOfMemory => busy,
+            NotMade::Refused(why) => self.gpu.lose(&why),
+        })
+    }
+
     fn read_piece(&self, piece: SlotPiece<'_>) -> Result<Vec<u8>, DeviceError> {
         let mut bytes = vec![0; piece.bytes as usize];
         self.staging.read(&self.gpu, self.config.stall_limit, piece, 0, &mut bytes)?;
@@ -362,17 +384,23 @@ impl Device for WgpuDevice {
 
     fn write_area(&mut self, data: &[u8]) -> Result<Duration, DeviceError> {
         self.gpu.check()?;
-        self.write_near(data)
+        let bytes = data.len() as u64;
+        if self.areas.as_ref().is_none_or(|areas| areas.bytes() != bytes) {
+            // What is of another length goes first.
+            self.areas = None;
+            self.areas = Some(CopyAreas { near: self.take_area(bytes)?, far: self.take_area(bytes)? });
+        }
+        self.areas_of(bytes)?.write(self.copier(), data)
     }
 
     fn copy_area(&mut self) -> Result<Duration, DeviceError> {
         self.gpu.check()?;
-        self.copy_near()
+        self.areas_of(0)?.copy(self.copier())
     }
 
     fn read_area(&mut self, area: Area, out: &mut [u8]) -> Result<Duration, DeviceError> {
         self.gpu.check()?;
-        self.read_back(area, out)
+        self.areas_of(out.len() as u64)?.read(self.copier(), area, out)
     }
 }
 
