@@ -203,6 +203,31 @@ impl Daemon {
         assert_eq!(unsafe { libc::kill(id, libc::SIGTERM) }, 0);
     }
 
+    /// Sends SIGHUP.
+    ///
+    /// # Panics
+    /// When the process is gone already.
+    pub fn hang_up(&mut self) {
+        assert!(self.child.try_wait().expect("a child can be asked").is_none(), "it runs");
+        let id = i32::try_from(self.child.id()).expect("process ids fit");
+        // SAFETY: kill only sends a signal; the child was not waited for, so that the id is still its own.
+        assert_eq!(unsafe { libc::kill(id, libc::SIGHUP) }, 0);
+    }
+
+    /// Lets no file of the process grow beyond this, as on a full disk; `None` for no limit.
+    ///
+    /// # Panics
+    /// When the system does not.
+    pub fn limit_file_bytes(&mut self, bytes: Option<u64>) {
+        assert!(self.child.try_wait().expect("a child can be asked").is_none(), "it runs");
+        let id = i32::try_from(self.child.id()).expect("process ids fit");
+        let limit = libc::rlimit { rlim_cur: bytes.unwrap_or(libc::RLIM_INFINITY), rlim_max: libc::RLIM_INFINITY };
+        // SAFETY: both limits are valid for the call, which only reads the first and takes no second; the child was not
+        // waited for, so that the id is still its own.
+        let set = unsafe { libc::prlimit(id, libc::RLIMIT_FSIZE, &limit, std::ptr::null_mut()) };
+        assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+    }
+
     /// Waits until the process has ended by itself.
     ///
     /// # Panics

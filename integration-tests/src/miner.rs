@@ -125,6 +125,17 @@ impl TestMiner {
         self.daemon = Daemon::start_in("assay-miner", &self.arguments, &self.environment);
     }
 
+    /// The same, with another number of devices.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn restart_with(&mut self, devices: u32) {
+        let is_count = |argument: &&mut String| argument.starts_with("--cpu-devices=");
+        let count = self.arguments.iter_mut().find(is_count).expect("every miner has this flag");
+        *count = format!("--cpu-devices={devices}");
+        self.restart();
+    }
+
     /// A file in the miner's folder.
     #[must_use]
     pub fn file(&self, name: &str) -> PathBuf {

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use assay_protocol::message::{Hello, Inventory, ValidatorMessage};
-use assay_protocol::verdict::Verdict;
+use assay_protocol::verdict::{Mode, Verdict};
 use assay_work::ChallengeId;
 
 use crate::verify::check::{CheckJob, TrustedValues};
@@ -25,17 +25,43 @@ pub enum Action {
     Check(Box<CheckJob>),
     /// Replay this, then call [`Session::replayed`](crate::session::Session::replayed).
     Replay(ChallengeId, Box<TrustedValues>, Extent),
+    /// A challenge begins.
+    Started(ChallengeFacts),
     /// For watchers: the phase that begins.
     Phase(&'static str),
     /// For watchers: slots filled, of so many.
     Progress(u64, u64),
-    /// A challenge is over; what still runs for it may stop.
+    /// A challenge is over; what still runs for it may stop. What follows waits until the verdict is on disk, but for what
+    /// keeps the session alive.
     Verdict(Box<Verdict>),
     /// End the stream, once what was sent is out.
     Close(String),
 }
 
+/// What a challenge asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChallengeFacts {
+    /// The challenge.
+    pub id: ChallengeId,
+    /// How the work is checked.
+    pub mode: Mode,
+    /// The matrix size.
+    pub n: u32,
+    /// Passes of each device.
+    pub iterations: u32,
+    /// Devices that take part.
+    pub devices: usize,
+    /// Slots of all of them.
+    pub slots: u64,
+}
+
 impl Action {
+    /// Whether it may come before a verdict that is not on disk yet: it tells nobody anything of a challenge.
+    #[must_use]
+    pub const fn keeps_alive(&self) -> bool {
+        matches!(self, Self::Send(ValidatorMessage::Ping(_), _) | Self::RoundTrip(_) | Self::InventoryChanged(_))
+    }
+
     /// Sends a message whose time is not needed.
     #[must_use]
     pub fn send(message: ValidatorMessage) -> Self {

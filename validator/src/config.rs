@@ -12,6 +12,7 @@ use assay_program::settings::{Environment, Flags, Settings, SettingsError, Switc
 use assay_work::PublicKey;
 use clap::Args;
 
+use crate::hook::HookTarget;
 use crate::policy::{Policy, RawPolicy};
 
 /// What the validator's environment variables start with.
@@ -48,6 +49,9 @@ pub struct RawService {
     /// File to append every verdict to, one JSON object per line
     #[arg(long, value_name = "FILE")]
     pub verdict_log: Option<PathBuf>,
+    /// Command or http:// URL that is given each verdict, connect, leave and change of health, as JSON
+    #[arg(long, value_name = "COMMAND|URL")]
+    pub on_event: Option<String>,
     /// Seconds that running challenges may continue after SIGTERM or SIGINT
     #[arg(long, value_name = "S", default_value_t = 60)]
     pub drain_timeout_s: u64,
@@ -126,6 +130,10 @@ pub struct ValidatorConfig {
     pub ping_interval: Duration,
     /// A file that every verdict is added to.
     pub verdict_log: Option<PathBuf>,
+    /// Who is told of events.
+    pub on_event: Option<HookTarget>,
+    /// A file with what is expected of miners.
+    pub expectations: Option<PathBuf>,
     /// How long challenges may go on while draining.
     pub drain_timeout: Duration,
     /// What is asked of miners, and how it is checked.
@@ -166,6 +174,8 @@ impl ValidatorConfig {
             reflection: service.reflection.0,
             ping_interval: Duration::from_millis(ping_ms),
             verdict_log: service.verdict_log.clone(),
+            on_event: service.on_event.as_ref().map(|text| settings.parsed("on_event", text)).transpose()?,
+            expectations: policy.expectations.clone(),
             drain_timeout: Duration::from_secs(drain_s),
             policy: Policy::check(settings, policy)?,
             devices: DeviceConfig::check(settings, devices)?,

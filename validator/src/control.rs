@@ -177,7 +177,7 @@ impl Control {
                 let running = self.running().find(|(miner, _)| *miner == key).map(|(_, running)| running);
                 Refusal::Busy.status(busy(running.as_ref()))
             }
-            StartError::Issue(_) => Refusal::NotPossible.status(error.to_string()),
+            StartError::NotRecording(_) | StartError::Issue(_) => Refusal::NotPossible.status(error.to_string()),
         }
     }
 }
@@ -187,7 +187,8 @@ type Updates = Pin<Box<dyn Stream<Item = Result<RunChallengeResponse, Status>> +
 #[tonic::async_trait]
 impl ControlService for Control {
     async fn list_miners(&self, _request: Request<ListMinersRequest>) -> Result<Response<ListMinersResponse>, Status> {
-        let miners = self.validator().registry.miners().into_iter().map(connected_miner).collect();
+        let validator = self.validator();
+        let miners = validator.registry.miners().into_iter().map(|miner| connected_miner(validator, miner)).collect();
         Ok(Response::new(ListMinersResponse { miners }))
     }
 
@@ -253,7 +254,7 @@ impl ControlService for Control {
             inconclusive: count(&validator.verdict_counts.inconclusive),
             draining: validator.shutdown.is_draining(),
             verdict_log: verdict_log.as_ref().map_or_else(String::new, |path| path.display().to_string()),
-            verdict_log_problem: String::new(),
+            verdict_log_problem: validator.verdicts.check().err().map(|error| error.to_string()).unwrap_or_default(),
             devices: validator.replayer.as_ref().map_or(0, |replayer| replayer.devices() as u32),
         }))
     }
@@ -273,8 +274,7 @@ impl ControlService for Control {
         request: Request<ForgetDevicesRequest>,
     ) -> Result<Response<ForgetDevicesResponse>, Status> {
         let key = key_of(&request.into_inner().miner_key)?;
-        let devices = self.validator().admission.history.forget(key) as u32;
-        tracing::info!(miner = %key, devices, "an operator made the validator forget a miner's devices");
+        let devices = self.validator().forget_devices(key).await as u32;
         Ok(Response::new(ForgetDevicesResponse { devices }))
     }
 }
@@ -353,8 +353,9 @@ fn running_challenge(miner: PublicKey, running: RunningChallenge) -> v1::Running
     }
 }
 
-fn connected_miner(miner: Miner) -> ConnectedMiner {
+fn connected_miner(validator: &Validator, miner: Miner) -> ConnectedMiner {
     let key = miner.key;
+    let missing_devices = validator.missing_devices(&miner).into_iter().map(v1::NamedDevice::from).collect();
     ConnectedMiner {
         miner_key: key.0.to_vec(),
         agent: miner.agent,
@@ -364,6 +365,7 @@ fn connected_miner(miner: Miner) -> ConnectedMiner {
         connected_seconds: miner.since.elapsed().as_secs(),
         round_trip_ms: miner.round_trip.map(|t| t.as_secs_f64() * 1e3),
         challenge: miner.running.map(|running| running_challenge(key, running)),
+        missing_devices,
     }
 }
 

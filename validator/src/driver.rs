@@ -1,6 +1,7 @@
 //! Drives one session: moves messages between its state machine, the connection, and the checks.
 
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,14 +11,18 @@ use assay_protocol::verdict::{Reason, ReasonCode, Verdict};
 use assay_work::{Challenge, ChallengeId, PublicKey};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
-use crate::action::{Action, SentAt};
+use crate::action::{Action, ChallengeFacts, SentAt};
+use crate::clock::unix_seconds;
 use crate::entropy::{Entropy, OsEntropy};
+use crate::events::{self, Asked};
+use crate::hook::Who;
 use crate::memory::return_freed_soon;
 use crate::peer::Peer;
 use crate::policy::Policy;
-use crate::registry::{EnterError, Miner, RunningChallenge, SessionCommand, Update, place};
+use crate::registry::{Miner, RunningChallenge, SessionCommand, Update};
 use crate::session::{Session, SessionContext, StartError};
-use crate::validator::{Validator, unix_seconds};
+use crate::takeover::EnterError;
+use crate::validator::{Validator, line};
 use crate::verify::check::{CheckJob, TrustedValues};
 use crate::verify::replay::{Extent, Replayed};
 
@@ -29,6 +34,8 @@ const CHECK_WAIT_LIMIT: Duration = Duration::from_secs(60);
 const CONNECT_DELAY: Duration = Duration::from_millis(500);
 /// After an abandoned challenge, how long a miner is not challenged on connecting where the policy has no interval.
 const ABANDONED_PAUSE: Duration = Duration::from_secs(600);
+/// While verdicts cannot be written, how long until a challenge that was due is tried again.
+const RECORDING_PAUSE: Duration = Duration::from_secs(10);
 /// How long a watcher may take to pick up the verdict.
 const WATCHER_LIMIT: Duration = Duration::from_secs(1);
 
@@ -60,6 +67,7 @@ pub async fn drive(
     outgoing: mpsc::Sender<Outgoing>,
     permit: OwnedSemaphorePermit,
 ) {
+    let address = peer.as_ref().map(|peer| peer.address);
     let (commands, mut asked) = mpsc::channel(4);
     let (replayed, mut replays) = mpsc::channel(4);
     let number = validator.session_number();
@@ -72,34 +80,41 @@ pub async fn drive(
         commands,
         replayed,
         replay: Handle::default(),
-        miner: None,
+        who: None,
         watchers: Vec::new(),
+        challenge: None,
+        recording: None,
         next_challenge: None,
         running: None,
         has_ended: false,
+        was_stopped: false,
         entropy: OsEntropy,
     };
     let (mut shutdown, mut stopping) = (validator.shutdown.clone(), validator.shutdown.clone());
     let (mut policies, mut admitted) = (validator.policy_changes(), validator.admission.allowed.changes());
     loop {
-        // A challenge that runs is brought to its end before the session drains.
-        let idle = !driver.session.is_running();
+        // A challenge that runs is brought to its end, and its verdict to the disk, before the session drains.
+        let idle = !driver.session.is_running() && driver.recording.is_none();
+        let (reads, was_stopped, timeout) = (driver.reads(), driver.was_stopped, driver.poll_timeout());
         let actions = tokio::select! {
             biased;
-            () = stopping.stopped() => driver.cut_short(),
+            () = stopping.stopped(), if !was_stopped => driver.cut_short(),
             () = shutdown.draining(), if idle => driver.session.drain(),
+            () = written(&mut driver.recording) => driver.recorded().await,
             () = std::future::ready(()), if idle && driver.is_expelled() => driver.session.expel(),
             // Who is expelled is asked above.
             Ok(()) = admitted.changed() => Vec::new(),
             Ok(()) = policies.changed() => driver.policy_changed(),
-            incoming = incoming.recv(), if driver.reads() => driver.incoming(incoming),
+            incoming = incoming.recv(), if reads => driver.incoming(incoming),
             Some(command) = asked.recv() => driver.command(command),
             Some((id, result)) = replays.recv() => driver.session.replayed(id, result),
-            () = wake(driver.poll_timeout()) => driver.tick(),
+            () = wake(timeout) => driver.tick(),
         };
         if let Some(why) = driver.act(actions).await {
-            let miner = driver.miner.map_or_else(|| "unknown".into(), |key| key.to_string());
-            tracing::info!(session = number, miner, "session ended: {why}");
+            match &driver.who {
+                Some(who) => events::left(&validator.hook, who, &why),
+                None => events::turned_away(number, address, &why),
+            }
             break;
         }
     }
@@ -119,14 +134,27 @@ struct Driver {
     /// Of the replay that runs.
     replay: Handle,
     /// Once it proved its key.
-    miner: Option<PublicKey>,
+    who: Option<Who>,
     watchers: Vec<mpsc::Sender<Update>>,
+    /// What runs, since when, and who asked for it.
+    challenge: Option<(ChallengeFacts, Instant, Asked)>,
+    /// A verdict that is on its way to the disk.
+    recording: Option<Recording>,
     next_challenge: Option<Instant>,
     /// The challenge that runs, as operators see it.
     running: Option<RunningChallenge>,
     /// Nothing more comes in.
     has_ended: bool,
+    /// What ran was cut short, and the session ends.
+    was_stopped: bool,
     entropy: OsEntropy,
+}
+
+/// A verdict on its way to the disk, and what waits for it.
+struct Recording {
+    verdict: Box<Verdict>,
+    written: Pin<Box<dyn Future<Output = ()> + Send + Sync>>,
+    then: VecDeque<Action>,
 }
 
 impl Driver {
@@ -152,7 +180,7 @@ impl Driver {
         self.has_ended = true;
         let actions = self.session.disconnected(detail);
         // A verdict may still come; the miner's place is free.
-        if let Some(key) = self.miner {
+        if let Some(key) = self.key() {
             self.validator.registry.leave(self.number, key);
         }
         actions
@@ -162,7 +190,7 @@ impl Driver {
         match command {
             SessionCommand::Replaced { by } => self.session.replaced(by),
             SessionCommand::Run { policy, started, updates } => {
-                let result = self.start(&policy);
+                let result = self.start(&policy, Asked::Operator);
                 if result.is_ok() {
                     self.watchers.push(updates);
                 }
@@ -170,7 +198,8 @@ impl Driver {
                 reply_to_start(started, running, result)
             }
             SessionCommand::Cancel { id, cancelled } => {
-                let running = self.running.as_ref().filter(|running| id.is_none_or(|id| id == running.id));
+                let running = self.running.as_ref().filter(|_| self.session.is_running());
+                let running = running.filter(|running| id.is_none_or(|id| id == running.id));
                 let (id, detail) = running.map(|running| (running.id, cancelled_detail(running))).unzip();
                 // Whoever asked may have gone; the challenge ends all the same.
                 let _ = cancelled.send(id);
@@ -182,15 +211,18 @@ impl Driver {
 
     /// Ends the session now, and with it a challenge that is under way.
     fn cut_short(&mut self) -> Vec<Action> {
+        self.was_stopped = true;
         if let Some(challenge) = self.session.challenge() {
             self.validator.drain.cut(challenge.id());
         }
         self.session.drain()
     }
 
-    fn start(&mut self, policy: &Arc<Policy>) -> Result<Vec<Action>, StartError> {
-        let key = self.miner.ok_or(StartError::NotConnected)?;
-        if self.session.is_running() {
+    fn start(&mut self, policy: &Arc<Policy>, asked: Asked) -> Result<Vec<Action>, StartError> {
+        let key = self.key().ok_or(StartError::NotConnected)?;
+        // First: a challenge whose verdict waits for the disk is busy for as long as the disk is.
+        self.validator.verdicts.check()?;
+        if self.session.is_running() || self.recording.is_some() {
             return Err(StartError::Busy);
         }
         // First: from here on no other session of the key takes over.
@@ -199,8 +231,15 @@ impl Driver {
         }
         let Self { session, validator, entropy, .. } = self;
         let started = session.start(policy, &mut context(validator, entropy));
-        if started.is_err() {
-            self.unchallenged();
+        match &started {
+            Ok(actions) => {
+                let facts = actions.iter().find_map(|action| match action {
+                    Action::Started(facts) => Some(*facts),
+                    _ => None,
+                });
+                self.challenge = facts.map(|facts| (facts, Instant::now(), asked));
+            }
+            Err(_) => self.unchallenged(),
         }
         self.running = self.session.challenge().map(running);
         self.publish();
@@ -209,7 +248,7 @@ impl Driver {
 
     /// Shows operators how far the challenge is.
     fn publish(&self) {
-        if let Some(key) = self.miner {
+        if let Some(key) = self.key() {
             let running = self.running.clone();
             self.validator.registry.update(self.number, key, |miner| miner.running = running);
         }
@@ -217,12 +256,12 @@ impl Driver {
 
     /// Whether the miner's key has been taken off the list.
     fn is_expelled(&self) -> bool {
-        self.miner.is_some_and(|key| !self.validator.admission.allowed.allows(&key))
+        self.key().is_some_and(|key| !self.validator.admission.allowed.allows(&key))
     }
 
     /// The policy was replaced: the next challenge is due no later than its interval says.
     fn policy_changed(&mut self) -> Vec<Action> {
-        if self.miner.is_some() && !self.session.is_running() {
+        if self.who.is_some() && !self.session.is_running() {
             let before = self.next_challenge.take();
             self.schedule();
             self.next_challenge = self.next_challenge.map(|next| before.map_or(next, |before| before.min(next)));
@@ -240,10 +279,12 @@ impl Driver {
         if self.next_challenge.is_some_and(|at| now >= at) {
             self.next_challenge = None;
             let policy = self.validator.policy();
-            match self.start(&policy) {
+            match self.start(&policy, Asked::Schedule) {
                 Ok(actions) => return actions,
                 // One that was asked for runs: the next is due after its verdict.
                 Err(StartError::Busy) => {}
+                // The log says so once for all.
+                Err(StartError::NotRecording(_)) => self.next_challenge = Some(now + RECORDING_PAUSE),
                 Err(error) => {
                     tracing::warn!(session = self.number, %error, "no challenge was made");
                     self.schedule();
@@ -275,9 +316,14 @@ impl Driver {
         self.next_challenge = Some(Instant::now() + interval.mul_f64(0.8 + 0.4 * spread));
     }
 
+    /// The miner's key, once it is proved.
+    fn key(&self) -> Option<PublicKey> {
+        self.who.as_ref().map(|who| who.miner)
+    }
+
     /// No challenge runs any more.
     fn unchallenged(&self) {
-        if let Some(key) = self.miner {
+        if let Some(key) = self.key() {
             self.validator.registry.update(self.number, key, |m| m.challenged = false);
         }
     }
@@ -287,6 +333,12 @@ impl Driver {
         let mut queue = VecDeque::from(actions);
         let mut closed = None;
         while let Some(action) = queue.pop_front() {
+            if let Some(recording) = &mut self.recording
+                && !action.keeps_alive()
+            {
+                recording.then.push_back(action);
+                continue;
+            }
             match action {
                 Action::Send(message, sent) => {
                     if self.outgoing.send_timeout((message, sent), SEND_LIMIT).await.is_err() && closed.is_none() {
@@ -299,20 +351,25 @@ impl Driver {
                     }
                 }
                 Action::InventoryChanged(inventory) => {
-                    if let Some(key) = self.miner {
+                    if let Some(key) = self.key() {
                         self.validator.registry.update(self.number, key, |m| m.inventory = inventory);
                     }
                 }
                 Action::RoundTrip(time) => {
-                    if let Some(key) = self.miner {
+                    if let Some(key) = self.key() {
                         self.validator.registry.update(self.number, key, |m| m.round_trip = Some(time));
                     }
                 }
                 Action::Check(job) => queue.extend(self.check(*job).await),
                 Action::Replay(id, binding, extent) => queue.extend(self.start_replay(id, *binding, extent)),
-                Action::Phase(phase) => self.notify(&Update::Phase(phase)),
+                Action::Started(facts) => {
+                    if let (Some(who), Some((_, _, asked))) = (&self.who, &self.challenge) {
+                        events::started(who, &facts, *asked);
+                    }
+                }
+                Action::Phase(phase) => self.phase(phase),
                 Action::Progress(done, all) => self.notify(&Update::Progress(done, all)),
-                Action::Verdict(verdict) => self.verdict(verdict).await,
+                Action::Verdict(verdict) => self.record(verdict),
                 Action::Close(why) => closed = Some(why),
             }
         }
@@ -321,34 +378,24 @@ impl Driver {
 
     /// Enters the miner, or says why not.
     fn established(&mut self, hello: assay_protocol::message::Hello) -> Result<(), EnterError> {
-        let (key, agent, devices) = (hello.miner_key, hello.agent.clone(), hello.inventory.devices.len());
+        let devices = hello.inventory.devices.len();
+        let (session, address, since) = (self.number, self.peer.as_ref().map(|peer| peer.address), Instant::now());
+        let who = Who { session, miner: hello.miner_key, address, agent: hello.agent.clone(), since };
         let miner = Miner {
-            key,
+            key: hello.miner_key,
             agent: hello.agent,
-            address: self.peer.as_ref().map(|peer| peer.address),
+            address,
             inventory: hello.inventory,
             challenged: false,
             running: None,
-            since: Instant::now(),
+            since,
             round_trip: None,
         };
-        let address = place(miner.address);
-        let entered = self.validator.registry.enter(self.number, miner, self.commands.clone(), self.peer.as_ref());
-        let before = entered.inspect_err(|error| {
-            tracing::warn!(session = self.number, miner = %key, "a session {address} is refused: {error}");
-        })?;
-        self.miner = Some(key);
-        tracing::info!(session = self.number, miner = %key, agent, devices, "miner connected {address}");
-        if let Some(before) = before {
-            tracing::warn!(
-                session = self.number,
-                miner = %key,
-                "this session {address} takes over from one {}; where that is another miner, give each a key of its own \
-                 (key_file)",
-                place(before.address)
-            );
-        }
-        self.schedule_first(key);
+        let entered = self.validator.registry.enter(session, miner, self.commands.clone(), self.peer.as_ref());
+        let before = entered.inspect_err(|error| events::not_entered(&who, *error))?;
+        events::connected(&self.validator.hook, &who, devices, before.as_ref());
+        self.schedule_first(who.miner);
+        self.who = Some(who);
         Ok(())
     }
 
@@ -374,7 +421,7 @@ impl Driver {
     }
 
     fn start_replay(&mut self, id: ChallengeId, binding: TrustedValues, extent: Extent) -> Vec<Action> {
-        let (Some(replayer), Some(key)) = (self.validator.replayer.clone(), self.miner) else {
+        let (Some(replayer), Some(key)) = (self.validator.replayer.clone(), self.key()) else {
             let detail = "this validator has no devices of its own";
             return self.session.replayed(id, Err(Reason::new(ReasonCode::ValidatorDevices, detail)));
         };
@@ -419,13 +466,40 @@ impl Driver {
             .retain(|watcher| !matches!(watcher.try_send(update.clone()), Err(mpsc::error::TrySendError::Closed(_))));
     }
 
-    async fn verdict(&mut self, verdict: Box<Verdict>) {
+    /// A phase of the challenge begins.
+    fn phase(&mut self, phase: &'static str) {
+        // The first one begins with the challenge.
+        if let (Some(who), Some((facts, began, _))) = (&self.who, &self.challenge)
+            && phase != "work"
+        {
+            events::phase(who, facts.id, phase, *began);
+        }
+        self.notify(&Update::Phase(phase));
+    }
+
+    /// Has a verdict written; what follows it waits.
+    fn record(&mut self, verdict: Box<Verdict>) {
         self.replay.cancel();
         if verdict.reasons.iter().any(|r| matches!(r.code, ReasonCode::Abandoned | ReasonCode::AbandonedRepeatedly)) {
             self.validator.admission.history.abandoned(verdict.miner_key, Instant::now());
         }
+        if let Some(running) = &mut self.running {
+            running.phase = "verdict";
+            self.publish();
+        }
+        let (log, line) = (self.validator.verdicts.clone(), line(&verdict));
+        let written = Box::pin(async move { log.append(line).await });
+        self.recording = Some(Recording { verdict, written, then: VecDeque::new() });
+    }
+
+    /// Gives a verdict out that is on disk now; returns what waited for that.
+    async fn recorded(&mut self) -> Vec<Action> {
+        let Some(Recording { verdict, then, .. }) = self.recording.take() else { return Vec::new() };
+        if let Some(who) = &self.who {
+            events::verdict(&self.validator.hook, who, &verdict, self.challenge.map(|(_, began, _)| began));
+        }
+        self.challenge = None;
         self.validator.verdict_counts.add(verdict.outcome);
-        self.validator.record(&verdict);
         for watcher in self.watchers.drain(..) {
             let _ = watcher.send_timeout(Update::Verdict(verdict.clone()), WATCHER_LIMIT).await;
         }
@@ -434,11 +508,12 @@ impl Driver {
         self.unchallenged();
         self.schedule();
         return_freed_soon();
+        then.into()
     }
 
     fn leave(&self) {
         self.replay.cancel();
-        if let Some(key) = self.miner {
+        if let Some(key) = self.key() {
             self.validator.registry.leave(self.number, key);
         }
         if let Some(peer) = &self.peer {
@@ -493,6 +568,14 @@ fn reply_to_start(
     // The caller may have gone; the challenge runs all the same.
     let _ = started.send(answer);
     actions
+}
+
+/// Waits until a verdict is on disk; for ever where none is on its way.
+async fn written(recording: &mut Option<Recording>) {
+    match recording {
+        Some(recording) => recording.written.as_mut().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Waits until then; for ever without a moment.

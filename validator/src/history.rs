@@ -1,6 +1,8 @@
 //! What is remembered of miners between their challenges, by key: how the last ones ended, what the devices showed.
 //!
-//! It lives in memory and is bounded. Nothing in it is a claim.
+//! It lives in memory and is bounded. Nothing in it is a claim, but for the names of [`devices`].
+
+pub mod devices;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,6 +11,7 @@ use std::time::{Duration, Instant};
 use assay_work::{DeviceId, PublicKey};
 
 use crate::policy::{AbandonedPolicy, MAX_ABANDONED_WINDOW};
+use devices::KnownDevices;
 
 /// Keys remembered: as many as miners can be connected. The one unused for longest makes room.
 const MAX_KEYS: usize = 65_536;
@@ -77,7 +80,11 @@ struct Records {
 
 /// The history of all miners.
 #[derive(Debug, Default)]
-pub struct History(Mutex<Records>);
+pub struct History {
+    records: Mutex<Records>,
+    /// The devices that each key showed.
+    pub devices: KnownDevices,
+}
 
 impl History {
     /// Notes how a challenge of a miner ended; gives the abandoned ones of its last challenges, this one included.
@@ -148,7 +155,7 @@ impl History {
     }
 
     fn lock(&self) -> MutexGuard<'_, Records> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

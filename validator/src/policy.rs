@@ -1,12 +1,16 @@
 //! What is asked of miners, and how it is checked: as written ([`RawPolicy`]), and once checked ([`Policy`]).
 
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use assay_program::settings::{AUTO, Settings, SettingsError, Switch};
 use assay_protocol::verdict::Mode;
 use assay_work::challenge::{MAX_ITERATIONS, MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
-use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+
+use crate::expectations::Expectations;
 
 /// The most samples of a device and iteration: each opens up to seven rows.
 pub const MAX_SAMPLES: u32 = 4096;
@@ -47,6 +51,18 @@ fn possible_mode(mode: Mode) -> PossibleValue {
         Mode::ReplaySample => "Recompute some iterations on the validator's devices",
         Mode::Audit => "Check random elements from rows the miner opens",
     })
+}
+
+/// What a verdict says of a device that the key showed before and that takes no part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum DeviceMissing {
+    /// Name it in the verdict, and pass
+    Warn,
+    /// No pass, and no failure: device_missing
+    #[default]
+    Inconclusive,
+    /// Fail the miner: device_gone
+    Fail,
 }
 
 /// The policy, as written.
@@ -131,6 +147,12 @@ pub struct RawPolicy {
     /// Last challenges of a miner that abandoned ones are counted over
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     pub abandoned_window: u32,
+    /// Verdict on a host where a device takes no part that its key showed before; see `assay-validator forget`
+    #[arg(long, value_enum, default_value = "inconclusive")]
+    pub device_missing: DeviceMissing,
+    /// File with what is expected of the hosts of miners: devices, models, least TOPS, memory and bandwidth
+    #[arg(long, value_name = "FILE")]
+    pub expectations: Option<PathBuf>,
 }
 
 /// What is asked of miners, and how it is checked.
@@ -172,6 +194,10 @@ pub struct Policy {
     pub challenge_interval: Option<Duration>,
     /// When a miner has abandoned too many challenges.
     pub abandoned: AbandonedPolicy,
+    /// What a verdict says of a device that the key showed before and that takes no part.
+    pub device_missing: DeviceMissing,
+    /// What is expected of miners. [`Policy::check`] leaves it empty: whoever serves reads the file.
+    pub expectations: Arc<Expectations>,
 }
 
 /// What is assumed of a device when the probe's time is judged (WORK.md, What can hide).
@@ -258,6 +284,8 @@ impl Policy {
             challenge_on_connect: raw.challenge_on_connect.0,
             challenge_interval: Some(interval).filter(|i| !i.is_zero()),
             abandoned: AbandonedPolicy::check(settings, raw)?,
+            device_missing: raw.device_missing,
+            expectations: Arc::default(),
         })
     }
 
@@ -319,6 +347,8 @@ impl Default for Policy {
             challenge_on_connect: true,
             challenge_interval: Some(Duration::from_secs(600)),
             abandoned: AbandonedPolicy { limit: 3, window: MAX_ABANDONED_WINDOW },
+            device_missing: DeviceMissing::Inconclusive,
+            expectations: Arc::default(),
         }
     }
 }

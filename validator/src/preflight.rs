@@ -9,6 +9,7 @@ use assay_program::exit::{Exit, Failure};
 use assay_protocol::identity::Identity;
 
 use crate::config::ValidatorConfig;
+use crate::expectations::Expectations;
 use crate::peer::MAX_STRANGERS;
 
 /// The most bytes of a Unix socket's path, by `sockaddr_un` of Linux without the zero at its end; macOS has 4 fewer.
@@ -23,6 +24,8 @@ const OTHER_FILES: u64 = 64;
 pub fn check(config: &ValidatorConfig) -> Result<(), Failure> {
     check_key(&config.key_file)?;
     check_socket(&config.control_socket)?;
+    Expectations::load(config.expectations.as_deref())
+        .map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
     for (name, file) in [("verdict_log", &config.verdict_log), ("log_file", &config.log.file)] {
         if let Some(file) = file {
             check_file(name, file)?;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use assay_protocol::message::{Inventory, RefusedCode};
+use assay_protocol::message::Inventory;
 use assay_protocol::verdict::Verdict;
 use assay_work::{ChallengeId, PublicKey};
 use tokio::sync::{mpsc, oneshot};
@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::peer::{Peer, SessionPlace};
 use crate::policy::Policy;
 use crate::session::StartError;
+use crate::takeover::EnterError;
 
 /// What a session is asked from outside.
 #[derive(Debug)]
@@ -103,38 +104,6 @@ pub struct Miner {
 pub struct Registry {
     max_miners: usize,
     entries: Mutex<HashMap<PublicKey, MinerEntry>>,
-}
-
-/// Why a miner that proved its key is not entered. Miners are told so in these words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum EnterError {
-    /// As many others are here as may be.
-    #[error("this validator has as many miners as it takes")]
-    Full,
-    /// A challenge of the key is under way in another session.
-    #[error(
-        "a challenge of this key is under way in another session, {}: where that is another miner, give each a key of its \
-         own (key_file)",
-        place(*.0)
-    )]
-    InChallenge(Option<SocketAddr>),
-}
-
-impl EnterError {
-    /// What the miner is told.
-    #[must_use]
-    pub const fn code(self) -> RefusedCode {
-        match self {
-            Self::Full => RefusedCode::Full,
-            Self::InChallenge(_) => RefusedCode::InChallenge,
-        }
-    }
-}
-
-/// A session's address, for a sentence.
-#[must_use]
-pub fn place(address: Option<SocketAddr>) -> String {
-    address.map_or_else(|| "from an unknown address".to_owned(), |address| format!("from {address}"))
 }
 
 #[derive(Debug)]
@@ -232,6 +201,7 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use assay_protocol::message::RefusedCode;
 
     fn miner(key: u8) -> Miner {
         Miner {

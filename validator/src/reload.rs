@@ -3,8 +3,6 @@
 //! It is all or nothing. What can change does, in every session at once; a challenge that runs keeps the policy that it
 //! began with. What cannot change without a restart is named.
 
-use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use assay_program::exit::chain;
@@ -16,11 +14,13 @@ use clap::Args;
 use tokio::sync::Mutex;
 
 use crate::config::{RawConfig, ValidatorConfig, resolve};
+use crate::expectations::{Expectations, ExpectationsError};
 use crate::policy::{Policy, RawPolicy};
 use crate::validator::Validator;
+use crate::verdict_log::OpenError;
 
 /// The settings beside those of the policy that take effect without a restart.
-const RELOADABLE: [&str; 3] = ["allowed_miners", "log", "log_file"];
+const RELOADABLE: [&str; 4] = ["allowed_miners", "log", "log_file", "on_event"];
 
 /// Reads the configuration again.
 pub struct Reloader {
@@ -50,14 +50,12 @@ pub enum ReloadError {
     /// The new mode needs what the validator was started without.
     #[error("mode {} needs a device of this validator, which it opens when it starts: restart it", .0.name())]
     NoDevices(Mode),
+    /// The expectations are refused.
+    #[error(transparent)]
+    Expectations(#[from] ExpectationsError),
     /// The verdict log cannot be opened anew.
-    #[error("cannot open the verdict log {path}")]
-    VerdictLog {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    VerdictLog(#[from] OpenError),
     /// The program's log cannot be changed.
     #[error("the log: {0}")]
     Log(String),
@@ -106,8 +104,11 @@ impl Reloader {
         if let Some(mode) = mode.filter(|_| self.validator.replayer.is_none()) {
             return Err(ReloadError::NoDevices(mode));
         }
+        let expectations = Arc::new(Expectations::load(config.expectations.as_deref())?);
         self.reopen(&config).await?;
-        self.validator.policies.send_if_modified(|policy| replace(policy, config.policy));
+        let policy = Policy { expectations, ..config.policy };
+        self.validator.policies.send_if_modified(|current| replace(current, policy));
+        self.validator.hook.set(config.on_event);
         self.validator.admission.allowed.replace(config.allowed_miners);
         let is_reloadable = |name: &String| reloadable().any(|reloadable| reloadable == *name);
         let changed_now = changed(current, &settings).into_iter().filter(is_reloadable).collect();
@@ -118,8 +119,7 @@ impl Reloader {
 
     /// Opens the files of the verdicts and of the log anew: what fails here leaves everything as it was.
     async fn reopen(&self, config: &ValidatorConfig) -> Result<(), ReloadError> {
-        let path = self.started.raw.service.verdict_log.clone().unwrap_or_default();
-        self.validator.verdicts.reopen().map_err(|source| ReloadError::VerdictLog { path, source })?;
+        self.validator.reopen_verdict_log().await?;
         logging::reload(&config.log).map_err(ReloadError::Log)
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use assay_program::render::table::{self, Cell};
 use assay_program::render::{Screen, short_ids, units};
-use assay_protocol::verdict::{Bound, Class, DeviceWork, Hiding, Outcome, Reason, Verdict, Work};
+use assay_protocol::verdict::{Bound, Class, DeviceWork, Hiding, NamedDevice, Outcome, Reason, Verdict, Work};
 use assay_work::text::{printable, quoted};
 
 const HEADER: [&str; 10] =
@@ -30,6 +30,7 @@ pub fn text(verdict: &Verdict, screen: &Screen) -> String {
     out += &bounds(verdict);
     out += &hiding(verdict);
     out += &not_challenged(verdict);
+    out += &changed_devices(verdict);
     out
 }
 
@@ -78,6 +79,9 @@ fn meaning(verdict: &Verdict) -> &'static str {
         Outcome::Fail if has(Class::Late) => "the miner was too late, or too slow to show its memory",
         Outcome::Fail if has(Class::Evasive) => "the miner broke off too many challenges",
         Outcome::Fail => "the host showed less than is expected of it",
+        Outcome::Inconclusive if verdict.work_held() => {
+            "all checks passed, but not on all devices that the key showed before"
+        }
         Outcome::Inconclusive => "not judged: neither a pass nor the miner's failure",
     }
 }
@@ -190,6 +194,17 @@ fn not_challenged(verdict: &Verdict) -> String {
     if out.is_empty() { out } else { format!("\n{out}") }
 }
 
+/// The devices that are missing, and those that are new.
+fn changed_devices(verdict: &Verdict) -> String {
+    let line = |what: &str, device: &NamedDevice, about: &str| {
+        format!("\n{what}: device {} ({}), {about}.", device.device_id, quoted(&device.name))
+    };
+    let missing = verdict.missing_devices.iter().map(|d| line("Missing", d, "which the key showed before"));
+    let new = verdict.new_devices.iter().map(|d| line("New", d, "which the key never showed before"));
+    let out: String = missing.chain(new).collect();
+    if out.is_empty() { out } else { format!("\n{out}") }
+}
+
 fn plural(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
@@ -298,6 +313,31 @@ mod tests {
         assert!(evasive.starts_with("FAIL  the miner broke off too many challenges"), "{evasive}");
         let busy = text(&verdict(vec![Reason::new(ReasonCode::MinerBusy, "")]), &Screen::FILE);
         assert!(busy.starts_with("INCONCLUSIVE"), "{busy}");
+    }
+
+    #[test]
+    fn missing_and_new_devices_are_named() {
+        let named = |id| NamedDevice { device_id: DeviceId([id; 16]), name: "H200\x1b[2J".to_owned() };
+        let (missing_devices, new_devices) = (vec![named(0xcc)], vec![named(0xdd)]);
+        let verdict = |reasons| Verdict {
+            missing_devices: missing_devices.clone(),
+            new_devices: new_devices.clone(),
+            ..verdict(reasons)
+        };
+        let shown = text(&verdict(vec![]), &Screen::FILE);
+        assert!(shown.starts_with("PASS"), "{shown}");
+        for part in
+            [format!("\nMissing: device {} (\"H200", "cc".repeat(16)), format!("\nNew: device {}", "dd".repeat(16))]
+        {
+            assert!(shown.contains(&part), "{part} in\n{shown}");
+        }
+        assert!(!shown.contains('\x1b'));
+        let reason = Reason::on_device(ReasonCode::DeviceMissing, DeviceId([0xcc; 16]), "it is gone");
+        let shown = text(&verdict(vec![reason]), &Screen::FILE);
+        assert!(shown.starts_with("INCONCLUSIVE  all checks passed, but not on all devices"), "{shown}");
+        let reason = Reason::new(ReasonCode::ExpectationMissed, "1 of 2 devices took part");
+        let shown = text(&verdict(vec![reason]), &Screen::FILE);
+        assert!(shown.starts_with("FAIL  the host showed less than is expected of it"), "{shown}");
     }
 
     #[test]

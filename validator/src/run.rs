@@ -17,8 +17,9 @@ use assay_work::probe::{Answer, AnswerError, DeviceAnswer, Probe, probe_message}
 use assay_work::text::quoted;
 use assay_work::{Challenge, ChallengeId, Checksum};
 
-use crate::action::{Action, SentAt};
+use crate::action::{Action, ChallengeFacts, SentAt};
 use crate::entropy::{Entropy, EntropyError};
+use crate::history::devices::Attendance;
 use crate::history::{End, History, Shown};
 use crate::issue::{Issued, SAMPLES_BEFORE_REPLAY, issue_probe, iteration_draw};
 use crate::policy::Policy;
@@ -123,6 +124,8 @@ pub struct ChallengeRun {
     /// What it was made with; the round trip is kept up to date.
     pub context: RunContext,
     challenge: Arc<Challenge>,
+    /// The fewest slots of a device that takes part.
+    min_slots: u32,
     not_challenged: Vec<NotChallenged>,
     stage: RunStage,
     stage_began: Instant,
@@ -143,6 +146,7 @@ impl ChallengeRun {
         let mut run = Self {
             context,
             challenge,
+            min_slots: offer.min_slots,
             not_challenged,
             stage: RunStage::Working { sent: sent.clone() },
             stage_began: now,
@@ -150,8 +154,9 @@ impl ChallengeRun {
             gaps: Gaps::default(),
             handed_over: Vec::new(),
         };
+        let started = Action::Started(run.facts());
         let send = run.hand_over(ValidatorMessage::Challenge(offer), sent, now);
-        (run, vec![Action::Phase("work"), send])
+        (run, vec![started, Action::Phase("work"), send])
     }
 
     /// The challenge.
@@ -164,6 +169,18 @@ impl ChallengeRun {
     #[must_use]
     pub fn challenge(&self) -> &Challenge {
         &self.challenge
+    }
+
+    /// What it asks, for an operator.
+    fn facts(&self) -> ChallengeFacts {
+        ChallengeFacts {
+            id: self.id(),
+            mode: self.context.mode,
+            n: self.challenge.n(),
+            iterations: self.challenge.iterations(),
+            devices: self.challenge.shares().len(),
+            slots: self.challenge.shares().iter().map(|share| u64::from(share.count)).sum(),
+        }
     }
 
     /// What is kept of it, once the verdict is out.
@@ -594,6 +611,10 @@ impl ChallengeRun {
             Mode::ReplaySample => (iteration_draw(policy, &self.challenge).examined(), SAMPLES_BEFORE_REPLAY),
             Mode::Audit => (iteration_draw(policy, &self.challenge).examined(), policy.samples),
         };
+        let shares = self.challenge.shares();
+        let took_part = |id| shares.iter().any(|share| share.device_id == id);
+        let least_bytes = u64::from(self.min_slots) * self.challenge.slot_bytes();
+        let attendance = Attendance { inventory, least_bytes };
         let findings = Findings {
             challenge: &self.challenge,
             inventory,
@@ -609,6 +630,9 @@ impl ChallengeRun {
             gaps: Gaps { handover: self.handover(), ..self.gaps },
             hiding: policy.hiding,
             not_challenged: self.not_challenged.clone(),
+            difference: history.devices.compare(miner_key, took_part, attendance),
+            device_missing: policy.device_missing,
+            expectation: policy.expectations.of(miner_key),
             recent,
             reasons,
             unix_seconds: *unix_seconds,
@@ -617,9 +641,10 @@ impl ChallengeRun {
         if passed {
             self.remember();
         }
+        self.context.history.devices.learn(&verdict, least_bytes);
         let is_committed = !matches!(self.stage, RunStage::Working { .. });
         self.stage = RunStage::Over(Ended { id: self.id(), is_committed, chunks_due });
-        vec![Action::send(ValidatorMessage::Verdict(verdict.clone())), Action::Verdict(verdict)]
+        vec![Action::Verdict(verdict.clone()), Action::send(ValidatorMessage::Verdict(verdict))]
     }
 
     /// Keeps what the devices showed, for the next challenge's size.

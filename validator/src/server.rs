@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use assay_protocol::wire::codec::{control_server, session_server};
 use assay_protocol::wire::limits::MAX_MESSAGE_BYTES;
 use assay_protocol::wire::v1::FILE_DESCRIPTOR_SET;
-use assay_protocol::wire::v1::session_service_server::SessionServiceServer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -22,6 +21,7 @@ use tonic::transport::server::Connected;
 
 use crate::control::{Control, Running};
 use crate::handshake::HandshakeBound;
+use crate::health::follow;
 use crate::peer::{MAX_STRANGERS, MAX_STREAMS, Peer, Strangers};
 use crate::preflight::open_files_limit;
 use crate::service::Sessions;
@@ -72,7 +72,6 @@ pub async fn serve_miners(
     max_miners: usize,
 ) -> Result<(), ServeError> {
     let (health, health_service) = tonic_health::server::health_reporter();
-    health.set_serving::<SessionServiceServer<Sessions>>().await;
     let reflection = if reflection {
         let builder = tonic_reflection::server::Builder::configure();
         Some(builder.register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET).build_v1()?)
@@ -80,11 +79,6 @@ pub async fn serve_miners(
         None
     };
     let sessions = HandshakeBound(session_server(Sessions::new(validator.clone())));
-    let mut shutdown = validator.shutdown.clone();
-    let stop = async move {
-        shutdown.draining().await;
-        health.set_not_serving::<SessionServiceServer<Sessions>>().await;
-    };
     Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE_LIMIT))
@@ -95,7 +89,7 @@ pub async fn serve_miners(
         .add_service(health_service)
         .add_optional_service(reflection)
         .add_service(sessions)
-        .serve_with_incoming_shutdown(bounded(listener, max_miners), stop)
+        .serve_with_incoming_shutdown(bounded(listener, max_miners), follow(validator, health))
         .await?;
     Ok(())
 }

@@ -18,11 +18,13 @@ use assay_work::{Challenge, ChallengeId, Nonce, PublicKey, Signature};
 use crate::action::{Action, SentAt};
 use crate::allow::AllowList;
 use crate::entropy::Entropy;
+use crate::history::devices::Attendance;
 use crate::history::{End, History};
 use crate::issue::{IssueError, Sizing, check_draws, fresh};
 use crate::policy::Policy;
-use crate::registry::{EnterError, place};
 use crate::run::{ChallengeRun, Ended, HANDOVER_LIMIT, RunContext};
+use crate::takeover::{EnterError, taken_over};
+use crate::verdict_log::NotRecording;
 use crate::verify::judge::Unchallenged;
 use crate::verify::replay::Replayer;
 
@@ -79,6 +81,9 @@ pub enum StartError {
     /// One runs.
     #[error("the miner works on another challenge")]
     Busy,
+    /// Its verdict could be lost.
+    #[error(transparent)]
+    NotRecording(#[from] NotRecording),
     /// None could be made.
     #[error(transparent)]
     Issue(#[from] IssueError),
@@ -356,6 +361,8 @@ impl Session {
         let (challenge_id, _) = fresh(context.entropy).map_err(IssueError::Entropy)?;
         let (_, n) = sizing.sizes();
         let policy = sizing.policy;
+        let least_bytes = u64::from(policy.min_slots) * u64::from(n) * u64::from(n);
+        let attendance = Attendance { inventory: sizing.inventory, least_bytes };
         let verdict = Unchallenged {
             challenge_id,
             miner_key,
@@ -364,11 +371,12 @@ impl Session {
             iterations: policy.iterations,
             reason: Reason::new(code, error.to_string()),
             not_challenged: sizing.left_out(n, policy.min_slots),
+            difference: self.admission.history.devices.compare(miner_key, |_| false, attendance),
             recent: self.admission.history.ended(miner_key, End::Other, policy.abandoned),
             unix_seconds: context.unix_seconds,
         };
         let verdict = Box::new(verdict.verdict());
-        Ok(vec![Action::send(ValidatorMessage::Verdict(verdict.clone())), Action::Verdict(verdict)])
+        Ok(vec![Action::Verdict(verdict.clone()), Action::send(ValidatorMessage::Verdict(verdict))])
     }
 
     /// A part of the openings was checked.
@@ -492,10 +500,7 @@ impl Session {
     /// Another session of the same key, from there, took this one's place. The registry sees to it that no challenge
     /// runs; one that did would end as the miner's connection does.
     pub fn replaced(&mut self, by: Option<SocketAddr>) -> Vec<Action> {
-        let why = format!(
-            "another session of this key, {}, took over: where that is another miner, give each a key of its own (key_file)",
-            place(by)
-        );
+        let why = taken_over(by);
         let goodbye = Action::send(ValidatorMessage::Goodbye(StopCode::Busy, why.clone()));
         let mut actions = self.leave(Reason::new(ReasonCode::Disconnected, why));
         // Before the stream is closed, after a verdict.

@@ -1,22 +1,29 @@
 //! What all sessions of a validator share.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use assay_program::shutdown::Shutdown;
-use assay_protocol::verdict::{Outcome, Verdict};
+use assay_protocol::verdict::{NamedDevice, Outcome, Verdict};
+use assay_work::PublicKey;
 use tokio::sync::{Semaphore, watch};
 
+use crate::clock::unix_seconds;
 use crate::drain::Drain;
+use crate::history::History;
+use crate::history::devices::note;
+use crate::hook::Hook;
 use crate::policy::Policy;
-use crate::registry::Registry;
+use crate::registry::{Miner, Registry};
 use crate::session::Admission;
+use crate::verdict_log::{OpenError, VerdictLog};
 use crate::verify::replay::Replayer;
 use crate::verify::turns::ReplayTurns;
+
+/// How long an operator waits for the verdict log to take a line.
+const NOTE_LIMIT: Duration = Duration::from_secs(2);
 
 /// What all sessions share.
 pub struct Validator {
@@ -36,6 +43,8 @@ pub struct Validator {
     pub verdicts: VerdictLog,
     /// How challenges ended since the start.
     pub verdict_counts: VerdictCounts,
+    /// Who is told of events.
+    pub hook: Hook,
     /// When to end.
     pub shutdown: Shutdown,
     /// What is still under way when it is time to end.
@@ -62,20 +71,41 @@ impl Validator {
         self.policies.subscribe()
     }
 
-    /// Keeps and logs a verdict.
-    pub fn record(&self, verdict: &Verdict) {
-        // The file first: a verdict that the log mentions is always there.
-        if let Err(error) = self.verdicts.write(verdict) {
-            tracing::error!(%error, "the verdict log could not be written");
-        }
-        let reasons: Vec<_> = verdict.reasons.iter().map(|r| r.code.name()).collect();
-        let (id, miner, tops) = (verdict.challenge_id, verdict.miner_key, format!("{:.3}", verdict.whole.tops));
-        match verdict.outcome {
-            Outcome::Pass => tracing::info!(challenge = %id, %miner, tops, "pass"),
-            Outcome::Fail => tracing::warn!(challenge = %id, %miner, ?reasons, "fail"),
-            Outcome::Inconclusive => tracing::warn!(challenge = %id, %miner, ?reasons, "inconclusive"),
-        }
+    /// Forgets the devices that a key showed, here and in the verdict log; gives how many there were.
+    pub async fn forget_devices(&self, key: PublicKey) -> usize {
+        let History { devices, .. } = &*self.admission.history;
+        let count = devices.forget(key);
+        // What they showed sizes the next challenge no more.
+        self.admission.history.forget(key);
+        // At the next start the log would know them again. A disk that does not take the line now takes it later.
+        let noted = self.verdicts.append(note(key, &BTreeMap::new(), unix_seconds()));
+        let is_noted = tokio::time::timeout(NOTE_LIMIT, noted).await.is_ok();
+        tracing::info!(miner = %key, devices = count, is_noted, "an operator made the validator forget a miner's devices");
+        count
     }
+
+    /// The devices that a connected miner showed before and does not list now.
+    #[must_use]
+    pub fn missing_devices(&self, miner: &Miner) -> Vec<NamedDevice> {
+        self.admission.history.devices.missing(miner.key, &miner.inventory)
+    }
+
+    /// Opens the verdict log anew, after it was renamed. A new file begins with the devices that are known.
+    ///
+    /// # Errors
+    /// The file cannot be opened: the one that is open stays in use.
+    pub async fn reopen_verdict_log(&self) -> Result<(), OpenError> {
+        self.verdicts.reopen(self.admission.history.devices.notes(unix_seconds())).await
+    }
+}
+
+/// A verdict as a line of the verdict log.
+#[must_use]
+pub fn line(verdict: &Verdict) -> Vec<u8> {
+    // Texts and numbers always become JSON.
+    let mut line = serde_json::to_vec(verdict).unwrap_or_default();
+    line.push(b'\n');
+    line
 }
 
 /// Verdicts by their outcome.
@@ -99,46 +129,4 @@ impl VerdictCounts {
         };
         count.fetch_add(1, Ordering::Relaxed);
     }
-}
-
-/// Verdicts as lines of JSON in a file, where one is configured.
-#[derive(Debug, Default)]
-pub struct VerdictLog(Option<(PathBuf, Mutex<File>)>);
-
-impl VerdictLog {
-    /// Appends to a file, made when it is not there.
-    ///
-    /// # Errors
-    /// What the system said.
-    pub fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self(Some((path.into(), Mutex::new(append_to(path)?)))))
-    }
-
-    /// Opens the file anew, after it was renamed.
-    ///
-    /// # Errors
-    /// What the system said; the file that is open stays in use.
-    pub fn reopen(&self) -> io::Result<()> {
-        let Some((path, file)) = &self.0 else { return Ok(()) };
-        *file.lock().unwrap_or_else(PoisonError::into_inner) = append_to(path)?;
-        Ok(())
-    }
-
-    fn write(&self, verdict: &Verdict) -> io::Result<()> {
-        let Some((_, file)) = &self.0 else { return Ok(()) };
-        let mut line = serde_json::to_vec(verdict)?;
-        line.push(b'\n');
-        // One write for a line, so that lines of two processes do not mix.
-        file.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line)
-    }
-}
-
-fn append_to(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
-}
-
-/// Seconds since 1970; 0 when the clock is set before that.
-#[must_use]
-pub fn unix_seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }

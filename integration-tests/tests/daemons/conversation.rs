@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use assay_integration_tests::dishonest::{Disguise, DishonestMiner, Lies, WorkLie};
+use assay_integration_tests::dishonest::{Lies, WorkLie};
 use assay_integration_tests::raw::{RawMiner, encoded, hello};
 use assay_integration_tests::stage::Stage;
 use assay_integration_tests::validator::{Policy, TestValidator};
@@ -239,23 +239,6 @@ async fn a_stream_broken_in_a_challenge() {
     let (ruling, ()) = tokio::join!(stage.challenge(Mode::Audit), breaks);
     ruling.expect(ReasonCode::Disconnected);
     stage.validator.wait_for_miner(stage.miner.key, false).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_same_key_connects_again() {
-    let stage = Stage::with_one_device().await;
-    stage.challenge(Mode::Audit).await.expect_pass();
-    stage.miner.lies.in_work(WorkLie::Slow(Duration::from_secs(60)));
-    let again = async {
-        while !stage.validator.miners().await.iter().any(|miner| miner.challenged_now) {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        DishonestMiner::connect(stage.validator.address, &Disguise::new(&[14])).await
-    };
-    let (ruling, second) = tokio::join!(stage.challenge(Mode::Audit), again);
-    ruling.expect(ReasonCode::Disconnected);
-    assert_eq!(second.key, stage.miner.key);
-    stage.challenge(Mode::Audit).await.expect_pass();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -82,14 +82,14 @@ async fn a_miners_texts_in_the_validators_log() {
             entry => assert_eq!((&entry["agent"], &entry["devices"]), (&HOSTILE.into(), &0.into())),
         }
         miner.say(encoded(MinerMessage::Goodbye(StopCode::Busy, HOSTILE.into()))).await;
-        let entry = line(&mut validator.daemon, "session ended");
+        let entry = line(&mut validator.daemon, "miner left");
         assert_eq!(imitated(&entry), 0, "{entry}");
         assert!(entry.to_string().contains("devices=9"), "it is there, in quotes: {entry}");
         for hidden in HIDDEN {
             let (_, answer) = connected(&validator, &format!("agent {hidden}x")).await;
             let is_refused = matches!(&answer, Some(ValidatorMessage::Refused(RefusedCode::Malformed, detail)) if detail.starts_with("Hello.agent: "));
             assert!(is_refused, "{hidden:?}: {answer:?}");
-            line(&mut validator.daemon, "session ended");
+            line(&mut validator.daemon, "no session");
         }
     }
 }

@@ -156,8 +156,11 @@ async fn memory_that_another_program_has_is_not_offered() {
             break ruling;
         }
     };
-    // The larger one goes on alone.
-    assert_eq!((ruling.expect_pass().verdict.devices.len(), ruling.verdict.not_challenged.len()), (1, 1));
+    // The larger one goes on alone, and the other one is missed: it had the memory before.
+    assert_eq!(
+        (ruling.expect(ReasonCode::DeviceMissing).verdict.devices.len(), ruling.verdict.not_challenged.len()),
+        (1, 1)
+    );
 }
 
 /// A validator whose GPU fails while it replays judges nobody.

@@ -174,7 +174,9 @@ async fn a_device_that_is_down_is_left_out() {
     fs::write(&broken, "").unwrap();
     signal(scene.first(), libc::SIGKILL);
     wait_for_devices(&scene.validator, &scene.miner, 1).await;
-    passes(&scene.validator, 1).await;
+    let ruling = scene.validator.challenge(scene.miner.key, Some(Mode::Audit)).await.unwrap();
+    // The other one is judged, and this one is missed.
+    assert_eq!(ruling.expect(ReasonCode::DeviceMissing).verdict.devices.len(), 1);
     scene.miner.daemon.wait_for("its worker ended with code 7");
     fs::remove_file(&broken).unwrap();
     wait_for_devices(&scene.validator, &scene.miner, 2).await;

@@ -178,6 +178,14 @@ reason_codes! {
     ValidatorInternal "validator_internal" Ours "The validator met an error of its own." "Look at the validator's log.";
 }
 
+impl ReasonCode {
+    /// Whether the work held all the same: only what else is known of the key speaks against a pass.
+    #[must_use]
+    pub const fn leaves_work_standing(self) -> bool {
+        matches!(self, Self::DeviceMissing | Self::DeviceGone | Self::ExpectationMissed)
+    }
+}
+
 impl fmt::Display for ReasonCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
@@ -403,6 +411,14 @@ pub struct Verdict {
     pub recent_challenges: u32,
     /// When the challenge was sent, or files were judged: seconds since 1970, by the validator's clock.
     pub unix_seconds: u64,
+}
+
+impl Verdict {
+    /// Whether all work that was checked held: a pass, or one but for what else is known of the key.
+    #[must_use]
+    pub fn work_held(&self) -> bool {
+        self.reasons.iter().all(|reason| reason.code.leaves_work_standing())
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `assay-validator serve`.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
@@ -21,14 +22,21 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
 use crate::allow::AllowList;
+use crate::clock::unix_seconds;
 use crate::config::{RawConfig, ValidatorConfig, resolve};
 use crate::control::Running;
 use crate::drain::Drain;
+use crate::expectations::Expectations;
+use crate::history::History;
+use crate::history::devices::ReadBack;
+use crate::hook::Hook;
+use crate::policy::Policy;
 use crate::registry::Registry;
 use crate::reload::Reloader;
 use crate::server::{bind_control, check_unserved, serve_control, serve_miners};
 use crate::session::Admission;
-use crate::validator::{Validator, VerdictCounts, VerdictLog, unix_seconds};
+use crate::validator::{Validator, VerdictCounts};
+use crate::verdict_log::{OpenError, VerdictLog, tail};
 use crate::verify::replay::Replayer;
 use crate::verify::turns::ReplayTurns;
 use crate::{port, preflight};
@@ -36,6 +44,9 @@ use crate::{port, preflight};
 /// How long sessions may take to end what they stop, to log and send the verdicts and to say goodbye, and how long their
 /// connections and those of operators may take after the last session.
 const STOP_LIMIT: Duration = Duration::from_millis(500);
+
+/// How long the hook may take to have the last events.
+const HOOK_LIMIT: Duration = Duration::from_secs(5);
 
 /// Serves miners until a signal, then drains.
 ///
@@ -60,14 +71,15 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
     // A reload that is asked for while devices are opened comes after that.
     let hangups = runtime.block_on(async { Hangups::new() }).context("no signal handlers")?;
+    let expectations = Expectations::load(config.expectations.as_deref());
+    let expectations = expectations.map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
+    let history = Arc::new(History::default());
+    let verdicts = verdict_log(config.verdict_log.as_deref(), &history)?;
     let replayer = replayer(&config, &key)?.map(Arc::new);
-    let verdicts = match &config.verdict_log {
-        Some(path) => VerdictLog::open(path).with_context(|| format!("verdict log {}", path.display()))?,
-        None => VerdictLog::default(),
-    };
+    let kept = Kept { history, verdicts, expectations };
     runtime.block_on(async {
         let shutdown = Shutdown::on_signals(config.drain_timeout).context("no signal handlers")?;
-        let validator = Arc::new(validator(&config, identity, replayer, verdicts, shutdown));
+        let validator = Arc::new(validator(&config, identity, replayer, kept, shutdown));
         let reloader = Arc::new(Reloader::new(flags.clone(), settings, validator.clone()));
         let reloading = reloader.clone();
         tokio::spawn(async move { reloading.on_hangups(hangups).await });
@@ -75,28 +87,58 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
     })
 }
 
+/// What a validator keeps, and what it was told of miners.
+struct Kept {
+    history: Arc<History>,
+    verdicts: VerdictLog,
+    expectations: Expectations,
+}
+
+/// Opens the verdict log, and reads the devices of its miners back from it.
+fn verdict_log(path: Option<&Path>, history: &History) -> Result<VerdictLog, Failure> {
+    let Some(path) = path else { return Ok(VerdictLog::none()) };
+    let log = VerdictLog::open(path).map_err(|error| match error {
+        OpenError::File { .. } => Failure::new(Exit::Io, error.to_string()),
+        OpenError::Locked(_) | OpenError::NoLines(_) => Failure::new(Exit::Config, error.to_string()),
+    })?;
+    match tail(path) {
+        Ok(lines) => {
+            let ReadBack { lines, devices, keys } = history.devices.read_back(&lines);
+            tracing::info!(file = %path.display(), lines, miners = keys, devices, "known devices were read back");
+        }
+        // What is not known cannot be missed: no verdict is worse for it.
+        Err(error) => tracing::warn!(file = %path.display(), %error, "the verdict log cannot be read back"),
+    }
+    Ok(log)
+}
+
 fn validator(
     config: &ValidatorConfig,
     identity: Identity,
     replayer: Option<Arc<Replayer>>,
-    verdicts: VerdictLog,
+    kept: Kept,
     shutdown: Shutdown,
 ) -> Validator {
+    let Kept { history, verdicts, expectations } = kept;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     Validator {
         admission: Arc::new(Admission {
             identity,
             allowed: AllowList::new(config.allowed_miners.clone()),
             ping_interval: config.ping_interval,
-            history: Arc::default(),
+            history,
         }),
-        policies: watch::Sender::new(Arc::new(config.policy.clone())),
+        policies: watch::Sender::new(Arc::new(Policy {
+            expectations: Arc::new(expectations),
+            ..config.policy.clone()
+        })),
         registry: Registry::new(config.max_miners as usize),
         replayer,
         checks: Semaphore::new(cores),
         turns: ReplayTurns::default(),
         verdicts,
         verdict_counts: VerdictCounts::default(),
+        hook: Hook::start(config.on_event.clone()),
         drain: Drain::new(shutdown.clone()),
         shutdown,
         next_session: AtomicU64::new(0),
@@ -130,6 +172,15 @@ async fn serve(config: &ValidatorConfig, validator: Arc<Validator>, reloader: Ar
         // Connections that never end, such as a health check's, are not waited for.
         () = async {
             over(&validator).await;
+            tokio::time::sleep(STOP_LIMIT).await;
+        } => {}
+    }
+    validator.verdicts.finish().await;
+    let mut stopped = validator.shutdown.clone();
+    tokio::select! {
+        () = validator.hook.finish(HOOK_LIMIT) => {}
+        () = async {
+            stopped.stopped().await;
             tokio::time::sleep(STOP_LIMIT).await;
         } => {}
     }

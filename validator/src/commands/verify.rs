@@ -1,7 +1,7 @@
 //! `assay-validator verify`.
 
+use crate::clock::unix_seconds;
 use crate::render;
-use crate::validator::unix_seconds;
 
 use assay_device::Handle;
 use assay_program::exit::{Exit, Failure, print};
@@ -17,6 +17,7 @@ use assay_work::{Challenge, UncheckedChallenge};
 use crate::cli::VerifyArgs;
 use crate::config::ValidatorConfig;
 use crate::entropy::{EntropyError, OsEntropy};
+use crate::history::devices::Difference;
 use crate::history::{Recent, SecondComputation};
 use crate::run::commitment_reason;
 use crate::verify::draw;
@@ -108,6 +109,9 @@ fn sum_up(
         gaps: Gaps::default(),
         hiding: config.policy.hiding,
         not_challenged: Vec::new(),
+        difference: Difference::default(),
+        device_missing: config.policy.device_missing,
+        expectation: None,
         recent: Recent::default(),
         reasons: reason.into_iter().collect(),
         unix_seconds: unix_seconds(),

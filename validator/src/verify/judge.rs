@@ -9,10 +9,13 @@ use assay_protocol::verdict::{
 };
 use assay_work::bounds::{IterationDraw, TimedProbe, hidden_fraction, pass_log2};
 use assay_work::probe::Probe;
+use assay_work::text::quoted;
 use assay_work::{Challenge, ChallengeId, DeviceId, PublicKey, Share};
 
+use crate::expectations::Expectation;
 use crate::history::Recent;
-use crate::policy::HidingPolicy;
+use crate::history::devices::Difference;
+use crate::policy::{DeviceMissing, HidingPolicy};
 
 /// The fractions that bounds are given for (WORK.md, Audit).
 pub const FRACTIONS: [f64; 3] = [0.01, 0.05, 0.10];
@@ -50,6 +53,12 @@ pub struct Findings<'a> {
     pub hiding: HidingPolicy,
     /// The devices that took no part.
     pub not_challenged: Vec<NotChallenged>,
+    /// How the devices that took part differ from those that the key showed before.
+    pub difference: Difference,
+    /// What a missing one means.
+    pub device_missing: DeviceMissing,
+    /// What is expected of the host.
+    pub expectation: Option<&'a Expectation>,
     /// The miner's abandoned challenges.
     pub recent: Recent,
     /// What went wrong.
@@ -86,6 +95,8 @@ pub struct Unchallenged {
     pub reason: Reason,
     /// Every device of the miner.
     pub not_challenged: Vec<NotChallenged>,
+    /// The devices that the key showed before.
+    pub difference: Difference,
     /// The miner's abandoned challenges.
     pub recent: Recent,
     /// Seconds since 1970.
@@ -118,8 +129,8 @@ impl Unchallenged {
             roots_ms: None,
             digests_ms: None,
             not_challenged: self.not_challenged,
-            missing_devices: Vec::new(),
-            new_devices: Vec::new(),
+            missing_devices: self.difference.missing,
+            new_devices: self.difference.new,
             abandoned_recently: self.recent.abandoned,
             recent_challenges: self.recent.of,
             unix_seconds: self.unix_seconds,
@@ -150,6 +161,11 @@ impl Findings<'_> {
         if self.reasons.is_empty() {
             self.reasons = devices.iter().filter_map(|device| self.short_of_memory(device)).collect();
         }
+        if self.reasons.is_empty() {
+            self.reasons = self.missing_devices();
+            let missed = self.expectation.map(|expected| expected.missed(&devices, &whole, self.inventory));
+            self.reasons.extend(missed.unwrap_or_default());
+        }
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
         Verdict {
             challenge_id: fields.challenge_id,
@@ -169,8 +185,8 @@ impl Findings<'_> {
             roots_ms: self.gaps.roots.map(ms),
             digests_ms: self.gaps.digests.map(ms),
             not_challenged: self.not_challenged,
-            missing_devices: Vec::new(),
-            new_devices: Vec::new(),
+            missing_devices: self.difference.missing,
+            new_devices: self.difference.new,
             abandoned_recently: self.recent.abandoned,
             recent_challenges: self.recent.of,
             unix_seconds: self.unix_seconds,
@@ -259,6 +275,27 @@ impl Findings<'_> {
             percent(hiding.over_buses)
         );
         (held < least).then(|| Reason::on_device(ReasonCode::ResidencyShare, device.device_id, detail))
+    }
+
+    /// The reasons against a host of which devices are missing.
+    fn missing_devices(&self) -> Vec<Reason> {
+        let code = match self.device_missing {
+            DeviceMissing::Warn => return Vec::new(),
+            DeviceMissing::Inconclusive => ReasonCode::DeviceMissing,
+            DeviceMissing::Fail => ReasonCode::DeviceGone,
+        };
+        let n = self.challenge.n();
+        let reason = |id, name| {
+            let detail = match self.inventory.device(id) {
+                Some(listed) => {
+                    let slots = listed.slots_of(n);
+                    format!("{} has lost memory: it holds {slots} slots of n = {n}, too few for a share", quoted(name))
+                }
+                None => format!("{} is not among the devices of the host any more", quoted(name)),
+            };
+            Reason::on_device(code, id, detail)
+        };
+        self.difference.missing.iter().map(|device| reason(device.device_id, &device.name)).collect()
     }
 
     fn whole(&self, devices: &[DeviceWork]) -> Work {

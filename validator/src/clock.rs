@@ -1,0 +1,9 @@
+//! The time of day, for what people and files are told. Nothing is decided by it.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Seconds since 1970; 0 when the clock is set before that.
+#[must_use]
+pub fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
+}

@@ -1,0 +1,153 @@
+//! What happens, for operators: the lines of the log, and the events of the hook.
+//!
+//! Each line has the same few fields under the same names, so that all of a miner or of a challenge is found by one.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use assay_program::logging::list;
+use assay_protocol::verdict::{NamedDevice, Outcome, Reason, Verdict};
+use assay_work::ChallengeId;
+use assay_work::text::quoted;
+use tracing::field::{DisplayValue, display};
+
+use crate::action::ChallengeFacts;
+use crate::hook::{Event, Hook, Who};
+use crate::registry::Miner;
+use crate::takeover::{EnterError, place};
+
+/// Who wanted a challenge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// The policy: on connect, or after its interval.
+    Schedule,
+    /// Someone at the control socket.
+    Operator,
+}
+
+/// A miner proved its key and was entered, perhaps in the place of an earlier session.
+pub fn connected(hook: &Hook, who: &Who, devices: usize, before: Option<&Miner>) {
+    let Who { session, miner, address, agent, .. } = who;
+    tracing::info!(%miner, address = field(*address), agent = agent.as_str(), devices, session, "miner connected");
+    if let Some(before) = before {
+        tracing::warn!(
+            %miner,
+            address = field(*address),
+            previous_address = field(before.address),
+            session,
+            "this session took over from an earlier one of the same key, {}: if that was another miner, give each a key of \
+             its own (key_file)",
+            place(before.address)
+        );
+    }
+    hook.tell(Event::MinerConnected { who, devices });
+}
+
+/// A miner that proved its key was not entered.
+pub fn not_entered(who: &Who, error: EnterError) {
+    let Who { session, miner, address, .. } = who;
+    match error {
+        EnterError::Full => tracing::warn!(%miner, address = field(*address), session, "miner refused: {error}"),
+        EnterError::InChallenge(other) => tracing::warn!(
+            %miner,
+            address = field(*address),
+            other_address = field(other),
+            session,
+            "miner refused: {error}"
+        ),
+    }
+}
+
+/// A session of a miner ended.
+pub fn left(hook: &Hook, who: &Who, why: &str) {
+    let Who { session, miner, address, agent, since } = who;
+    let connected_s = since.elapsed().as_secs();
+    tracing::info!(%miner, address = field(*address), agent = agent.as_str(), connected_s, session, "miner left: {why}");
+    hook.tell(Event::MinerLeft { who, why });
+}
+
+/// A connection ended before it was a miner's.
+pub fn turned_away(session: u64, address: Option<SocketAddr>, why: &str) {
+    tracing::info!(address = field(address), session, "no session: {why}");
+}
+
+/// A challenge began.
+pub fn started(who: &Who, facts: &ChallengeFacts, asked: Asked) {
+    let ChallengeFacts { id, mode, n, iterations, devices, slots } = *facts;
+    let by = match asked {
+        Asked::Schedule => "schedule",
+        Asked::Operator => "operator",
+    };
+    let Who { miner, address, .. } = who;
+    tracing::info!(
+        challenge = %id, %miner, address = field(*address), n, iterations, devices, slots, %mode, by, "challenge started"
+    );
+}
+
+/// A phase of a challenge began.
+pub fn phase(who: &Who, challenge: ChallengeId, phase: &str, began: Instant) {
+    let seconds = seconds(began);
+    tracing::info!(challenge = %challenge, miner = %who.miner, address = field(who.address), phase, seconds, "challenge goes on");
+}
+
+/// A verdict is on disk. `began` is absent where the host had nothing to challenge.
+pub fn verdict(hook: &Hook, who: &Who, verdict: &Verdict, began: Option<Instant>) {
+    let Verdict { challenge_id, miner_key, outcome, reasons, mode, n, iterations, devices, whole, .. } = verdict;
+    let reason_codes = (!reasons.is_empty()).then(|| list(reasons.iter().map(|reason| reason.code.name())));
+    let details = (!reasons.is_empty()).then(|| list(reasons.iter().map(detail)));
+    let named = |devices: &[NamedDevice]| (!devices.is_empty()).then(|| list(devices.iter().map(name)));
+    // What was not shown is no field.
+    let shown = |number: f64| Some((number * 1e3).round() / 1e3).filter(|rounded| *rounded > 0.0);
+    macro_rules! line {
+        ($level:ident) => {
+            tracing::$level!(
+                challenge = %challenge_id,
+                miner = %miner_key,
+                address = field(who.address),
+                reasons = reason_codes,
+                details,
+                missing = named(&verdict.missing_devices),
+                new = named(&verdict.new_devices),
+                n,
+                iterations,
+                devices = devices.len(),
+                slots = (whole.matrices > 0).then_some(whole.matrices),
+                mode = field(*mode),
+                seconds = began.map(seconds),
+                work_s = shown(whole.seconds),
+                probe_s = shown(whole.probe_seconds),
+                tops = shown(whole.tops),
+                gb_per_s = shown(whole.probe_gb_per_s),
+                gib_held = shown(whole.bytes_held as f64 / f64::from(1 << 30)),
+                "{outcome}"
+            )
+        };
+    }
+    let is_plain = *outcome == Outcome::Pass && verdict.missing_devices.is_empty();
+    if is_plain {
+        line!(info)
+    } else {
+        line!(warn)
+    }
+    hook.tell(Event::Verdict { who, verdict });
+}
+
+fn detail(reason: &Reason) -> String {
+    let on = reason.device_id.map(|id| format!(", device {id}")).unwrap_or_default();
+    format!("{}{on}: {}", reason.code, quoted(&reason.detail))
+}
+
+fn name(device: &NamedDevice) -> String {
+    format!("{} {}", device.device_id, quoted(&device.name))
+}
+
+/// A field where there is a value, and none where there is not.
+fn field<T: fmt::Display>(value: Option<T>) -> Option<DisplayValue<T>> {
+    value.map(display)
+}
+
+/// Seconds since then, to the millisecond.
+fn seconds(since: Instant) -> f64 {
+    (since.elapsed().as_secs_f64() * 1e3).round() / 1e3
+}

@@ -1,0 +1,214 @@
+//! What an operator expects of miners, by key: a file in TOML, held against each verdict that would otherwise pass.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use assay_program::size::Size;
+use assay_protocol::message::Inventory;
+use assay_protocol::verdict::{DeviceWork, Reason, ReasonCode, Work};
+use assay_work::text::quoted;
+use assay_work::{DeviceId, PublicKey};
+use serde::Deserialize;
+
+/// Bytes of the file: 65,536 miners with eight devices each, and room for comments.
+const MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// The expectations of all miners.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Expectations(BTreeMap<PublicKey, Expectation>);
+
+/// What is expected of one miner's host. What is not set is not checked.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Expectation {
+    /// At least so many devices take part.
+    pub devices: Option<u32>,
+    /// These devices take part.
+    pub device_ids: Vec<DeviceId>,
+    /// Every device that takes part claims a model that contains this text, in any case of letters.
+    pub model: Option<String>,
+    /// The least TOPS of the whole host.
+    pub min_tops: Option<f64>,
+    /// The least memory held by the whole host.
+    pub min_memory: Option<Size>,
+    /// The least GB/s of the probe over the whole host.
+    pub min_gb_per_s: Option<f64>,
+}
+
+/// Why a file of expectations cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ExpectationsError {
+    /// It cannot be read.
+    #[error("expectations {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// It is too large.
+    #[error("expectations {0}: larger than {most} MiB", most = MAX_FILE_BYTES >> 20)]
+    TooLarge(PathBuf),
+    /// It is no TOML, or has other fields.
+    #[error("expectations {path}: {message}")]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        message: String,
+    },
+    /// A value makes no sense.
+    #[error("expectations {path}: the [[miner]] with key {key}: {what}")]
+    Value {
+        /// The file.
+        path: PathBuf,
+        /// The miner.
+        key: PublicKey,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// The file, as written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawFile {
+    #[serde(default)]
+    miner: Vec<RawMiner>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawMiner {
+    key: PublicKey,
+    devices: Option<u32>,
+    #[serde(default)]
+    device_ids: Vec<DeviceId>,
+    model: Option<String>,
+    min_tops: Option<f64>,
+    min_memory: Option<String>,
+    min_gb_per_s: Option<f64>,
+}
+
+impl Expectations {
+    /// Reads a file; without one nothing is expected.
+    ///
+    /// # Errors
+    /// [`ExpectationsError`], with the place in the file.
+    pub fn load(path: Option<&Path>) -> Result<Self, ExpectationsError> {
+        let Some(path) = path else { return Ok(Self::default()) };
+        let read = |source| ExpectationsError::Read { path: path.into(), source };
+        if std::fs::metadata(path).map_err(read)?.len() > MAX_FILE_BYTES {
+            return Err(ExpectationsError::TooLarge(path.into()));
+        }
+        Self::parse(path, &std::fs::read_to_string(path).map_err(read)?)
+    }
+
+    fn parse(path: &Path, text: &str) -> Result<Self, ExpectationsError> {
+        let syntax = |error: toml::de::Error| {
+            let message = error.to_string().trim_end().to_owned();
+            ExpectationsError::Syntax { path: path.into(), message }
+        };
+        let file: RawFile = toml::from_str(text).map_err(syntax)?;
+        let mut expectations = BTreeMap::new();
+        for miner in file.miner {
+            let key = miner.key;
+            let wrong = |what| ExpectationsError::Value { path: path.into(), key, what };
+            let expectation = Expectation::check(miner).map_err(wrong)?;
+            if expectations.insert(key, expectation).is_some() {
+                return Err(wrong("it stands in the file twice: write one [[miner]] for each key".to_owned()));
+            }
+        }
+        Ok(Self(expectations))
+    }
+
+    /// What is expected of a miner.
+    #[must_use]
+    pub fn of(&self, key: PublicKey) -> Option<&Expectation> {
+        self.0.get(&key)
+    }
+
+    /// Of how many miners something is expected.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether nothing is expected of anyone.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Expectation {
+    fn check(miner: RawMiner) -> Result<Self, String> {
+        let RawMiner { key: _, devices, device_ids, model, min_tops, min_memory, min_gb_per_s } = miner;
+        let positive = |name: &str, value: Option<f64>| match value {
+            Some(value) if !value.is_finite() || value <= 0.0 => Err(format!(
+                "{name} = {value}: expected a number above 0; leave the line out where nothing is expected"
+            )),
+            value => Ok(value),
+        };
+        if devices == Some(0) {
+            return Err("devices = 0: a pass has at least one device; leave the line out".to_owned());
+        }
+        if model.as_ref().is_some_and(|model| model.trim().is_empty()) {
+            return Err("model is empty: leave the line out where any will do".to_owned());
+        }
+        let min_memory =
+            min_memory.map(|text| text.parse::<Size>().map_err(|error| format!("min_memory = {text}: {error}")));
+        Ok(Self {
+            devices,
+            device_ids,
+            model,
+            min_tops: positive("min_tops", min_tops)?,
+            min_memory: min_memory.transpose()?,
+            min_gb_per_s: positive("min_gb_per_s", min_gb_per_s)?,
+        })
+    }
+
+    /// One reason for each expectation that is missed by the devices that took part.
+    #[must_use]
+    pub fn missed(&self, devices: &[DeviceWork], whole: &Work, inventory: &Inventory) -> Vec<Reason> {
+        let Self { devices: count, device_ids, model, min_tops, min_memory, min_gb_per_s } = self;
+        let missed = |detail: String| Reason::new(ReasonCode::ExpectationMissed, detail);
+        let mut reasons = Vec::new();
+        if let Some(count) = count.filter(|count| devices.len() < *count as usize) {
+            reasons.push(missed(format!("{} of {count} devices took part", devices.len())));
+        }
+        let absent = device_ids.iter().filter(|id| devices.iter().all(|device| device.device_id != **id));
+        reasons.extend(absent.map(|id| {
+            Reason::on_device(ReasonCode::ExpectationMissed, *id, "the device is expected, and took no part")
+        }));
+        if let Some(model) = model {
+            reasons.extend(devices.iter().filter_map(|device| other_model(model, device, inventory)));
+        }
+        if let Some(least) = min_tops.filter(|least| whole.tops < *least) {
+            reasons.push(missed(format!("{:.3} TOPS were shown, at least {least} are expected", whole.tops)));
+        }
+        if let Some(least) = min_memory.filter(|least| whole.bytes_held < least.bytes) {
+            let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+            let (held, least) = (gib(whole.bytes_held), gib(least.bytes));
+            reasons.push(missed(format!("{held:.3} GiB of memory were shown, at least {least:.3} GiB are expected")));
+        }
+        if let Some(least) = min_gb_per_s.filter(|least| whole.probe_gb_per_s < *least) {
+            let shown = whole.probe_gb_per_s;
+            reasons.push(missed(format!("the probe read {shown:.3} GB/s, at least {least} are expected")));
+        }
+        reasons
+    }
+}
+
+/// The reason against a device that claims another model.
+fn other_model(model: &str, device: &DeviceWork, inventory: &Inventory) -> Option<Reason> {
+    let hardware = inventory.device(device.device_id).and_then(|claim| claim.claimed_hardware.as_ref());
+    let claimed = hardware.and_then(|hardware| hardware.model.as_deref()).unwrap_or(&device.name);
+    if claimed.to_lowercase().contains(&model.to_lowercase()) {
+        return None;
+    }
+    let detail = format!("it claims to be {}, a claim of {} is expected", quoted(claimed), quoted(model));
+    Some(Reason::on_device(ReasonCode::ExpectationMissed, device.device_id, detail))
+}
+
+#[cfg(test)]
+mod tests;
