@@ -16,8 +16,8 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::process::{ExitCode, Termination};
 
-use crate::logging::print_error;
 use crate::settings::SettingsError;
+use crate::standard_error;
 
 /// The table of codes, for the end of a program's help.
 pub const HELP: &str = "Exit codes:
@@ -129,7 +129,7 @@ fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn
 
 /// Prints `error: …` with the chain of causes, and gives what the program ends with.
 pub fn report(error: &(dyn Error + 'static)) -> Exit {
-    print_error(&format!("error: {}", chain(error)));
+    standard_error::print(&format!("error: {}", chain(error)));
     of_error(error)
 }
 

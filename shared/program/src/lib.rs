@@ -15,4 +15,5 @@ pub mod render;
 pub mod settings;
 pub mod shutdown;
 pub mod size;
+pub mod standard_error;
 pub mod utc;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::{self, Debug};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serializer;
 use serde_json::Value;
@@ -14,7 +15,6 @@ use tracing_subscriber::fmt::{self as lines, FmtContext};
 use tracing_subscriber::registry::LookupSpan;
 
 use super::list;
-use super::queue::Queue;
 
 /// Bytes of a line: what is longer is cut.
 const MAX_LINE_BYTES: usize = 16 << 10;
@@ -38,7 +38,8 @@ pub enum Look {
 
 /// Formats events.
 pub struct LineFormat {
-    queue: Arc<Queue>,
+    /// Whether the output shows colours.
+    colour: Arc<AtomicBool>,
     form: Form,
 }
 
@@ -49,14 +50,14 @@ enum Form {
 }
 
 impl LineFormat {
-    /// Lines of this look, on their way to `queue`.
-    pub fn new(look: Look, queue: Arc<Queue>) -> Self {
+    /// Lines of this look, in colours while `colour` says so.
+    pub fn new(look: Look, colour: Arc<AtomicBool>) -> Self {
         let form = match look {
             Look::Human => Form::Human(lines::format()),
             Look::Json => Form::Json,
             Look::Worker => Form::Worker(lines::format().without_time().with_target(false)),
         };
-        Self { queue, form }
+        Self { colour, form }
     }
 }
 
@@ -67,7 +68,7 @@ where
 {
     fn format_event(&self, ctx: &FmtContext<'_, S, N>, mut out: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         match &self.form {
-            Form::Human(human) if self.queue.has_colour() => human.format_event(ctx, out, event),
+            Form::Human(human) if self.colour.load(Ordering::Relaxed) => human.format_event(ctx, out, event),
             // A new writer shows no colours.
             Form::Human(human) => human.format_event(ctx, Writer::new(&mut out), event),
             Form::Worker(worker) => worker.format_event(ctx, Writer::new(&mut out), event),

@@ -10,13 +10,14 @@ mod queue;
 mod sink;
 
 use std::backtrace::{Backtrace, BacktraceStatus};
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use parking_lot::Mutex;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, fmt, reload as filters};
@@ -54,6 +55,7 @@ pub struct RawLogging {
 
 /// Settings of a daemon's log, as written.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Logs")]
 pub struct RawDaemonLog {
     /// Of every command.
     #[command(flatten)]
@@ -101,7 +103,9 @@ impl LogConfig {
             LogFormat::Human => Look::Human,
             LogFormat::Json => Look::Json,
         };
-        Ok(start(filter::parse(&self.filter).map_err(wrong)?, look, self.sink().map_err(wrong)?))
+        let (filter, sink) = (filter::parse(&self.filter).map_err(wrong)?, self.sink().map_err(wrong)?);
+        let started = start(filter, look, self.file.clone(), sink);
+        started.map_err(|error| Failure::because(Exit::Internal, "no thread for the log", error))
     }
 
     fn sink(&self) -> Result<Sink, String> {
@@ -113,9 +117,10 @@ impl LogConfig {
 /// log, with the time.
 ///
 /// # Errors
-/// Why `filter` is refused.
+/// Why `filter` is refused, or that no thread could be started.
 pub fn start_worker(filter: &str) -> Result<LogGuard, String> {
-    Ok(start(filter::parse(filter)?, Look::Worker, Sink::standard_error()))
+    let started = start(filter::parse(filter)?, Look::Worker, None, Sink::standard_error());
+    started.map_err(|error| format!("no thread for the log: {error}"))
 }
 
 /// Changes the level, and opens the log file anew: after a rename there is a new one. Callable from anywhere once the
@@ -126,7 +131,12 @@ pub fn start_worker(filter: &str) -> Result<LogGuard, String> {
 pub fn reload(config: &LogConfig) -> Result<(), String> {
     let log = LOG.get().ok_or("the log was not started")?;
     let (filter, sink) = (filter::parse(&config.filter)?, config.sink()?);
-    log.queue.write_to(sink).map_err(|error| format!("no thread for the log: {error}"))?;
+    let mut file = log.file.lock();
+    // Standard error is not opened anew.
+    if file.is_some() || config.file.is_some() {
+        log.queue.write_to(sink).map_err(|error| format!("no thread for the log: {error}"))?;
+        file.clone_from(&config.file);
+    }
     log.filter.reload(filter).map_err(|error| format!("the log's level stays as it is: {error}"))
 }
 
@@ -136,24 +146,29 @@ static LOG: OnceLock<Log> = OnceLock::new();
 struct Log {
     queue: Arc<Queue>,
     filter: filters::Handle<EnvFilter, Registry>,
+    /// What is written to; `None`: standard error.
+    file: Mutex<Option<PathBuf>>,
 }
 
-fn start(filter: EnvFilter, look: Look, sink: Sink) -> LogGuard {
-    let queue = Queue::new(look);
+fn start(filter: EnvFilter, look: Look, file: Option<PathBuf>, sink: Sink) -> io::Result<LogGuard> {
+    let (queue, colour) = (Queue::new(look), sink.has_colour());
+    if LOG.get().is_none() {
+        queue.write_to(sink)?;
+    }
     let (filter, handle) = filters::Layer::new(filter);
     let writer = queue.clone();
     let lines = fmt::layer()
+        .with_ansi(colour)
         .log_internal_errors(false)
-        .event_format(LineFormat::new(look, queue.clone()))
+        .event_format(LineFormat::new(look, queue.colour()))
         .with_writer(move || queue::Writer(writer.clone()));
     // An error means that a logger stands already: it goes on.
     if tracing_subscriber::registry().with(filter).with(lines).try_init().is_ok() {
-        // Without a thread nothing is written, and the queue counts what is lost.
-        let _ = queue.write_to(sink);
-        let _ = LOG.set(Log { queue, filter: handle });
+        // It was empty: nobody else has started a log.
+        let _ = LOG.set(Log { queue, filter: handle, file: Mutex::new(file) });
         std::panic::set_hook(Box::new(log_panic));
     }
-    LogGuard(())
+    Ok(LogGuard(()))
 }
 
 /// Logs a panic: what is printed by default could wait for a reader of standard error.
@@ -194,20 +209,6 @@ impl Drop for LogGuard {
 pub fn flush() {
     if let Some(log) = LOG.get() {
         log.queue.flush(FLUSH_LIMIT);
-    }
-}
-
-/// Prints to standard error, for at most [500 ms](FLUSH_LIMIT): nobody may be there to read it.
-pub fn print_error(text: &str) {
-    let (text, (done, ended)) = (format!("{text}\n"), std::sync::mpsc::channel());
-    let print = move || {
-        // Nobody is left to tell when standard error is closed.
-        let _ = Sink::standard_error().write_line(text.as_bytes());
-        let _ = done.send(());
-    };
-    // Where no thread can be started, or the time is up, nothing is printed.
-    if std::thread::Builder::new().name("print".into()).spawn(print).is_ok() {
-        let _ = ended.recv_timeout(FLUSH_LIMIT);
     }
 }
 

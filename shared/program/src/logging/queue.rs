@@ -19,6 +19,8 @@ const MAX_BYTES: usize = 4 << 20;
 /// Threads that wait for an output to take a line, such as for a file server that is away: each new output has a thread
 /// of its own.
 const MAX_THREADS: usize = 4;
+/// How long a thread that writes nothing may take to end.
+const LEAVE_LIMIT: Duration = Duration::from_millis(100);
 /// How often a log that could not be written is tried again while nothing is logged.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 /// Why lines are lost when the queue is full.
@@ -28,7 +30,7 @@ const TOO_SLOW: &str = "they came faster than the log was written or read";
 pub struct Queue {
     look: Look,
     /// Whether the output shows colours.
-    colour: AtomicBool,
+    colour: Arc<AtomicBool>,
     state: Mutex<State>,
     /// Notified of each new line, of each that was written, and of a new output.
     changed: Condvar,
@@ -62,12 +64,12 @@ struct Refused {
 impl Queue {
     /// An empty queue. Nothing is written before there is an output.
     pub fn new(look: Look) -> Arc<Self> {
-        Arc::new(Self { look, colour: AtomicBool::new(false), state: Mutex::default(), changed: Condvar::new() })
+        Arc::new(Self { look, colour: Arc::default(), state: Mutex::default(), changed: Condvar::new() })
     }
 
-    /// Whether lines are shown in colours.
-    pub fn has_colour(&self) -> bool {
-        self.colour.load(Ordering::Relaxed)
+    /// Whether the output shows colours, now and later.
+    pub fn colour(&self) -> Arc<AtomicBool> {
+        self.colour.clone()
     }
 
     /// Adds a line with its end, or counts it as lost.
@@ -92,6 +94,8 @@ impl Queue {
     /// No thread could be started, or too many wait for outputs before.
     pub fn write_to(self: &Arc<Self>, sink: Sink) -> io::Result<()> {
         let mut state = self.state.lock();
+        let until = Instant::now() + LEAVE_LIMIT;
+        while state.threads >= MAX_THREADS && !self.changed.wait_until(&mut state, until).timed_out() {}
         if state.threads >= MAX_THREADS {
             return Err(io::Error::other("earlier outputs still wait to be written"));
         }
@@ -131,6 +135,7 @@ impl Queue {
         loop {
             if state.output != output {
                 state.threads -= 1;
+                self.changed.notify_all();
                 return None;
             }
             let entry = state.entries.pop_front();

@@ -1,12 +1,13 @@
 //! Where log lines are written.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use super::colour;
+use crate::standard_error;
 
 /// How long a descriptor that takes nothing now, and does not wait, is left alone.
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
@@ -20,9 +21,9 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Standard error, without the lock of the standard library: who waits here keeps nobody else from it.
+    /// Standard error.
     pub fn standard_error() -> Self {
-        Self { has_colour: colour(&io::stderr()), ..Self::of(standard_error()) }
+        Self { has_colour: colour(&io::stderr()), ..Self::of(standard_error::unlocked()) }
     }
 
     /// A file, which is made where it is missing and else added to.
@@ -31,7 +32,7 @@ impl Sink {
     /// Why it cannot be opened, in a sentence with its path.
     pub fn file(path: &Path) -> Result<Self, String> {
         let open = fs::OpenOptions::new().create(true).append(true).open(path);
-        let file = open.map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        let file = open.map_err(|error| format!("log_file = {}: {error}", path.display()))?;
         Ok(Self::of(file))
     }
 
@@ -77,21 +78,6 @@ impl Sink {
         }
         Ok(())
     }
-}
-
-#[cfg(unix)]
-fn standard_error() -> Box<dyn Write + Send> {
-    use std::os::fd::AsFd;
-    match io::stderr().as_fd().try_clone_to_owned() {
-        Ok(descriptor) => Box::new(File::from(descriptor)),
-        Err(_) => Box::new(io::stderr()),
-    }
-}
-
-/// A console takes its text from the standard library only.
-#[cfg(not(unix))]
-fn standard_error() -> Box<dyn Write + Send> {
-    Box::new(io::stderr())
 }
 
 #[cfg(test)]
