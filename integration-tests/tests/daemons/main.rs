@@ -25,6 +25,7 @@ mod standard_services;
 mod strangers;
 mod takeover;
 mod telemetry;
+mod terminals;
 mod texts;
 mod verdict_log;
 mod wgpu;

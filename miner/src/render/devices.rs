@@ -104,7 +104,7 @@ pub fn table(rows: &[DeviceRow], n: u32, wide: bool, screen: &Screen) -> String 
         let slots = row.slots.iter().find(|s| s.n == n).map_or_else(|| "–".to_owned(), |s| s.slots.to_string());
         let mut cells = vec![
             table::figure(row.index.map_or_else(|| "–".to_owned(), |index| index.to_string())),
-            id.into(),
+            table::id(id),
             row.backend.as_str().into(),
             row.title().into(),
             table::figure(units::gib(row.total_bytes)),

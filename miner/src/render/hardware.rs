@@ -32,7 +32,7 @@ pub fn table(rows: &[DeviceRow], wide: bool, screen: &Screen) -> Option<String> 
     let mut table = table::new(screen, &header);
     for (row, id) in rows.iter().zip(ids(rows, wide)) {
         let Some(hardware) = &row.hardware else { continue };
-        let cells: Vec<Cell> = std::iter::once(id.into()).chain(cells(hardware)).collect();
+        let cells: Vec<Cell> = std::iter::once(table::id(id)).chain(cells(hardware)).collect();
         table.add_row(cells.into_iter().enumerate().filter(|(index, _)| is_shown(index)).map(|(_, cell)| cell));
     }
     (table.row_count() > 0).then(|| table::text(&table))
@@ -44,9 +44,9 @@ fn cells(hardware: &Hardware) -> [Cell; 10] {
     let switch = |on: Option<bool>| on.map_or(UNKNOWN, |on| if on { "on" } else { "off" });
     [
         text(&hardware.model).into(),
-        text(&hardware.uuid).into(),
-        text(&hardware.pci_address).into(),
-        text(&hardware.serial).into(),
+        table::id(text(&hardware.uuid)),
+        table::id(text(&hardware.pci_address)),
+        table::id(text(&hardware.serial)),
         text(&hardware.driver_version).into(),
         text(&hardware.vbios_version).into(),
         table::figure(hardware.power_limit_mw.map_or_else(|| UNKNOWN.to_owned(), |mw| (mw / 1000).to_string())),

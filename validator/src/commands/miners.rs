@@ -119,8 +119,8 @@ fn shown(miners: &[MinerRow], wide: bool, screen: &Screen) -> String {
     for (miner, short_key) in miners.iter().zip(short_ids(miners.iter().map(|miner| miner.miner_key))) {
         let key = if wide { miner.miner_key.to_string() } else { short_key };
         let mut cells = vec![
-            key.into(),
-            miner.address.as_str().into(),
+            table::id(key),
+            table::id(&miner.address),
             models(&miner.claimed_devices).into(),
             table::figure(units::gib(miner.free_bytes)),
             table::figure(miner.connected_seconds),
@@ -166,7 +166,7 @@ mod tests {
     fn miners_are_shown_with_what_they_claim() {
         let miner = miner();
         let narrow = shown(std::slice::from_ref(&miner), false, &Screen::FILE);
-        assert!(narrow.contains(" abababab ") && !narrow.contains("assay-miner"), "{narrow}");
+        assert!(narrow.contains("\nabababab ") && !narrow.contains("assay-miner"), "{narrow}");
         let shown = shown(&[miner], true, &Screen::FILE);
         for part in
             [&"ab".repeat(32), "127.0.0.1:50000", "2 × \"NVIDIA H200 \"", "1 × \"a name\"", "3.00", "61", "challenged"]

@@ -15,7 +15,8 @@ const MIN_WIDTH: u16 = 40;
 /// Where something is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Screen {
-    /// Columns; `None` where lines may be of any length, such as in a file.
+    /// Columns of a terminal; `None` elsewhere, such as in a file, or where a terminal does not know: what is shown there
+    /// is plain, with lines of any length.
     pub width: Option<u16>,
     /// Whether colours are shown.
     pub colour: bool,

@@ -27,7 +27,7 @@ impl Shown {
                 [] => "–".to_owned(),
                 values => values.join(", "),
             };
-            table.add_row([setting.key.clone(), value, setting.origin.to_string()]);
+            table.add_row([table::id(&setting.key), value.into(), setting.origin.to_string().into()]);
         }
         table::text(&table)
     }
