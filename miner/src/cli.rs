@@ -6,7 +6,7 @@ use assay_devices::settings::LONG_VERSION;
 use assay_devices::worker_command::WorkerArgs;
 use assay_diag::Seed;
 use assay_program::exit;
-use assay_program::settings::Flags;
+use assay_program::settings::{self, Flags};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::{KeyFlags, LocalFlags, RawConfig};
@@ -43,7 +43,7 @@ impl Cli {
     /// # Errors
     /// Clap's, which also stand for help and version.
     pub fn from_process() -> Result<Self, clap::Error> {
-        Self::try_parse()
+        settings::parse(std::env::args_os())
     }
 }
 

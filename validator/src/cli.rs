@@ -6,7 +6,7 @@ use assay_devices::settings::LONG_VERSION;
 use assay_devices::worker_command::WorkerArgs;
 use assay_program::exit;
 use assay_program::prefix::Prefix;
-use assay_program::settings::Flags;
+use assay_program::settings::{self, Flags};
 use assay_protocol::verdict::Mode;
 use assay_work::PublicKey;
 use clap::{Args, Parser, Subcommand};
@@ -46,7 +46,7 @@ impl Cli {
     /// # Errors
     /// Clap's, which also stand for help and version.
     pub fn from_process() -> Result<Self, clap::Error> {
-        Self::try_parse()
+        settings::parse(std::env::args_os())
     }
 }
 

@@ -15,6 +15,15 @@ pub(super) struct SettingEntry {
     pub values: Vec<String>,
     /// Where it stands.
     pub origin: Origin,
+    /// Whether it is `true` or `false` without quotes, in a file: no text is meant by that.
+    pub is_bare_bool: bool,
+}
+
+impl SettingEntry {
+    /// What a variable, a flag or a default says.
+    pub(super) fn new(values: Vec<String>, origin: Origin) -> Self {
+        Self { values, origin, is_bare_bool: false }
+    }
 }
 
 /// Reads a file into its keys.
@@ -27,7 +36,7 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<String, SettingEntry>, Settin
         let origin = Origin::File { path: PathBuf::from(path), line };
         let key = key.into_inner();
         let values = texts(&key, value.as_ref(), &origin)?;
-        Ok((key, SettingEntry { values, origin }))
+        Ok((key, SettingEntry { values, origin, is_bare_bool: value.as_ref().is_bool() }))
     };
     table.into_iter().map(entry).collect()
 }
@@ -45,10 +54,15 @@ fn texts(key: &str, value: &Value, origin: &Origin) -> Result<Vec<String>, Setti
         Value::Array(items) => items.iter().map(text).collect(),
         single => text(single).map(|t| vec![t]),
     };
+    let reason = if value.is_table() {
+        format!("there are no sections: write its settings at the top of the file, without [{key}]")
+    } else {
+        "expected a text, a number, true or false, or a list of those".to_owned()
+    };
     values.ok_or_else(|| SettingsError::Value {
         key: key.to_owned(),
         value: value.to_string().trim_end().to_owned(),
         origin: origin.clone(),
-        reason: "expected a text, a number, true or false, or a list of those".to_owned(),
+        reason,
     })
 }

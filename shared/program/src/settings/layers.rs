@@ -48,9 +48,11 @@ impl Environment {
         Ok(Self::new(prefix, values))
     }
 
-    /// The variables among these that start with `prefix`.
+    /// The variables among these that start with `prefix`. An empty one counts as not set, as service managers and
+    /// containers leave them.
     pub fn new(prefix: &str, variables: impl IntoIterator<Item = (String, String)>) -> Self {
-        let values = variables.into_iter().filter(|(name, _)| name.starts_with(prefix)).collect();
+        let is_set = |(name, value): &(String, String)| name.starts_with(prefix) && !value.is_empty();
+        let values = variables.into_iter().filter(is_set).collect();
         Self { prefix: prefix.to_owned(), values, absence: None }
     }
 
@@ -75,7 +77,7 @@ impl Environment {
             // An upper-case key is the only spelling: others are kept as they are, and so are unknown.
             let exact = self.name(&key(name)) == *name;
             let key = if exact { key(name) } else { name[self.prefix.len()..].to_owned() };
-            (key, SettingEntry { values: vec![value.clone()], origin: Origin::Environment(name.clone()) })
+            (key, SettingEntry::new(vec![value.clone()], Origin::Environment(name.clone())))
         };
         self.values.iter().filter(|(name, _)| **name != self.name(CONFIG)).map(entry).collect()
     }
@@ -122,7 +124,7 @@ impl<R: Args> Settings<R> {
         for argument in definitions.get_arguments() {
             let key = argument.get_id().as_str();
             let typed = flags.typed(argument)?;
-            let typed = typed.map(|values| SettingEntry { values, origin: Origin::Flag(flag_name(argument)) });
+            let typed = typed.map(|values| SettingEntry::new(values, Origin::Flag(flag_name(argument))));
             // Lower layers are parsed too: a mistake does not hide behind a higher layer.
             let lower = [from_file.remove(key), from_environment.remove(key)];
             let mut chosen = default_of(argument);
@@ -154,7 +156,7 @@ impl<R: Args> Settings<R> {
 
 fn default_of(argument: &Arg) -> SettingEntry {
     let values = argument.get_default_values().iter().map(|v| v.to_string_lossy().into_owned()).collect();
-    SettingEntry { values, origin: Origin::Default }
+    SettingEntry::new(values, Origin::Default)
 }
 
 fn setting(argument: &Arg, entry: SettingEntry) -> Setting {
@@ -202,6 +204,9 @@ fn check_parses(definitions: &Command, argument: &Arg, entry: &SettingEntry) -> 
         origin: entry.origin.clone(),
         reason,
     };
+    if entry.is_bare_bool && !is_switch(argument) {
+        return Err(wrong("expected a text in quotes or a number, not true or false".to_owned()));
+    }
     let values = if is_list(argument) { split(&entry.values) } else { entry.values.clone() };
     if !is_list(argument) && values.len() != 1 {
         return Err(wrong("expected one value, not a list".to_owned()));

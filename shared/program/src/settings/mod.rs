@@ -4,7 +4,7 @@
 //! absent. From that come the flags and their help, the keys of the file (`cpu_devices` for
 //! `--cpu-devices`), the environment variables (`ASSAY_MINER_CPU_DEVICES`), and the parsing of all of
 //! them: a value means the same wherever it is written. Each layer that names a key replaces the whole
-//! value of the layers below, lists included.
+//! value of the layers below, lists included. A variable that is empty counts as not set.
 
 mod check;
 pub mod document;
@@ -22,7 +22,7 @@ pub use check::AUTO;
 pub use flags::Flags;
 pub use layers::{Absence, Environment, Setting, Settings};
 pub use show::Shown;
-pub use switch::Switch;
+pub use switch::{Switch, parse};
 
 /// The layer that a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]

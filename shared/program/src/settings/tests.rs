@@ -101,7 +101,16 @@ fn a_text_of_digits_stays_a_text() {
 fn a_list_replaces_the_list_below() {
     let (_folder, config) = file("friends = [\"a\", \"b\"]\n");
     assert_eq!(resolve(&[&config], &[("TEST_FRIENDS", "c")]).unwrap().raw.friends, ["c"]);
-    assert!(resolve(&[&config], &[("TEST_FRIENDS", "")]).unwrap().raw.friends.is_empty());
+    assert!(resolve(&[&config, "--friends="], &[]).unwrap().raw.friends.is_empty());
+}
+
+#[test]
+fn an_empty_variable_counts_as_not_set() {
+    let (_folder, config) = file("friends = [\"a\"]\ncount = 2\n");
+    let empty = ["TEST_CONFIG", "TEST_COUNT", "TEST_NAME", "TEST_COLOUR", "TEST_FRIENDS", "TEST_LOUD_VOICE", "TEST_X"];
+    let raw = resolve(&[&config], &empty.map(|name| (name, ""))).unwrap().raw;
+    assert_eq!((raw.count, raw.name, raw.colour), (2, None, Colour::Red));
+    assert_eq!((raw.friends, raw.loud_voice), (vec!["a".to_owned()], Switch(false)));
 }
 
 #[test]
@@ -137,7 +146,13 @@ fn unknown_keys_are_refused_by_name() {
     let error = resolve(&[], &[("TEST_XYZZY", "1")]).unwrap_err().to_string();
     assert_eq!(error, "environment TEST_XYZZY: unknown setting `xyzzy`");
     let (_folder, config) = file("[count]\nn = 1\n");
-    assert!(matches!(resolve(&[&config], &[]), Err(SettingsError::Value { key, .. }) if key == "count"));
+    let error = resolve(&[&config], &[]).unwrap_err().to_string();
+    assert!(error.starts_with("count = ") && error.ends_with("at the top of the file, without [count]"), "{error}");
+    let (_folder, config) = file("name = true\n");
+    let error = resolve(&[&config], &[]).unwrap_err().to_string();
+    assert!(error.ends_with("expected a text in quotes or a number, not true or false"), "{error}");
+    let (_folder, config) = file("name = \"true\"\n");
+    assert_eq!(resolve(&[&config], &[]).unwrap().raw.name.as_deref(), Some("true"));
     assert!(resolve(&[], &[("OTHER_CUONT", "1")]).is_ok());
 }
 
@@ -174,15 +189,12 @@ fn a_file_that_is_none_is_refused() {
 fn settings_are_shown_with_their_origin() {
     let settings = resolve(&["--count=4"], &[("TEST_FRIENDS", "a,b")]).unwrap();
     let expected = "\
-───────────────────────────────────────────────
- setting      value   origin
-═══════════════════════════════════════════════
- count        4       flag --count
- name         –       default
- colour       red     default
- friends      a, b    environment TEST_FRIENDS
- loud_voice   false   default
-───────────────────────────────────────────────";
+setting      value   origin
+count        4       flag --count
+name         –       default
+colour       red     default
+friends      a, b    environment TEST_FRIENDS
+loud_voice   false   default";
     assert_eq!(settings.shown().table(&Screen::FILE), expected);
     assert_eq!(
         settings.shown().json(),
