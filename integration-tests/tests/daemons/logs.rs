@@ -326,3 +326,24 @@ fn what_is_no_level_is_refused() {
         }
     }
 }
+
+/// What a command says beside its result may go nowhere: the result and the exit code stay.
+#[test]
+fn a_command_whose_standard_error_is_full_gives_its_result() {
+    let scene = Scene::new();
+    let mut validator = Process::start(&mut scene.validator(&[]), Stdio::null());
+    let mut miner = Process::start(&mut scene.miner(&[]), Stdio::null());
+    scene.wait_for_miner();
+    let run = |arguments: &[&str]| {
+        let mut command = daemon::command("assay-validator");
+        command.args(arguments).arg(scene.flag("control-socket", "sock")).stderr(full());
+        let output = command.output().unwrap();
+        (output.status.code(), output.stdout.len())
+    };
+    let (code, bytes) = run(&["challenge", "--miner=only", "--mode=audit", "--log=trace"]);
+    assert!(code == Some(0) && bytes > 0, "{code:?}, {bytes} bytes");
+    miner.drains();
+    assert_eq!(run(&["challenge", "--miner=only", "--wait=1"]).0, Some(2), "no miner comes");
+    validator.drains();
+    assert_eq!(run(&["miners", "--log=verbose"]).0, Some(78));
+}

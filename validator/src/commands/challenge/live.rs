@@ -3,6 +3,7 @@
 use assay_program::exit::{Exit, Failure};
 use assay_program::progress::ProgressBar;
 use assay_program::shutdown::Signals;
+use assay_program::standard_error;
 use assay_protocol::verdict::Verdict;
 use assay_protocol::wire::mode_code;
 use assay_protocol::wire::v1::run_challenge_response::Message;
@@ -133,7 +134,9 @@ impl Asked {
     }
 
     async fn cancel(&self, bar: &ProgressBar) -> Result<(), Failure> {
-        bar.suspend(|| eprintln!("cancelling challenge {}: interrupt again to leave at once", self.id));
+        bar.suspend(|| {
+            standard_error::print(&format!("cancelling challenge {}: interrupt again to leave at once", self.id))
+        });
         let request = CancelChallengeRequest { challenge_id: self.id.0.to_vec(), miner_key: Vec::new() };
         match self.client.try_ask(|mut rpc| async move { rpc.cancel_challenge(request).await }).await {
             // It has just ended, or ends without its miner: the verdict comes.

@@ -3,6 +3,7 @@
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::progress;
 use assay_program::render::{Screen, short_ids, table, units};
+use assay_program::standard_error;
 use assay_protocol::verdict::{Outcome, Verdict};
 use assay_work::PublicKey;
 use serde::Serialize;
@@ -104,7 +105,7 @@ async fn detach(client: &Client, plan: &Plan, keys: &[PublicKey], interrupts: &I
             Ok(asked) => started.push((asked.id, asked.key)),
             Err(error) if keys.len() == 1 => return Err(error.into()),
             Err(error) => {
-                eprintln!("miner {key}: {error}");
+                standard_error::print(&format!("miner {key}: {error}"));
                 failure = Some(error.exit);
             }
         }

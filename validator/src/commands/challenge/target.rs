@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use assay_program::exit::{Exit, Failure};
 use assay_program::prefix::Prefix;
 use assay_program::render::short_ids;
+use assay_program::standard_error;
 use assay_protocol::wire::v1::ListMinersRequest;
 use assay_work::PublicKey;
 
@@ -101,7 +102,7 @@ pub async fn until_possible<T, F: Future<Output = Result<T, NotStarted>>>(
         }
         if !has_said {
             has_said = true;
-            eprintln!("waiting: {failure}");
+            standard_error::print(&format!("waiting: {failure}"));
         }
         tokio::select! {
             () = interrupts.at_least(1) => return Err(Failure::new(Exit::Inconclusive, "interrupted while waiting")),
