@@ -62,8 +62,9 @@ pub enum Command {
     /// Challenge a connected miner now and print the verdict, or make a challenge file
     ///
     /// A running validator challenges the miner now: the one named with --miner, or the only one, or with --all every
-    /// one. Options left out follow the validator's policy. Ctrl-C cancels the challenge and prints its verdict; a second
-    /// Ctrl-C leaves at once. With --devices, a challenge for these devices is written to a file, for `assay-miner work`.
+    /// one. Options left out follow the validator's policy. Ctrl-C cancels the challenge and prints its verdict; a
+    /// second Ctrl-C leaves at once. With --devices, a challenge for these devices is written to a file, for
+    /// `assay-miner work`.
     #[command(after_help = "Examples:
   assay-validator challenge
   assay-validator challenge --miner 7b41c09e --mode audit --n 4096 --samples 512 --json
@@ -145,8 +146,8 @@ impl std::str::FromStr for MinerChoice {
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("form").args(["miner", "all", "devices"])))]
 pub struct ChallengeArgs {
-    /// Connected miner to challenge: its key or the first digits of it (see `assay-validator miners`), or `only` if there
-    /// is one [default: only, without --devices]
+    /// Connected miner to challenge: its key or the first digits of it (see `assay-validator miners`), or `only` if
+    /// there is one [default: only, without --devices]
     #[arg(long, value_name = "KEY|only")]
     pub miner: Option<MinerChoice>,
     /// Challenge every connected miner, all at once

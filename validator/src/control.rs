@@ -295,8 +295,8 @@ fn busy(running: Option<&RunningChallenge>) -> String {
     let seconds = since.elapsed().as_secs();
     let progress = if *phase == "work" { format!(", {done_slots} of {all_slots} slots") } else { String::new() };
     format!(
-        "this miner works on challenge {id}, since {seconds} s: phase {phase}{progress}. Wait for it (--wait), or end it \
-         (assay-validator cancel {id})"
+        "this miner works on challenge {id}, since {seconds} s: phase {phase}{progress}. Wait for it (--wait), or end \
+         it (assay-validator cancel {id})"
     )
 }
 

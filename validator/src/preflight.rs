@@ -1,5 +1,5 @@
-//! What `serve` needs of the machine beside its settings, looked at before anything is made or opened. `config show` asks
-//! the same.
+//! What `serve` needs of the machine beside its settings, looked at before anything is made or opened. `config show`
+//! asks the same.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
@@ -52,7 +52,8 @@ fn check_socket(path: &Path) -> Result<(), Failure> {
     let bytes = path.as_os_str().len();
     if bytes > MAX_SOCKET_PATH_BYTES {
         let why = format!(
-            "{bytes} bytes are too many for the path of a socket, {MAX_SOCKET_PATH_BYTES} is the most: give a shorter one"
+            "{bytes} bytes are too many for the path of a socket, {MAX_SOCKET_PATH_BYTES} is the most: give a \
+             shorter one"
         );
         return Err(wrong("control_socket", path, &why));
     }

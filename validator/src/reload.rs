@@ -22,6 +22,9 @@ use crate::verdict_log::OpenError;
 /// The settings beside those of the policy that take effect without a restart.
 const RELOADABLE: [&str; 4] = ["allowed_miners", "log", "log_file", "on_event"];
 
+/// The setting that names a file, which is read again too.
+const EXPECTATIONS: &str = "expectations";
+
 /// Reads the configuration again.
 pub struct Reloader {
     flags: Flags<RawConfig>,
@@ -106,12 +109,17 @@ impl Reloader {
         }
         let expectations = Arc::new(Expectations::load(config.expectations.as_deref())?);
         self.reopen(&config).await?;
+        // Of a file, what is in it counts.
+        let expects_more = self.validator.policy().expectations != expectations;
         let policy = Policy { expectations, ..config.policy };
         self.validator.policies.send_if_modified(|current| replace(current, policy));
         self.validator.hook.set(config.on_event);
         self.validator.admission.allowed.replace(config.allowed_miners);
         let is_reloadable = |name: &String| reloadable().any(|reloadable| reloadable == *name);
-        let changed_now = changed(current, &settings).into_iter().filter(is_reloadable).collect();
+        let mut changed_now: Vec<_> = changed(current, &settings).into_iter().filter(is_reloadable).collect();
+        if expects_more && !changed_now.iter().any(|name| name == EXPECTATIONS) {
+            changed_now.push(EXPECTATIONS.to_owned());
+        }
         let need_restart = changed(&self.started, &settings).into_iter().filter(|name| !is_reloadable(name)).collect();
         *current = settings;
         Ok(Reloaded { changed: changed_now, need_restart })
@@ -150,6 +158,7 @@ mod tests {
         let all: Vec<_> = all.get_arguments().map(|argument| argument.get_id().to_string()).collect();
         let names: Vec<_> = reloadable().collect();
         assert!(names.iter().all(|name| all.contains(name)), "{names:?}");
+        assert!(names.contains(&EXPECTATIONS.to_owned()));
         assert!(names.len() > 20 && names.contains(&"samples".to_owned()) && !names.contains(&"listen".to_owned()));
     }
 }

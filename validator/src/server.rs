@@ -190,8 +190,8 @@ fn operators(listener: UnixListener) -> impl Stream<Item = io::Result<UnixStream
     }
 }
 
-/// Connections that the system would not give, most likely for want of files: they wait, and are tried again ten times a
-/// second.
+/// Connections that the system would not give, most likely for want of files: they wait, and are tried again ten times
+/// a second.
 #[derive(Debug)]
 struct RefusedConnections {
     /// Who they are of.
@@ -235,7 +235,8 @@ fn remedy(error: &io::Error, limit: Option<u64>) -> String {
         Some(EMFILE) => {
             let limit = limit.map_or_else(String::new, |limit| format!(", {limit} now"));
             format!(
-                ": raise the limit of open files (LimitNOFILE= in the unit, ulimit -n in a shell{limit}), or lower max_miners"
+                ": raise the limit of open files (LimitNOFILE= in the unit, ulimit -n in a shell{limit}), or lower \
+                 max_miners"
             )
         }
         Some(ENFILE) => ": the machine has too many files open (fs.file-max)".to_owned(),

@@ -1,5 +1,5 @@
-//! The control socket as operators meet it: challenges that are cancelled, waited for, repeated; a validator that drains;
-//! no validator at all.
+//! The control socket as operators meet it: challenges that are cancelled, waited for, repeated; a validator that
+//! drains; no validator at all.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
@@ -396,6 +396,8 @@ async fn status_says_what_a_validator_does() {
     assert_eq!(status["process_id"], validator.daemon.id());
     assert_eq!((&status["state"], &status["miners"], &status["devices"]), (&"serving".into(), &1.into(), &1.into()));
     assert_eq!((&status["verdicts"]["pass"], &status["verdict_log"]), (&1.into(), &file.display().to_string().into()));
+    // A disk without room is seen before the next verdict is lost.
+    validator.daemon.limit_file_bytes(Some(1));
     let row = &status["challenges"][0];
     assert_eq!(row["challenge_id"], hex(&running.challenge_id));
     assert!(row["all_slots"].as_u64().unwrap() >= 1500, "{row}");
@@ -405,6 +407,12 @@ async fn status_says_what_a_validator_does() {
     validator.daemon.terminate();
     validator.daemon.wait_for("draining");
     assert_eq!(json(&ask(&validator.socket, &["status", "--json"]))["state"], "draining");
+    let until = std::time::Instant::now() + PATIENCE;
+    while json(&ask(&validator.socket, &["status", "--json"]))["verdict_log_problem"].is_null() {
+        assert!(std::time::Instant::now() < until, "a verdict that cannot be written is a problem");
+    }
+    assert!(stdout(&ask(&validator.socket, &["status"])).contains("NO: "));
+    validator.daemon.limit_file_bytes(None);
     challenge.ruling().await.unwrap().expect_pass();
     assert_eq!(validator.daemon.wait().code(), Some(0));
 }
@@ -412,13 +420,24 @@ async fn status_says_what_a_validator_does() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_validator_forgets_a_miners_devices() {
     let validator = TestValidator::start(&Policy::default()).await;
-    let miner = TestMiner::start(validator.address, 2, &[]);
+    let mut miner = TestMiner::start(validator.address, 2, &[]);
     validator.wait_for_miner(miner.key, true).await;
     validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
     let key = miner.key.to_string();
+    miner.daemon.kill();
+    validator.wait_for_miner(miner.key, false).await;
+    miner.restart_with(1);
+    validator.wait_for_miner(miner.key, true).await;
+    validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect(ReasonCode::DeviceMissing);
+    let listed = json(&ask(&validator.socket, &["miners", "--json"]));
+    let lost = listed[0]["missing_devices"][0]["device_id"].as_str().unwrap_or_else(|| panic!("{listed}")).to_owned();
+    let text = stdout(&ask(&validator.socket, &["miners"]));
+    assert!(text.contains(&format!("missing of {}: {}", &key[..8], &lost[..8])), "{text}");
     let forget = |key: &str| json(&ask(&validator.socket, &["forget", key, "--json"]));
     assert_eq!(forget(&key[..8]), serde_json::json!({ "miner_key": key, "devices": 2 }));
     assert_eq!(forget(&key)["devices"], 0);
+    assert_eq!(json(&ask(&validator.socket, &["miners", "--json"]))[0]["missing_devices"], serde_json::json!([]));
+    validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
     let nobody = ask(&validator.socket, &["forget", "0000000000"]);
     assert!(nobody.status.code() == Some(64) && stderr(&nobody).contains("whole key"), "{}", stderr(&nobody));
 }

@@ -5,10 +5,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use assay_integration_tests::daemon::{Daemon, program, run, run_in};
+use assay_integration_tests::daemon::{Daemon, program, run};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
-use assay_protocol::verdict::Mode;
+use assay_protocol::verdict::{Mode, ReasonCode};
 use assay_protocol::wire::v1::RunChallengeRequest;
 use assay_work::PublicKey;
 use serde_json::Value;
@@ -36,13 +36,9 @@ impl Configured {
     /// Writes another configuration and has it read: the line of the log that says so.
     fn reload(&mut self, text: &str) -> Value {
         std::fs::write(&self.file, text).unwrap();
-        hang_up(&self.validator.daemon);
+        self.validator.daemon.hang_up();
         self.validator.daemon.wait_for("configuration ")
     }
-}
-
-fn hang_up(daemon: &Daemon) {
-    assert!(Command::new("kill").args(["-HUP", &daemon.id().to_string()]).status().unwrap().success());
 }
 
 fn stderr(output: &Output) -> String {
@@ -129,6 +125,27 @@ async fn a_miner_that_is_allowed_no_more_ends_after_its_challenge() {
     configured.validator.wait_for_miner(idle.key, true).await;
 }
 
+/// The file of expectations is read again, whether its name has changed or not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hangup_reads_the_expectations_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("expectations.toml");
+    std::fs::write(&file, "").unwrap();
+    let text = format!("expectations = {:?}\n", file.display().to_string());
+    let mut configured = Configured::start(Policy::default(), &text).await;
+    let miner = TestMiner::start(configured.validator.address, 1, &[]);
+    configured.validator.wait_for_miner(miner.key, true).await;
+    configured.validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    std::fs::write(&file, format!("[[miner]]\nkey = \"{}\"\ndevices = 2\n", miner.key)).unwrap();
+    assert_eq!(configured.reload(&text)["changed"], serde_json::json!(["expectations"]));
+    let ruling = configured.validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap();
+    ruling.expect(ReasonCode::ExpectationMissed);
+    std::fs::write(&file, "[[miner]]\nkey = 7\n").unwrap();
+    assert_eq!(configured.reload(&text)["level"], "ERROR");
+    let ruling = configured.validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap();
+    ruling.expect(ReasonCode::ExpectationMissed);
+}
+
 /// What logrotate does: the files are renamed, a hangup opens new ones.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hangup_opens_the_files_anew() {
@@ -146,18 +163,25 @@ async fn a_hangup_opens_the_files_anew() {
     challenge(&configured.validator).await;
     configured.reload("");
     challenge(&configured.validator).await;
-    let is_verdict = |line: &&str| line.contains("\"outcome\"");
-    let lines = |name: &str| std::fs::read_to_string(path(name)).unwrap().lines().filter(is_verdict).count();
-    assert_eq!((lines("verdicts.1"), lines("verdicts")), (2, 1));
+    // A new file begins with what is known of devices.
+    let is_verdict = |line: &&str| line.contains("\"challenge_id\"");
+    let verdicts = |name: &str| std::fs::read_to_string(path(name)).unwrap().lines().filter(is_verdict).count();
+    assert_eq!((verdicts("verdicts.1"), verdicts("verdicts")), (2, 1));
+}
+
+/// How a validator ended by itself, and what it said.
+struct Ended {
+    code: Option<i32>,
+    said: String,
 }
 
 /// A validator that is to end by itself, with files in a folder of its own.
-fn serve(folder: &Path, more: &[&str]) -> Output {
+fn serve(folder: &Path, more: &[&str]) -> Ended {
     serve_in(folder, more, &[])
 }
 
 /// The same, with variables of the environment.
-fn serve_in(folder: &Path, more: &[&str], environment: &[(String, OsString)]) -> Output {
+fn serve_in(folder: &Path, more: &[&str], environment: &[(String, OsString)]) -> Ended {
     let own = [
         format!("--key-file={}", folder.join("key").display()),
         format!("--control-socket={}", folder.join("s").display()),
@@ -167,7 +191,10 @@ fn serve_in(folder: &Path, more: &[&str], environment: &[(String, OsString)]) ->
     ];
     let name = |flag: &str| flag.split('=').next().unwrap_or_default().to_owned();
     let own = own.iter().map(String::as_str).filter(|own| !more.iter().any(|flag| name(flag) == name(own)));
-    run_in(VALIDATOR, ["serve"].into_iter().chain(own).chain(more.iter().copied()), environment)
+    let arguments: Vec<_> = ["serve"].into_iter().chain(own).chain(more.iter().copied()).map(str::to_owned).collect();
+    let mut daemon = Daemon::start_in(VALIDATOR, &arguments, environment);
+    let said = daemon.wait_for("error: ").as_str().unwrap_or_default().to_owned();
+    Ended { code: daemon.wait().code(), said }
 }
 
 /// A backend that was asked for and gives nothing ends the validator, whatever the mode.
@@ -178,12 +205,11 @@ fn a_backend_that_was_asked_for_has_to_be_there() {
         // The driver of a machine with GPUs shows none of them.
         let hidden = [("CUDA_VISIBLE_DEVICES".to_owned(), "-1".into())];
         let output = serve_in(folder.path(), &["--backend=cpu,cuda", mode], &hidden);
-        let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(78), "{mode}: {said}");
+        let Ended { code, said } = output;
+        assert_eq!(code, Some(78), "{mode}: {said}");
         assert!(said.contains("cuda") || said.contains("CUDA"), "{said}");
-        let output = serve(folder.path(), &["--backend=cpu", "--worker-program=/nowhere/worker", mode]);
-        let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(78), "{mode}: {said}");
+        let Ended { code, said } = serve(folder.path(), &["--backend=cpu", "--worker-program=/nowhere/worker", mode]);
+        assert_eq!(code, Some(78), "{mode}: {said}");
     }
 }
 
@@ -192,9 +218,8 @@ async fn a_key_file_serves_one_validator() {
     let validator = TestValidator::start(&Policy::default()).await;
     let folder = tempfile::tempdir().unwrap();
     let key = format!("--key-file={}", validator.file("validator.key").display());
-    let output = serve(folder.path(), &["--backend=cpu", &key]);
-    let said = stderr(&output);
-    assert_eq!(output.status.code(), Some(78), "{said}");
+    let Ended { code, said } = serve(folder.path(), &["--backend=cpu", &key]);
+    assert_eq!(code, Some(78), "{said}");
     assert!(said.contains(&format!("process {}", validator.daemon.id())), "{said}");
 }
 
@@ -203,13 +228,12 @@ async fn a_key_file_serves_one_validator() {
 async fn a_port_that_is_taken_names_its_holder() {
     let validator = TestValidator::start(&Policy::default()).await;
     let folder = tempfile::tempdir().unwrap();
-    let output = serve(folder.path(), &["--backend=cpu", &format!("--listen={}", validator.address)]);
-    let said = stderr(&output);
-    assert_eq!(output.status.code(), Some(74), "{said}");
+    let Ended { code, said } = serve(folder.path(), &["--backend=cpu", &format!("--listen={}", validator.address)]);
+    assert_eq!(code, Some(74), "{said}");
     assert!(said.contains(&format!("assay-validator (process {})", validator.daemon.id())), "{said}");
-    let output =
-        serve(folder.path(), &["--backend=cpu", "--listen=192.0.2.7:7400", "--insecure-allow-remote-plaintext"]);
-    assert!(stderr(&output).contains("no interface of this machine has that address"), "{}", stderr(&output));
+    let elsewhere = ["--backend=cpu", "--listen=192.0.2.7:7400", "--insecure-allow-remote-plaintext"];
+    let Ended { said, .. } = serve(folder.path(), &elsewhere);
+    assert!(said.contains("no interface of this machine has that address"), "{said}");
 }
 
 /// What `serve` refuses, `config show` refuses too, below the table.
@@ -239,8 +263,8 @@ fn what_is_refused_is_shown_and_refused() {
         let said = stderr(&shown);
         assert!(shown.status.code() == Some(78) && said.contains(why), "{flag}: {said}");
         assert!(String::from_utf8_lossy(&shown.stdout).contains("challenge_interval_s"), "the table is there");
-        let served = serve(folder.path(), &["--backend=cpu", &flag]);
-        assert!(served.status.code() == Some(78) && stderr(&served).contains(why), "{flag}: {}", stderr(&served));
+        let Ended { code, said } = serve(folder.path(), &["--backend=cpu", &flag]);
+        assert!(code == Some(78) && said.contains(why), "{flag}: {said}");
     }
     assert!(!folder.path().join("s").exists() && !folder.path().join("key").exists(), "nothing was made before");
 }

@@ -136,7 +136,8 @@ impl Signals {
     }
 }
 
-/// The signals that ask a program to end, for a command that answers them in its own way. After the last two, Windows leaves a program some seconds, whatever it does.
+/// The signals that ask a program to end, for a command that answers them in its own way. After the last two, Windows
+/// leaves a program some seconds, whatever it does.
 #[cfg(windows)]
 #[derive(Debug)]
 pub struct Signals {

@@ -39,6 +39,8 @@ pub struct MinerRow {
     pub challenge: Option<ChallengeRow>,
     /// For how long it has been connected.
     pub connected_seconds: u64,
+    /// The devices that it showed before and does not list now.
+    pub missing_devices: Vec<MissingDevice>,
     /// The last measured round trip.
     pub round_trip_ms: Option<f64>,
 }
@@ -54,6 +56,15 @@ pub struct ClaimedDevice {
     pub backend: String,
     /// What its management library says of it.
     pub hardware: Option<Hardware>,
+}
+
+/// A device that a miner showed before and does not list now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MissingDevice {
+    /// The device.
+    pub device_id: DeviceId,
+    /// The name that it had: a claim.
+    pub name: String,
 }
 
 /// Lists the miners of a running validator.
@@ -97,8 +108,22 @@ impl TryFrom<v1::ConnectedMiner> for MinerRow {
             challenged_now: miner.challenged_now,
             challenge: miner.challenge.map(ChallengeRow::try_from).transpose()?,
             connected_seconds: miner.connected_seconds,
+            missing_devices: miner
+                .missing_devices
+                .into_iter()
+                .map(MissingDevice::try_from)
+                .collect::<Result<_, _>>()?,
             round_trip_ms: miner.round_trip_ms,
         })
+    }
+}
+
+impl TryFrom<v1::NamedDevice> for MissingDevice {
+    type Error = anyhow::Error;
+
+    fn try_from(device: v1::NamedDevice) -> anyhow::Result<Self> {
+        let v1::NamedDevice { device_id, name } = device;
+        Ok(Self { device_id: DeviceId::try_from(&device_id[..]).context("the validator sent no device's id")?, name })
     }
 }
 
@@ -132,7 +157,24 @@ fn shown(miners: &[MinerRow], wide: bool, screen: &Screen) -> String {
         }
         table.add_row(cells);
     }
-    table::text(&table)
+    let mut out = table::text(&table);
+    for miner in miners {
+        out += &missing(miner);
+    }
+    out
+}
+
+/// A line for the devices that a miner showed before and does not list now.
+fn missing(miner: &MinerRow) -> String {
+    let MinerRow { miner_key, missing_devices, .. } = miner;
+    if missing_devices.is_empty() {
+        return String::new();
+    }
+    let ids = short_ids(missing_devices.iter().map(|device| device.device_id));
+    let devices: Vec<_> =
+        missing_devices.iter().zip(ids).map(|(device, id)| format!("{id} {}", quoted(&device.name))).collect();
+    let key: String = miner_key.to_string().chars().take(8).collect();
+    format!("\nmissing of {key}: {} (assay-validator forget {key})", devices.join(", "))
 }
 
 /// What a miner does: how far its challenge is.
@@ -177,6 +219,13 @@ mod tests {
     }
 
     #[test]
+    fn devices_that_are_missing_are_named() {
+        let lost = MissingDevice { device_id: DeviceId([0xcd; 16]), name: "NVIDIA H200\x1b".to_owned() };
+        let shown = shown(&[MinerRow { missing_devices: vec![lost], ..miner() }], false, &Screen::FILE);
+        assert!(shown.ends_with("\nmissing of abababab: cdcdcdcd \"NVIDIA H200 \" (assay-validator forget abababab)"));
+    }
+
+    #[test]
     fn the_table_fits_a_terminal() {
         let models = ["NVIDIA H100 80GB HBM3 MIG 1g.10gb", "NVIDIA H100 80GB HBM3 MIG 2g.20gb"];
         let devices = (0..64).map(|id| device(id, Some(models[usize::from(id) % 2]))).collect();
@@ -202,6 +251,7 @@ mod tests {
             free_bytes: 3 << 30,
             challenged_now: true,
             challenge: None,
+            missing_devices: Vec::new(),
             connected_seconds: 61,
             round_trip_ms: None,
         }

@@ -41,8 +41,8 @@ use crate::verify::replay::Replayer;
 use crate::verify::turns::ReplayTurns;
 use crate::{port, preflight};
 
-/// How long sessions may take to end what they stop, to log and send the verdicts and to say goodbye, and how long their
-/// connections and those of operators may take after the last session.
+/// How long sessions may take to end what they stop, to log and send the verdicts and to say goodbye, and how long
+/// their connections and those of operators may take after the last session.
 const STOP_LIMIT: Duration = Duration::from_millis(500);
 
 /// How long the hook may take to have the last events.

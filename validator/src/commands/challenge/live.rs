@@ -100,7 +100,8 @@ impl Asked {
         }
     }
 
-    /// Follows the challenge to its verdict, on a bar with this name. The first interrupt cancels it; the second leaves it.
+    /// Follows the challenge to its verdict, on a bar with this name. The first interrupt cancels it; the second leaves
+    /// it.
     ///
     /// # Errors
     /// The validator ended, or the second interrupt.
