@@ -6,7 +6,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use assay_program::exit::{Exit, Failure};
-use assay_protocol::identity::Identity;
+use assay_protocol::identity::{Identity, IdentityError};
 
 use crate::config::ValidatorConfig;
 use crate::expectations::Expectations;
@@ -43,9 +43,24 @@ fn check_key(path: &Path) -> Result<(), Failure> {
     check_file("key_file", path)?;
     check_ancestor("key_file", path)?;
     if path.exists() {
-        Identity::load_or_create(path).map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
+        identity(path)?;
     }
     Ok(())
+}
+
+/// The identity in the key file, which is created if it is missing.
+///
+/// # Errors
+/// [`Failure`]: a key that is not one, or is not its owner's alone, or a file that cannot be read or made.
+pub fn identity(key_file: &Path) -> Result<Identity, Failure> {
+    Identity::load_or_create(key_file).map_err(|error| {
+        let exit = match error {
+            IdentityError::File { .. } => Exit::Io,
+            IdentityError::NoFile(_) | IdentityError::Malformed(_) | IdentityError::Exposed { .. } => Exit::Config,
+            IdentityError::Random(_) => Exit::Internal,
+        };
+        Failure::new(exit, error.to_string())
+    })
 }
 
 fn check_socket(path: &Path) -> Result<(), Failure> {

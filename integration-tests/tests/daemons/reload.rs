@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use assay_integration_tests::daemon::{Daemon, program, run};
+use assay_integration_tests::daemon::{Daemon, PATIENCE, program, run};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::verdict::{Mode, ReasonCode};
@@ -144,6 +144,47 @@ async fn a_hangup_reads_the_expectations_again() {
     assert_eq!(configured.reload(&text)["level"], "ERROR");
     let ruling = configured.validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap();
     ruling.expect(ReasonCode::ExpectationMissed);
+}
+
+/// The level changes at once, and the log goes on in a new file.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hangup_changes_the_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let configure = |level: &str| {
+        let text = format!("log = {level:?}\nlog_file = {:?}\n", path("log").display().to_string());
+        std::fs::write(path("config.toml"), text).unwrap();
+    };
+    configure("info");
+    let own = |flag: &str, name: &str| format!("--{flag}={}", path(name).display());
+    let mut flags = vec!["serve".to_owned(), own("config", "config.toml"), own("key-file", "key")];
+    flags.extend([own("control-socket", "s"), "--listen=127.0.0.1:0".into(), "--mode=audit".into()]);
+    flags.extend(["--backend=cpu".to_owned(), "--cpu-memory=8MiB".into(), "--cpu-threads=1".into()]);
+    let _validator = Daemon::start(VALIDATOR, &flags);
+    let said = |name: &str, part: &str| {
+        let until = std::time::Instant::now() + PATIENCE;
+        loop {
+            let text = std::fs::read_to_string(path(name)).unwrap_or_default();
+            if text.contains(part) {
+                return text;
+            }
+            assert!(std::time::Instant::now() < until, "{name} never says {part}: {text}");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    };
+    said("log", "listening");
+    std::fs::rename(path("log"), path("log.1")).unwrap();
+    // At this level the reload itself is not worth a line.
+    for (level, file) in [("error", "log"), ("info", "log")] {
+        configure(level);
+        let output = ask(&path("s"), &["reload", "--json"]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("\"log\""), "{output:?}");
+        assert!(path(file).exists());
+    }
+    let text = said("log", "configuration reloaded");
+    assert_eq!(text.matches("configuration reloaded").count(), 1, "{text}");
+    assert!(!said("log.1", "listening").contains("configuration reloaded"));
 }
 
 /// What logrotate does: the files are renamed, a hangup opens new ones.

@@ -11,13 +11,10 @@ pub mod serve;
 pub mod status;
 pub mod verify;
 
-use std::path::Path;
-
 use assay_devices::worker_command;
-use assay_program::exit::{Exit, Failure};
+use assay_program::exit::Exit;
 use assay_program::logging::Logged;
 use assay_program::settings::Flags;
-use assay_protocol::identity::{Identity, IdentityError};
 use assay_protocol::verdict::Outcome;
 use clap::Args;
 
@@ -51,18 +48,6 @@ const fn exit_of(outcome: Outcome) -> Exit {
         Outcome::Fail => Exit::Fail,
         Outcome::Inconclusive => Exit::Inconclusive,
     }
-}
-
-/// The identity in the key file, which is created if it is missing.
-fn identity(key_file: &Path) -> Result<Identity, Failure> {
-    Identity::load_or_create(key_file).map_err(|error| {
-        let exit = match error {
-            IdentityError::File { .. } => Exit::Io,
-            IdentityError::NoFile(_) | IdentityError::Malformed(_) | IdentityError::Exposed { .. } => Exit::Config,
-            IdentityError::Random(_) => Exit::Internal,
-        };
-        Failure::new(exit, error.to_string())
-    })
 }
 
 /// Checks the configuration of a command and starts logging, to standard error.

@@ -58,7 +58,7 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
     let config = config.log.start()?.keep_with(config);
     limit_freed_memory();
     preflight::check(&config)?;
-    let identity = super::identity(&config.key_file)?;
+    let identity = preflight::identity(&config.key_file)?;
     let key = identity.public_key();
     // Devices take long to open: what is in use is found before.
     drop(

@@ -9,9 +9,8 @@ use assay_work::challenge::WORK_VERSION;
 use assay_work::{Challenge, ChallengeId, Nonce, Precision, UncheckedChallenge};
 
 use crate::cli::ChallengeArgs;
-use crate::commands::identity;
 use crate::config::ValidatorConfig;
-use crate::device_spec;
+use crate::{device_spec, preflight};
 
 /// Writes a challenge over the devices that were given.
 ///
@@ -42,7 +41,7 @@ fn challenge(config: &ValidatorConfig, args: &ChallengeArgs) -> anyhow::Result<C
     let random = |error| Failure::new(Exit::Internal, format!("the operating system gave no random bytes: {error}"));
     let validator_key = match args.file.validator_key {
         Some(key) => key,
-        None => identity(&config.key_file)?.public_key(),
+        None => preflight::identity(&config.key_file)?.public_key(),
     };
     let unchecked = UncheckedChallenge {
         version: WORK_VERSION,
