@@ -243,7 +243,12 @@ fn a_log_file_that_may_not_grow_stops_no_daemon_and_says_what_was_lost() {
     let scene = Scene::new();
     let small = |command: &mut Command| {
         // SAFETY: prlimit is one system call, and allocates nothing.
-        unsafe { command.pre_exec(|| Ok(limit_files(0, MOST_BYTES))) };
+        unsafe {
+            command.pre_exec(|| {
+                limit_files(0, MOST_BYTES);
+                Ok(())
+            })
+        };
     };
     let mut daemons = Vec::new();
     for (name, mut command) in [

@@ -143,8 +143,7 @@ mod tests {
         bar.set_draw_target(ProgressDrawTarget::term_like(Box::new(terminal.clone())));
         act(&bar);
         bar.tick();
-        let drawn = terminal.0.lock().unwrap().clone();
-        drawn
+        terminal.0.lock().unwrap().clone()
     }
 
     #[test]
