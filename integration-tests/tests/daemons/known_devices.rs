@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use assay_integration_tests::daemon;
 use assay_integration_tests::miner::{TestMiner, device_ids};
 use assay_integration_tests::validator::{Policy, Ruling, TestValidator};
 use assay_protocol::verdict::{Mode, ReasonCode};
@@ -90,6 +91,24 @@ async fn a_validator_that_was_killed_still_knows_the_devices_by_its_verdict_log(
     validator.daemon.kill();
     validator.restart().await;
     audit(&validator, &miner).await.expect(ReasonCode::DeviceMissing);
+}
+
+/// What an operator had the validator forget stays forgotten when it starts again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_that_was_forgotten_is_not_missed_any_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let flag = format!("--verdict-log={}", folder.path().join("log").display());
+    let (mut validator, miner, _) = with_one_of_two(&[&flag]).await;
+    audit(&validator, &miner).await.expect(ReasonCode::DeviceMissing);
+    let socket = format!("--control-socket={}", validator.socket.display());
+    let forgot = daemon::run("assay-validator", ["forget", &miner.key.to_string(), &socket, "--json"]);
+    let forgot: serde_json::Value = serde_json::from_slice(&forgot.stdout).unwrap();
+    assert_eq!(forgot["devices"], 2);
+    validator.daemon.kill();
+    validator.restart().await;
+    let ruling = audit(&validator, &miner).await;
+    ruling.expect_pass();
+    assert!(ruling.verdict.missing_devices.is_empty() && ruling.verdict.new_devices.is_empty());
 }
 
 /// Each expectation alone: met by the host as it is, and missed where more is asked for.
