@@ -141,3 +141,15 @@ async fn a_miner_cut_off_in_a_challenge_comes_back() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
+
+/// The proof of a connection that it lost comes late: its own old session takes over from its new one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_miner_that_takes_over_from_itself_goes_on() {
+    let validator = TestValidator::start(&Policy { ping_interval_ms: 500, ..Policy::default() }).await;
+    let proxy = Proxy::start_slow(validator.address).await;
+    let mut miner = TestMiner::start(proxy.address, 1, &[]);
+    miner.daemon.wait_for("connected: waiting for challenges");
+    miner.daemon.wait_for("another session of this key");
+    miner.daemon.wait_for("connected: waiting for challenges");
+    validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+}

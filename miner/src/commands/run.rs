@@ -159,7 +159,7 @@ impl Observer for Log {
 
     fn stage(&mut self, stage: Stage) {
         self.board.stage(stage.name());
-        let challenge = self.challenge.map(|id| id.to_string()).unwrap_or_default();
+        let challenge = self.challenge.map(tracing::field::display);
         tracing::info!(challenge, seconds = self.seconds(), "{}", stage.about());
     }
 

@@ -59,7 +59,7 @@ pub fn text(found: &Found, key_file: &Path, now_s: u64, screen: &Screen) -> Stri
     let counts = format!("{} pass, {} fail, {} inconclusive", counts.pass, counts.fail, counts.inconclusive);
     lines.push(field("verdicts", &format!("{counts}, since its start")));
     lines.extend(limits(&status.limits, is_running).map(|limits| field("limits", &limits)));
-    lines.extend(devices(&status.devices, screen));
+    lines.extend(devices(&status.devices, is_running, screen));
     lines.join("\n")
 }
 
@@ -124,7 +124,7 @@ fn limits(limits: &LimitsStatus, is_running: bool) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-fn devices(devices: &[DeviceStatus], screen: &Screen) -> Vec<String> {
+fn devices(devices: &[DeviceStatus], is_running: bool, screen: &Screen) -> Vec<String> {
     if devices.is_empty() {
         return Vec::new();
     }
@@ -137,13 +137,20 @@ fn devices(devices: &[DeviceStatus], screen: &Screen) -> Vec<String> {
             printable(&device.name, usize::MAX).into(),
             table::figure(units::gib(device.total_bytes)),
             table::figure(units::gib(device.offered_bytes)),
-            table::figure(device.worker_pid.map_or_else(|| "–".to_owned(), |pid| pid.to_string())),
+            table::figure(
+                device.worker_pid.filter(|_| is_running).map_or_else(|| "–".to_owned(), |pid| pid.to_string()),
+            ),
             table::figure(device.worker_restarts),
-            if device.fault.is_some() { "fault" } else { "ok" }.into(),
+            match &device.fault {
+                _ if !is_running => "–",
+                Some(_) => "fault",
+                None => "ok",
+            }
+            .into(),
         ]);
     }
     let fault = |device: &DeviceStatus| {
-        let fault = device.fault.as_ref()?;
+        let fault = device.fault.as_ref().filter(|_| is_running)?;
         Some(format!("device {} cannot be used now: {}", short(&device.device_id), printable(fault, usize::MAX)))
     };
     std::iter::once(table::text(&table)).chain(devices.iter().filter_map(fault)).collect()
@@ -293,7 +300,7 @@ mod tests {
     fn the_devices_fit_a_terminal() {
         let screen = Screen { width: Some(80), colour: false };
         let device = DeviceStatus { name: "NVIDIA H100 80GB HBM3 MIG 1g.10gb".into(), ..status().devices.remove(0) };
-        let lines = devices(&vec![device; 3], &screen).join("\n");
+        let lines = devices(&vec![device; 3], true, &screen).join("\n");
         assert!(lines.lines().all(|line| line.chars().count() <= 80), "{lines}");
     }
 

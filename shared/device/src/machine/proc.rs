@@ -77,7 +77,7 @@ fn own_groups(figure: impl Fn(&Path) -> Option<u64>) -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
     let own = Path::new(CGROUP_ROOT).join(own);
-    own.ancestors().take_while(|path| path.starts_with(CGROUP_ROOT)).filter_map(|group| figure(group)).min()
+    own.ancestors().take_while(|path| path.starts_with(CGROUP_ROOT)).filter_map(figure).min()
 }
 
 /// The limit of one control group; "max", which is no number, means none.
