@@ -202,9 +202,6 @@ pub struct BenchArgs {
     /// Product kernels, with commas between; without it all of a GPU's, and the fastest of a processor's
     #[arg(long, value_delimiter = ',', value_name = "KERNEL")]
     pub kernels: Vec<String>,
-    /// Only devices whose id starts so; may be given several times
-    #[arg(long, value_name = "ID")]
-    pub device: Vec<String>,
     /// How many samples of each
     #[arg(long, default_value_t = 5)]
     pub rounds: u32,
@@ -249,9 +246,6 @@ pub struct DiagArgs {
     /// Product kernels, with commas between; without it all that a device runs
     #[arg(long, value_delimiter = ',', value_name = "KERNEL")]
     pub kernels: Vec<String>,
-    /// Only devices whose id starts so; may be given several times
-    #[arg(long, value_name = "ID")]
-    pub device: Vec<String>,
     /// Repeat the passes of another run, by the seed in its report
     #[arg(long, value_name = "SEED")]
     pub seed: Option<Seed>,
@@ -324,9 +318,9 @@ mod tests {
             "status --json --key-file a.key",
             "key --json --key-file a.key",
             "work --challenge c.json --probe p.json --answer-out a.json --out e.json --json",
-            "bench --n 1024,2048 --kernels portable --device ab --rounds 3 --json --svg a.svg",
+            "bench --n 1024,2048 --kernels portable --include-device ab --rounds 3 --json --svg a.svg",
             "diag",
-            "diag --minutes 0 --n 256 --share 50 --samples 0 --kernels portable,avx2 --device ab --json --svg a.svg",
+            "diag --minutes 0 --n 256 --share 50 --samples 0 --kernels portable,avx2 --include-device ab --json --svg a.svg",
             "diag --rounds 2 --max-drift-percent 5 --min-tops 1.5 --on-throttle fail --on-corrected-ecc fail --stall-s 9",
             "config show --json --log debug",
             "worker",

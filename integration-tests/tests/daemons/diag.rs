@@ -282,7 +282,7 @@ fn a_mistyped_choice_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     for (flags, code, said) in [
         (&["--n=300"][..], 64, "power of two"),
-        (&["--device=zz"], 64, "no such device; there are"),
+        (&["--include-device=zz"], 78, "zz"),
         (&["--min-tops=-1"], 64, "must be above 0"),
         (&["--cpu-devices=0"], 78, "devices"),
     ] {

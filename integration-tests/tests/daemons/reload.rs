@@ -251,6 +251,9 @@ fn a_backend_that_was_asked_for_has_to_be_there() {
         assert!(said.contains("cuda") || said.contains("CUDA"), "{said}");
         let Ended { code, said } = serve(folder.path(), &["--backend=cpu", "--worker-program=/nowhere/worker", mode]);
         assert_eq!(code, Some(78), "{mode}: {said}");
+        let Ended { code, said } = serve(folder.path(), &["--include-device=abacus", mode]);
+        assert_eq!(code, Some(78), "{mode}: {said}");
+        assert!(said.contains("abacus"), "{said}");
     }
 }
 

@@ -131,7 +131,7 @@ async fn what_cannot_be_written_at_the_end_is_in_the_programs_log() {
     let line = validator.daemon.wait_for("this verdict is not in the verdict log");
     let verdict: Value = serde_json::from_str(line["verdict"].as_str().unwrap()).unwrap();
     assert_eq!((&verdict["outcome"], &verdict["miner_key"]), (&"pass".into(), &miner.key.to_string().into()));
-    validator.daemon.wait();
+    assert_eq!(validator.daemon.wait().code(), Some(74));
     drop(challenge);
 }
 

@@ -1,12 +1,10 @@
 //! `assay-miner bench`.
 
 use assay_bench::{BenchPlan, BenchReport, chart};
-use assay_device::backend::Found;
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::file;
 use assay_program::render::Screen;
 use assay_protocol::message::MATRIX_SIZES;
-use assay_work::DeviceId;
 
 use crate::cli::BenchArgs;
 use crate::config::MinerConfig;
@@ -23,19 +21,14 @@ const MAX_ROUNDS: u32 = 1000;
 pub fn execute(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<Exit> {
     let plan = plan(args)?;
     args.svg.as_deref().map_or(Ok(()), file::check_writable)?;
+    super::warn_of_a_running_miner(config);
     let host = config.devices.host(&super::identity(&config.key_file)?.public_key());
     // Without them drivers work too, but complain, or compile again what a worker has compiled.
     if let Err(error) = assay_bench::environment::restart_with(&host) {
         tracing::warn!(%error, "cannot start again with the variables that drivers read");
     }
     let found = assay_bench::detect(&host).map_err(|error| Failure::because(Exit::Config, "devices", error))?;
-    let wanted: Vec<&Found> = found.iter().filter(|found| is_wanted(args, found.info.id)).collect();
-    if wanted.is_empty() {
-        let all: Vec<String> = found.iter().map(|found| found.info.id.to_string()).collect();
-        let message = format!("--device: no such device; there are {}", all.join(", "));
-        return Err(Failure::new(Exit::Usage, message).into());
-    }
-    let devices = wanted.into_iter().map(|found| assay_bench::run(&host, found, &plan)).collect::<Result<_, _>>()?;
+    let devices = found.iter().map(|found| assay_bench::run(&host, found, &plan)).collect::<Result<_, _>>()?;
     let program = concat!("assay-miner ", env!("CARGO_PKG_VERSION")).to_owned();
     let report = BenchReport { program, devices };
     if let Some(path) = &args.svg {
@@ -69,8 +62,4 @@ fn plan(args: &BenchArgs) -> Result<BenchPlan, Failure> {
         kernels: args.kernels.clone(),
         rounds: args.rounds,
     })
-}
-
-fn is_wanted(args: &BenchArgs, id: DeviceId) -> bool {
-    args.device.is_empty() || args.device.iter().any(|prefix| id.to_string().starts_with(&prefix.to_lowercase()))
 }

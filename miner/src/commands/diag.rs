@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 use assay_device::DeviceError;
-use assay_diag::{Asked, DiagPlan, DiagReport, Limits, Seed, Severity, Verdict, chart};
+use assay_diag::{Asked, DiagPlan, DiagReport, Limits, Seed, Severity, chart};
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::render::Screen;
 use assay_program::shutdown::Shutdown;
 use assay_protocol::message::MATRIX_SIZES;
+use assay_protocol::verdict::Outcome;
 use assay_telemetry::{NoSensors, SensorWatch};
-use assay_work::DeviceId;
 
 use crate::cli::{DiagArgs, Gravity};
 use crate::config::MinerConfig;
@@ -35,8 +35,8 @@ pub fn execute(config: &MinerConfig, args: &DiagArgs) -> anyhow::Result<Exit> {
     // The driver may take seconds to answer, while the devices are opened.
     let sampler = telemetry::start(config.telemetry);
     let key = super::identity(&config.key_file)?.public_key();
+    super::warn_of_a_running_miner(config);
     let chosen = config.devices.open(&key).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
-    check(args, chosen.host.ids())?;
     let sensors: Arc<dyn SensorWatch> = match sampler {
         Some(sampler) => {
             telemetry::announce(&sampler);
@@ -44,11 +44,9 @@ pub fn execute(config: &MinerConfig, args: &DiagArgs) -> anyhow::Result<Exit> {
         }
         None => Arc::new(NoSensors),
     };
-    let wanted = |id: DeviceId| is_wanted(args, id);
-    let ended = assay_diag::run(&chosen.host, &wanted, plan, sensors, &*asked)?;
-    let unusable: Vec<_> = chosen.unusable.iter().filter(|(info, _)| wanted(info.id)).cloned().collect();
+    let ended = assay_diag::run(&chosen.host, plan, sensors, &*asked)?;
     let program = concat!("assay-miner ", env!("CARGO_PKG_VERSION")).to_owned();
-    let report = DiagReport::new(program, &ended, &unusable);
+    let report = DiagReport::new(program, &ended, &chosen.unusable);
     if ended.hangs {
         // Its thread would be waited for; the process that drives the device ends with this one.
         std::mem::forget(chosen);
@@ -69,9 +67,9 @@ fn show(report: &DiagReport, args: &DiagArgs) -> anyhow::Result<Exit> {
         }
     }
     Ok(match report.verdict {
-        Verdict::Pass => Exit::Done,
-        Verdict::Fail => Exit::Fail,
-        Verdict::Inconclusive => Exit::Inconclusive,
+        Outcome::Pass => Exit::Done,
+        Outcome::Fail => Exit::Fail,
+        Outcome::Inconclusive => Exit::Inconclusive,
     })
 }
 
@@ -115,20 +113,6 @@ const fn severity(gravity: Gravity) -> Severity {
         Gravity::Warn => Severity::Warn,
         Gravity::Fail => Severity::Fail,
     }
-}
-
-/// Refuses a choice that leaves no device.
-fn check(args: &DiagArgs, ids: impl Iterator<Item = DeviceId>) -> Result<(), Failure> {
-    let ids: Vec<_> = ids.collect();
-    if ids.iter().any(|id| is_wanted(args, *id)) {
-        return Ok(());
-    }
-    let all: Vec<_> = ids.iter().map(DeviceId::to_string).collect();
-    Err(Failure::new(Exit::Usage, format!("--device: no such device; there are {}", all.join(", "))))
-}
-
-fn is_wanted(args: &DiagArgs, id: DeviceId) -> bool {
-    args.device.is_empty() || args.device.iter().any(|prefix| id.to_string().starts_with(&prefix.to_lowercase()))
 }
 
 /// What a person asks for by signals from now on: the first one ends and reports, a second one does not wait.

@@ -14,6 +14,7 @@ use std::path::Path;
 use assay_devices::settings::absent_key;
 use assay_devices::worker_command;
 use assay_program::exit::{Exit, Failure};
+use assay_program::lock::StateLock;
 use assay_program::logging::Logged;
 use assay_program::settings::{Environment, Flags, Settings};
 use assay_protocol::identity::{Identity, IdentityError};
@@ -57,6 +58,17 @@ fn identity(key_file: &Path) -> Result<Identity, Failure> {
         };
         Failure::new(exit, error.to_string())
     })
+}
+
+/// Measuring and testing want the devices for themselves.
+fn warn_of_a_running_miner(config: &MinerConfig) {
+    if let Some(holder) = StateLock::holder(&config.key_file) {
+        tracing::warn!(
+            "a miner runs with this key, process {}: it holds memory of the devices and may be challenged meanwhile; stop \
+             it first",
+            holder.pid
+        );
+    }
 }
 
 /// Checks the configuration of a command and starts logging, to standard error.

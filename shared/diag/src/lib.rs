@@ -27,5 +27,5 @@ mod text;
 pub use draw::Seed;
 pub use finding::{Again, Finding, Location, Severity, Test};
 pub use plan::{DiagPlan, Limits};
-pub use report::{DeviceReport, DiagReport, RateReport, Status, TestReport, Verdict};
+pub use report::{DeviceReport, DiagReport, RateReport, Status, TestReport};
 pub use run::{Asked, Ended, run};

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use assay_device::{DeviceError, DeviceInfo};
 use assay_protocol::claims::Telemetry;
+use assay_protocol::verdict::Outcome;
 use assay_telemetry::Wear;
 use assay_work::DeviceId;
 use serde::Serialize;
@@ -17,30 +18,6 @@ use crate::stats::Figures;
 
 /// Points of a series in JSON and in a chart.
 const MAX_POINTS: usize = 1000;
-
-/// How a device did, or all of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// A whole round at least, and nothing wrong.
-    Pass,
-    /// No whole round, and nothing wrong.
-    Inconclusive,
-    /// Something is wrong.
-    Fail,
-}
-
-impl Verdict {
-    /// As it stands in a report.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pass => "PASS",
-            Self::Inconclusive => "INCONCLUSIVE",
-            Self::Fail => "FAIL",
-        }
-    }
-}
 
 /// How a test went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -75,7 +52,7 @@ pub struct DiagReport {
     /// The program and its version.
     pub program: String,
     /// The worst of the devices'.
-    pub verdict: Verdict,
+    pub verdict: Outcome,
     /// What keys and samples were drawn from: the same one makes the same passes.
     pub seed: Seed,
     /// Seconds since 1970 at the end.
@@ -117,7 +94,7 @@ pub struct DeviceReport {
     /// What the backend chose.
     pub detail: String,
     /// How it did.
-    pub verdict: Verdict,
+    pub verdict: Outcome,
     /// Whole rounds.
     pub rounds: u32,
     /// Passes.
@@ -200,12 +177,12 @@ impl DiagReport {
             .iter()
             .map(|(info, why)| Unusable { device_id: info.id, name: info.name.clone(), why: why.to_string() })
             .collect();
-        let of_unusable = unusable.iter().map(|_| Verdict::Fail);
-        let verdict = devices.iter().map(|device| device.verdict).chain(of_unusable).max();
+        let of_unusable = unusable.iter().map(|_| Outcome::Fail);
+        let verdict = Outcome::worst(devices.iter().map(|device| device.verdict).chain(of_unusable));
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         Self {
             program,
-            verdict: verdict.unwrap_or(Verdict::Inconclusive),
+            verdict,
             seed: run.plan.seed,
             ended_unix_s: now.unwrap_or(Duration::ZERO).as_secs(),
             took_s: ended.took.as_secs_f64(),
@@ -222,9 +199,9 @@ impl DeviceReport {
     fn new(info: &DeviceInfo, record: &Record, sensors: Option<Telemetry>) -> Self {
         let is_wrong = record.findings.iter().any(|finding| finding.severity == Severity::Fail);
         let verdict = match (is_wrong, record.rounds) {
-            (true, _) => Verdict::Fail,
-            (false, 0) => Verdict::Inconclusive,
-            (false, _) => Verdict::Pass,
+            (true, _) => Outcome::Fail,
+            (false, 0) => Outcome::Inconclusive,
+            (false, _) => Outcome::Pass,
         };
         let slots = record.kernels.first().map_or(0, |kernel| kernel.slots);
         let rates = record.rates.iter().filter_map(|((measure, kernel), series)| {
@@ -297,22 +274,21 @@ mod tests {
         }
     }
 
-    fn verdict(record: &Record) -> Verdict {
+    fn verdict(record: &Record) -> Outcome {
         DeviceReport::new(&info(), record, None).verdict
     }
 
     #[test]
     fn a_device_passes_after_a_round_fails_for_a_failure_and_is_inconclusive_else() {
         let mut record = Record::default();
-        assert_eq!(verdict(&record), Verdict::Inconclusive);
+        assert_eq!(verdict(&record), Outcome::Inconclusive);
         record.find(Finding::new(Severity::Warn, Test::Speed, "slow"));
         record.rounds = 1;
-        assert_eq!(verdict(&record), Verdict::Pass);
+        assert_eq!(verdict(&record), Outcome::Pass);
         record.find(Finding::new(Severity::Fail, Test::Probe, "wrong"));
-        assert_eq!(verdict(&record), Verdict::Fail);
+        assert_eq!(verdict(&record), Outcome::Fail);
         record.rounds = 0;
-        assert_eq!(verdict(&record), Verdict::Fail, "a wrong bit before the first whole round fails too");
-        assert!(Verdict::Fail > Verdict::Inconclusive && Verdict::Inconclusive > Verdict::Pass);
+        assert_eq!(verdict(&record), Outcome::Fail, "a wrong bit before the first whole round fails too");
     }
 
     #[test]

@@ -47,19 +47,17 @@ pub struct Ended {
     pub hangs: bool,
 }
 
-/// Burns the devices of a host in that are wanted.
+/// Burns the devices of a host in.
 ///
 /// # Errors
 /// [`DeviceError`] when a device's thread is gone before it began.
 pub fn run(
     host: &Host,
-    wanted: &dyn Fn(DeviceId) -> bool,
     plan: DiagPlan,
     sensors: Arc<dyn SensorWatch>,
     asked: &dyn Fn() -> Asked,
 ) -> Result<Ended, DeviceError> {
-    let infos = host.report(&[])?.into_iter().map(|report| report.info);
-    let infos: Vec<_> = infos.filter(|info| wanted(info.id)).collect();
+    let infos: Vec<_> = host.report(&[])?.into_iter().map(|report| report.info).collect();
     let ids: Vec<_> = infos.iter().map(|info| info.id).collect();
     sensors.begin(&ids);
     tracing::info!(devices = ids.len(), seed = %plan.seed, "burn-in begins");

@@ -1,10 +1,11 @@
 //! The report as a person reads it.
 
 use assay_program::render::{Screen, short_ids, table, units};
+use assay_protocol::verdict::Outcome;
 
 use crate::finding::Finding;
 use crate::finding::Severity;
-use crate::report::{DeviceReport, DiagReport, RateReport, Status, TestReport, Verdict};
+use crate::report::{DeviceReport, DiagReport, RateReport, Status, TestReport};
 
 /// What a pass means, and what it does not.
 const SHOWS: &str = "What this shows: in this time every pass gave the same bits again, with every kernel, and on \
@@ -33,22 +34,22 @@ impl DiagReport {
 
     fn headline(&self) -> String {
         let devices = self.devices.len() + self.unusable.len();
-        let failed = self.devices.iter().filter(|device| device.verdict == Verdict::Fail).count() + self.unusable.len();
+        let failed = self.devices.iter().filter(|device| device.verdict == Outcome::Fail).count() + self.unusable.len();
         let rounds = self.devices.iter().map(|device| device.rounds).min().unwrap_or(0);
         let what = match self.verdict {
-            Verdict::Pass => format!("{devices} device(s) passed"),
-            Verdict::Fail => format!("{failed} of {devices} device(s) failed"),
-            Verdict::Inconclusive => "not one whole round on every device".to_owned(),
+            Outcome::Pass => format!("{devices} device(s) passed"),
+            Outcome::Fail => format!("{failed} of {devices} device(s) failed"),
+            Outcome::Inconclusive => "not one whole round on every device".to_owned(),
         };
         let ended = if self.interrupted { ", ended early" } else { "" };
         let took = clock(self.took_s);
-        format!("{}: {what} in {took}, {rounds} round(s) of each device at least{ended}", self.verdict.name())
+        format!("{}: {what} in {took}, {rounds} round(s) of each device at least{ended}", capitals(self.verdict))
     }
 }
 
 impl DeviceReport {
     fn text(&self, short: &str, screen: &Screen) -> String {
-        let mut lines = vec![format!("device {short}: {} ({}): {}", self.name, self.backend, self.verdict.name())];
+        let mut lines = vec![format!("device {short}: {} ({}): {}", self.name, self.backend, capitals(self.verdict))];
         if let Some(first) = self.kernels.first() {
             lines.push(format!(
                 "  memory: {} of the {} slots that fit, n = {}, {}",
@@ -134,6 +135,11 @@ const fn what(test: crate::finding::Test) -> &'static str {
         Test::Sensors => "readings",
         Test::Speed => "rates",
     }
+}
+
+/// How a result stands in a report.
+fn capitals(outcome: Outcome) -> String {
+    outcome.to_string().to_uppercase()
 }
 
 fn memory(bytes: u64) -> String {

@@ -19,6 +19,21 @@ pub enum Outcome {
     Inconclusive,
 }
 
+impl Outcome {
+    /// The worst of several: a fail before what could not be judged, and that before a pass. None at all shows nothing.
+    #[must_use]
+    pub fn worst(outcomes: impl IntoIterator<Item = Self>) -> Self {
+        let outcomes: Vec<_> = outcomes.into_iter().collect();
+        let is_there = |wanted| outcomes.contains(&wanted);
+        match outcomes.is_empty() {
+            _ if is_there(Self::Fail) => Self::Fail,
+            true => Self::Inconclusive,
+            false if is_there(Self::Inconclusive) => Self::Inconclusive,
+            false => Self::Pass,
+        }
+    }
+}
+
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
@@ -424,6 +439,15 @@ impl Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_worst_outcome_counts() {
+        use Outcome::{Fail, Inconclusive, Pass};
+        assert_eq!(Outcome::worst([Pass, Pass]), Pass);
+        assert_eq!(Outcome::worst([Pass, Inconclusive]), Inconclusive);
+        assert_eq!(Outcome::worst([Inconclusive, Fail, Pass]), Fail);
+        assert_eq!(Outcome::worst([]), Inconclusive, "nothing was shown");
+    }
 
     #[test]
     fn only_forged_late_evasive_and_short_fail() {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use assay_device::machine::limit_freed_memory;
 use assay_devices::BackendChoice;
+use assay_devices::choice::ChooseError;
 use assay_program::exit::{Exit, Failure};
 use assay_program::lock::StateLock;
 use assay_program::logging::list;
@@ -184,7 +185,13 @@ async fn serve(config: &ValidatorConfig, validator: Arc<Validator>, reloader: Ar
             tokio::time::sleep(STOP_LIMIT).await;
         } => {}
     }
-    Ok(ended(&validator.drain.cut_short()))
+    let exit = ended(&validator.drain.cut_short());
+    if validator.verdicts.check().is_err() {
+        return Err(
+            Failure::new(Exit::Io, "the verdict log lacks verdicts: the log of this program has them whole").into()
+        );
+    }
+    Ok(exit)
 }
 
 /// Waits until the last session has ended, or until there is no time left for it.
@@ -242,6 +249,9 @@ fn replayer(config: &ValidatorConfig, key: &PublicKey) -> anyhow::Result<Option<
             let message = "the backend that was asked for gives no device: fix it, or set backend = auto, with which a \
                            validator without devices only audits";
             Err(Failure::because(Exit::Config, message, error).into())
+        }
+        Err(error) if matches!(error.downcast_ref(), Some(ChooseError::Filter(_))) => {
+            Err(Failure::because(Exit::Config, "include_device or exclude_device", error).into())
         }
         Err(error) => {
             tracing::warn!("no devices for replay, audits only: {error:#}");

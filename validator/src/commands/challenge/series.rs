@@ -179,7 +179,7 @@ fn shown(entries: &[Entry], round: u32, plan: &Plan) -> String {
             why(entry).into(),
         ]);
     }
-    let title = if count.is_empty() { String::new() } else { format!("{count}\n") };
+    let title = if plan.repeat > 1 { format!("round {round} of {}\n", plan.repeat) } else { String::new() };
     format!("{title}{}", table::text(&rows))
 }
 
@@ -275,12 +275,7 @@ fn summarized(summary: &[Summary]) -> String {
 /// The exit code of the worst: a fail is worse than no verdict.
 fn worst(entries: &[Entry]) -> Exit {
     let outcome = |entry: &Entry| entry.verdict.as_ref().map_or(Outcome::Inconclusive, |verdict| verdict.outcome);
-    let is_there = |wanted| entries.iter().any(|entry| outcome(entry) == wanted);
-    match () {
-        () if is_there(Outcome::Fail) => Exit::Fail,
-        () if is_there(Outcome::Inconclusive) => Exit::Inconclusive,
-        () => Exit::Done,
-    }
+    exit_of(Outcome::worst(entries.iter().map(outcome)))
 }
 
 #[cfg(test)]
