@@ -492,7 +492,7 @@ impl Driver {
         self.recording = Some(Recording { verdict, written, then: VecDeque::new() });
     }
 
-    /// Gives a verdict out that is on disk now; returns what waited for that.
+    /// Gives a verdict out that is on disk now, to the miner first; returns how the session ends, where it does.
     async fn recorded(&mut self) -> Vec<Action> {
         let Some(Recording { verdict, then, .. }) = self.recording.take() else { return Vec::new() };
         if let Some(who) = &self.who {
@@ -500,15 +500,16 @@ impl Driver {
         }
         self.challenge = None;
         self.validator.verdict_counts.add(verdict.outcome);
-        for watcher in self.watchers.drain(..) {
-            let _ = watcher.send_timeout(Update::Verdict(verdict.clone()), WATCHER_LIMIT).await;
-        }
         self.running = None;
         self.publish();
         self.unchallenged();
         self.schedule();
+        let closed = self.act(then.into()).await;
+        for watcher in self.watchers.drain(..) {
+            let _ = watcher.send_timeout(Update::Verdict(verdict.clone()), WATCHER_LIMIT).await;
+        }
         return_freed_soon();
-        then.into()
+        closed.map(Action::Close).into_iter().collect()
     }
 
     fn leave(&self) {

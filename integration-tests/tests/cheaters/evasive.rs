@@ -80,8 +80,8 @@ async fn no_challenge_on_connecting_after_an_abandoned_one() {
     let miner = DishonestMiner::connect(validator.address, &Disguise::new(&[14])).await;
     validator.wait_for_miner(miner.key, true).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let judged = validator.daemon.log().iter().filter(|line| line.contains("\"challenge\":")).count();
-    assert_eq!(judged, 1, "{:#?}", validator.daemon.log());
+    let started = validator.daemon.log().iter().filter(|line| line.contains("challenge started")).count();
+    assert_eq!(started, 1, "{:#?}", validator.daemon.log());
     // Another one is challenged as ever, and an operator may ask.
     let other = DishonestMiner::connect(validator.address, &Disguise { seed: 2, ..Disguise::new(&[14]) }).await;
     validator.daemon.wait_for("\"pass\"");
