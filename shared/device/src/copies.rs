@@ -122,7 +122,7 @@ pub struct CopyReport {
     pub difference: Option<CopyDifference>,
 }
 
-/// The two areas of a device: what [`test`] needs of it.
+/// The two areas of a device: what [`test()`] needs of it.
 pub trait Areas {
     /// Copies bytes from the host to the near area; both become as long.
     ///

@@ -26,7 +26,7 @@ pub fn unlocked() -> Box<dyn Write + Send> {
     Box::new(io::stderr())
 }
 
-/// Prints a line, for at most [500 ms](PRINT_LIMIT).
+/// Prints a line, for at most 500 ms.
 pub fn print(line: &str) {
     let (line, (done, ended)) = (format!("{line}\n"), mpsc::channel());
     let work = move || {

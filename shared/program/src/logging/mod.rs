@@ -1,6 +1,6 @@
 //! Logs: to standard error or to a file, for people or as JSON lines.
 //!
-//! A log never changes what the program does. Lines go into a [`queue`](Queue) of bounded size, and a thread of its own
+//! A log never changes what the program does. Lines go into a queue of bounded size, and a thread of its own
 //! writes them: a full disk, a closed pipe or a reader that sleeps costs lines, which are counted, and nothing else.
 
 mod filter;
@@ -187,7 +187,7 @@ fn log_panic(info: &std::panic::PanicHookInfo<'_>) {
     }
 }
 
-/// Writes what is left of the log when it is dropped, for at most [500 ms](FLUSH_LIMIT). Keep it to the end of main.
+/// Writes what is left of the log when it is dropped, for at most 500 ms. Keep it to the end of main.
 #[derive(Debug)]
 #[must_use]
 pub struct LogGuard(());
@@ -205,7 +205,7 @@ impl Drop for LogGuard {
     }
 }
 
-/// Writes what is left of the log, for at most [500 ms](FLUSH_LIMIT): before this process ends without a return of main.
+/// Writes what is left of the log, for at most 500 ms: before this process ends without a return of main.
 pub fn flush() {
     if let Some(log) = LOG.get() {
         log.queue.flush(FLUSH_LIMIT);
