@@ -3,7 +3,7 @@
 //! Two daemons with one key would take over each other's session for ever. The lock goes with its process, however that
 //! ends, so a file left behind by one that was killed is no obstacle. What it says of its holder is for people.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -153,6 +153,8 @@ fn shown(holder: Option<&Holder>) -> String {
 
 #[cfg(not(windows))]
 mod system {
+    use std::fs::TryLockError;
+
     use super::*;
 
     /// The file, locked; `None` when someone else has it.
