@@ -63,8 +63,9 @@ pub fn not_entered(who: &Who, error: EnterError) {
 pub fn left(hook: &Hook, who: &Who, why: &str) {
     let Who { session, miner, address, agent, since } = who;
     let connected_s = since.elapsed().as_secs();
-    tracing::info!(%miner, address = field(*address), agent = agent.as_str(), connected_s, session, "miner left: {why}");
+    // The hook first: whoever acts on the line finds the event numbered before what follows.
     hook.tell(Event::MinerLeft { who, why });
+    tracing::info!(%miner, address = field(*address), agent = agent.as_str(), connected_s, session, "miner left: {why}");
 }
 
 /// A connection ended before it was a miner's.

@@ -1,8 +1,8 @@
 //! The hook: a real script, a real HTTP server, and both when they fail.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use assay_integration_tests::daemon;
@@ -23,8 +23,12 @@ fn policy(hook: &str) -> Policy {
 /// A script in a folder.
 fn script(folder: &Path, text: &str) -> PathBuf {
     let path = folder.join("a hook.sh");
-    fs::write(&path, format!("#!/bin/sh\ncd '{}' || exit 9\n{text}\n", folder.display())).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    // Another process writes it: a worker that another test starts meanwhile would inherit the file from this one, and no
+    // system runs a file that someone may still write.
+    let script = format!("#!/bin/sh\ncd '{}' || exit 9\n{text}\n", folder.display());
+    let write = "printf %s \"$1\" > \"$0\" && chmod 755 \"$0\"";
+    let written = Command::new("sh").args(["-c", write]).arg(&path).arg(script).status().unwrap();
+    assert!(written.success());
     path
 }
 
