@@ -3,39 +3,38 @@
 //! The order is WORK.md's: commitment, probe, probe answer, openings. No position is named before the
 //! probe is answered.
 
+mod ending;
+mod limits;
+mod positions;
+mod signed;
+
+pub use limits::{FOLLOW_UP_BYTES_PER_S, FOLLOW_UP_LIMIT, HANDOVER_LIMIT};
+pub use signed::commitment_reason;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use assay_protocol::identity::verify;
 use assay_protocol::message::{
-    DeviceDigests, DeviceRoots, Inventory, MinerMessage, OpenItem, OpenWhat, OpeningsChunk, SignedChecksum, Stop,
-    StopCode, ValidatorMessage,
+    DeviceDigests, DeviceRoots, Inventory, MinerMessage, OpeningsChunk, SignedChecksum, Stop, StopCode,
+    ValidatorMessage,
 };
 use assay_protocol::verdict::{Mode, NotChallenged, Reason, ReasonCode};
-use assay_work::commitment::{CommitmentError, DeviceEvidence, Evidence, commitment_message};
-use assay_work::probe::{Answer, AnswerError, DeviceAnswer, Probe, probe_message};
+use assay_work::commitment::{DeviceEvidence, Evidence};
+use assay_work::probe::{DeviceAnswer, Probe};
 use assay_work::text::quoted;
-use assay_work::{Challenge, ChallengeId, Checksum};
+use assay_work::{Challenge, ChallengeId};
 
+use self::ending::abandoned;
+use self::limits::follow_up_limit;
+use self::signed::{check_answer, check_commitment};
 use crate::action::{Action, ChallengeFacts, SentAt};
-use crate::entropy::{Entropy, EntropyError};
-use crate::history::devices::Attendance;
-use crate::history::{End, History, Shown};
-use crate::issue::{Issued, SAMPLES_BEFORE_REPLAY, issue_probe, iteration_draw};
+use crate::entropy::Entropy;
+use crate::history::History;
+use crate::issue::{Issued, issue_probe};
 use crate::policy::Policy;
 use crate::verify::check::{Collector, TrustedValues};
-use crate::verify::draw;
-use crate::verify::judge::{DeviceClaims, Findings, Gaps, rate_per_s};
+use crate::verify::judge::{DeviceClaims, Gaps};
 use crate::verify::replay::Extent;
-
-/// How long a message may wait for the transport to take it: longer means that the miner does not read.
-pub const HANDOVER_LIMIT: Duration = Duration::from_secs(5);
-/// How long roots and digests may lag behind their head, beside the time for their size.
-pub const FOLLOW_UP_LIMIT: Duration = Duration::from_secs(2);
-/// The rate, in bytes per second, that roots and digests come at: 2 Mbit/s.
-pub const FOLLOW_UP_BYTES_PER_S: u64 = 250_000;
-/// Bytes of roots or digests of a device beside the hashes themselves: its claims, the telemetry among them.
-const FOLLOW_UP_BYTES: u64 = 1024;
 
 /// What the miner signed at the end of a stage, and the stage's time by the validator's clock.
 #[derive(Debug, Clone)]
@@ -251,15 +250,6 @@ impl ChallengeRun {
         self.stage_began += ours;
     }
 
-    /// Ends the challenge when its stage is overdue.
-    pub fn tick(&mut self, now: Instant) -> Vec<Action> {
-        match self.overdue(now) {
-            Some(reason) if reason.code == ReasonCode::NotReading => self.leave(reason),
-            Some(reason) => self.conclude(Err(reason)),
-            None => Vec::new(),
-        }
-    }
-
     /// Hands a message to the transport, which may wait for the miner to read.
     fn hand_over(&mut self, message: ValidatorMessage, sent: SentAt, now: Instant) -> Action {
         self.handed_over.push((now, sent.clone()));
@@ -270,71 +260,6 @@ impl ChallengeRun {
     fn handover(&self) -> Option<Duration> {
         let waits = self.handed_over.iter().filter_map(|(at, sent)| Some(sent.get()?.saturating_duration_since(*at)));
         waits.max()
-    }
-
-    /// What the stage waits for: since when, how long, and for what it fails. A message that the transport has not
-    /// taken has a limit of its own.
-    fn limits(&self) -> [Option<(Instant, Duration, ReasonCode)>; 2] {
-        let policy = &self.context.policy;
-        let taken = |sent: &SentAt, limit, code| match sent.get() {
-            Some(at) => (at, limit, code),
-            None => (self.stage_began, HANDOVER_LIMIT, ReasonCode::NotReading),
-        };
-        match &self.stage {
-            RunStage::Working { sent } => [Some(taken(sent, policy.commit_deadline, ReasonCode::CommitmentLate)), None],
-            RunStage::Probing { roots, sent, .. } => {
-                let roots = match roots {
-                    Roots::Due { since, .. } => Some((*since, self.roots_limit(), ReasonCode::RootsLate)),
-                    Roots::Complete(_) => None,
-                };
-                [Some(taken(sent, policy.probe.deadline, ReasonCode::ProbeLate)), roots]
-            }
-            RunStage::Digests { probe, .. } => {
-                [Some((self.stage_began, self.digests_limit(probe), ReasonCode::DigestsLate)), None]
-            }
-            RunStage::Opening { sent, .. } => {
-                let open = match sent.get() {
-                    Some(_) => (self.stage_began, policy.openings_deadline, ReasonCode::OpeningsLate),
-                    None => (self.stage_began, HANDOVER_LIMIT, ReasonCode::NotReading),
-                };
-                [Some(open), None]
-            }
-            RunStage::Judging(_) | RunStage::Over(_) => [None, None],
-        }
-    }
-
-    fn roots_limit(&self) -> Duration {
-        follow_up_limit(&self.challenge, u64::from(self.challenge.iterations()))
-    }
-
-    fn digests_limit(&self, probe: &Probe) -> Duration {
-        follow_up_limit(&self.challenge, u64::from(probe.rounds()))
-    }
-
-    /// When to call [`ChallengeRun::tick`] next: never later than the moment at which it ends the challenge. `None` when the
-    /// miner has nothing left to send.
-    #[must_use]
-    pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
-        let due = |(since, limit, code): (Instant, Duration, ReasonCode)| match code {
-            // The transport may take the message at any moment from now on.
-            ReasonCode::NotReading => (since + limit).min(now + self.shortest_deadline()),
-            _ => since + limit,
-        };
-        self.limits().into_iter().flatten().map(due).min()
-    }
-
-    fn shortest_deadline(&self) -> Duration {
-        let policy = &self.context.policy;
-        policy.commit_deadline.min(policy.probe.deadline).min(policy.openings_deadline)
-    }
-
-    fn overdue(&self, now: Instant) -> Option<Reason> {
-        let (_, limit, code) = self.limits().into_iter().flatten().find(|(since, limit, _)| now >= *since + *limit)?;
-        let detail = match code {
-            ReasonCode::NotReading => format!("a message of the challenge waited {limit:?} for the connection"),
-            _ => format!("nothing complete came within {limit:?}"),
-        };
-        Some(Reason::new(code, detail))
     }
 
     fn enter(&mut self, stage: RunStage, now: Instant) {
@@ -487,37 +412,6 @@ impl ChallengeRun {
         Ok(vec![Action::Phase("openings"), self.hand_over(message, sent, now)])
     }
 
-    /// What is opened, and the iterations drawn of each share. Segments of every device come first, while the last
-    /// pass is resident, then samples of the latest iterations, then of earlier ones. Before a replay, a few samples of
-    /// the last iteration must hold: noise is not worth a replay.
-    fn draw(&self, probe: &Probe, entropy: &mut dyn Entropy) -> Result<(Vec<OpenItem>, Vec<Vec<u32>>), EntropyError> {
-        let (challenge, policy) = (&self.challenge, &self.context.policy);
-        let mut items = Vec::new();
-        for share in challenge.shares() {
-            let segments = draw::segments(probe, policy.segments, entropy)?;
-            items.push(OpenItem { device_id: share.device_id, what: OpenWhat::Segments(segments) });
-        }
-        let mut audits = Vec::new();
-        let mut iterations = Vec::with_capacity(challenge.shares().len());
-        for share in challenge.shares() {
-            let drawn = draw::iterations(iteration_draw(policy, challenge), entropy)?;
-            let (audited, samples) = match self.context.mode {
-                Mode::Audit => (drawn.as_slice(), policy.samples),
-                // The last one is always drawn.
-                Mode::Replay | Mode::ReplaySample => (&drawn[drawn.len() - 1..], SAMPLES_BEFORE_REPLAY),
-            };
-            for &iteration in audited {
-                let samples = draw::samples(challenge.n(), share.count, samples, entropy)?;
-                let what = OpenWhat::Samples { iteration, samples };
-                audits.push((iteration, OpenItem { device_id: share.device_id, what }));
-            }
-            iterations.push(drawn);
-        }
-        audits.sort_by_key(|(iteration, _)| std::cmp::Reverse(*iteration));
-        items.extend(audits.into_iter().map(|(_, item)| item));
-        Ok((items, iterations))
-    }
-
     fn openings(&mut self, chunk: OpeningsChunk) -> Step {
         let (answered, collector) = match &mut self.stage {
             RunStage::Opening { answered, collector, .. } => (answered, collector),
@@ -578,163 +472,4 @@ impl ChallengeRun {
         }
         actions
     }
-
-    /// The miner learns the verdict, which also ends what it still does for the challenge.
-    fn finish(&mut self, mut reasons: Vec<Reason>) -> Vec<Action> {
-        let chunks_due = if let RunStage::Opening { collector, .. } = &self.stage { collector.chunks_due() } else { 0 };
-        let (commitment, probe, answered) = match &self.stage {
-            RunStage::Working { .. } => (None, None, false),
-            RunStage::Probing { commitment, probe, .. } => (Some(commitment), Some((probe, None)), false),
-            RunStage::Digests { commitment, probe, answer, .. } => {
-                (Some(commitment), Some((probe, Some(answer.took))), false)
-            }
-            RunStage::Opening { answered, .. } | RunStage::Judging(answered) => {
-                let Answered { commitment, probe, answer, .. } = answered;
-                (Some(commitment), Some((probe, Some(answer.took))), true)
-            }
-            RunStage::Over(_) => return Vec::new(),
-        };
-        let RunContext { policy, mode, inventory, history, round_trip, unix_seconds } = &self.context;
-        let miner_key = self.challenge.fields().miner_key;
-        let recent = history.ended(miner_key, end_of(&reasons), policy.abandoned);
-        if end_of(&reasons) != End::Other && recent.abandoned >= policy.abandoned.limit {
-            let detail = format!(
-                "{} of the last {} challenges were abandoned, {} are the limit; this one: {}",
-                recent.abandoned, recent.of, policy.abandoned.limit, reasons[0].detail
-            );
-            reasons = vec![Reason::new(ReasonCode::AbandonedRepeatedly, detail)];
-        }
-        let passed = reasons.is_empty();
-        let checked = |n: u32| if passed { n } else { 0 };
-        let (iterations_checked, samples) = match mode {
-            Mode::Replay => (self.challenge.iterations(), SAMPLES_BEFORE_REPLAY),
-            Mode::ReplaySample => (iteration_draw(policy, &self.challenge).examined(), SAMPLES_BEFORE_REPLAY),
-            Mode::Audit => (iteration_draw(policy, &self.challenge).examined(), policy.samples),
-        };
-        let shares = self.challenge.shares();
-        let took_part = |id| shares.iter().any(|share| share.device_id == id);
-        let least_bytes = u64::from(self.min_slots) * self.challenge.slot_bytes();
-        let attendance = Attendance { inventory, least_bytes };
-        let findings = Findings {
-            challenge: &self.challenge,
-            inventory,
-            mode: answered.then_some(*mode),
-            iterations_checked: checked(iterations_checked),
-            work_time: commitment.map(|commitment| commitment.took),
-            probe,
-            samples: checked(samples),
-            segments: checked(policy.segments),
-            claimed: std::mem::take(&mut self.claimed),
-            claimed_whole: commitment.map(|commitment| commitment.signed.claimed),
-            round_trip: *round_trip,
-            gaps: Gaps { handover: self.handover(), ..self.gaps },
-            hiding: policy.hiding,
-            not_challenged: self.not_challenged.clone(),
-            difference: history.devices.compare(miner_key, took_part, attendance),
-            device_missing: policy.device_missing,
-            expectation: policy.expectations.of(miner_key),
-            recent,
-            reasons,
-            unix_seconds: *unix_seconds,
-        };
-        let verdict = Box::new(findings.verdict());
-        if passed {
-            self.remember();
-        }
-        self.context.history.devices.learn(&verdict, least_bytes);
-        let is_committed = !matches!(self.stage, RunStage::Working { .. });
-        self.stage = RunStage::Over(Ended { id: self.id(), is_committed, chunks_due });
-        vec![Action::Verdict(verdict.clone()), Action::send(ValidatorMessage::Verdict(verdict))]
-    }
-
-    /// Keeps what the devices showed, for the next challenge's size.
-    fn remember(&self) {
-        let RunStage::Judging(Answered { commitment, probe, answer, .. }) = &self.stage else { return };
-        let miner_key = self.challenge.fields().miner_key;
-        for share in self.challenge.shares() {
-            let shown = Shown {
-                rate_per_s: rate_per_s(&self.challenge, share, commitment.took),
-                probe_bytes_per_s: probe.read_bytes() as f64 / answer.took.as_secs_f64().max(1e-9),
-            };
-            self.context.history.showed(miner_key, share.device_id, shown);
-        }
-    }
-}
-
-/// An end by the miner's doing after positions were named; a deadline that it gives up on is one that it missed.
-fn abandoned(reason: Reason) -> Reason {
-    if reason.code.class().fails() {
-        return reason;
-    }
-    let detail = format!("after positions were named: {}: {}", reason.code, reason.detail);
-    Reason::new(ReasonCode::Abandoned, detail)
-}
-
-/// How a challenge ended that has these reasons.
-fn end_of(reasons: &[Reason]) -> End {
-    match reasons.first().map(|reason| reason.code) {
-        Some(ReasonCode::Abandoned) => End::Abandoned,
-        Some(ReasonCode::NotReading) => End::NotReading,
-        _ => End::Other,
-    }
-}
-
-/// How long so many hashes of each device may take to follow their head.
-fn follow_up_limit(challenge: &Challenge, hashes: u64) -> Duration {
-    let bytes = challenge.shares().len() as u64 * (32 * hashes + FOLLOW_UP_BYTES);
-    FOLLOW_UP_LIMIT + Duration::from_millis(1000 * bytes / FOLLOW_UP_BYTES_PER_S)
-}
-
-/// The whole commitment is here: every checksum again, then the signature.
-fn check_commitment(
-    challenge: &Challenge,
-    signed: &SignedChecksum,
-    devices: Vec<DeviceEvidence>,
-) -> Result<Evidence, Reason> {
-    let SignedChecksum { challenge_id, checksum, signature, .. } = *signed;
-    let evidence = Evidence { challenge_id, devices, checksum, signature: Some(signature) };
-    evidence.check(challenge).map_err(|error| commitment_reason(&error))?;
-    let message = commitment_message(challenge.work_key(), &checksum);
-    if !verify(&challenge.fields().miner_key, &message, &signature) {
-        return Err(Reason::new(ReasonCode::CommitmentSignature, "it does not hold for the key of this session"));
-    }
-    Ok(evidence)
-}
-
-/// The whole answer is here: the digests, the checksum again, then the signature.
-fn check_answer(
-    challenge: &Challenge,
-    committed: &Checksum,
-    probe: &Probe,
-    signed: &SignedChecksum,
-    devices: Vec<DeviceAnswer>,
-) -> Result<Answer, Reason> {
-    let SignedChecksum { checksum, signature, .. } = *signed;
-    let answer = Answer { devices, checksum, signature: Some(signature) };
-    answer.check(challenge, probe).map_err(|error| answer_reason(&error))?;
-    let message = probe_message(challenge.work_key(), committed, probe, &checksum);
-    if !verify(&challenge.fields().miner_key, &message, &signature) {
-        return Err(Reason::new(ReasonCode::ProbeSignature, "it does not hold for the key of this session"));
-    }
-    Ok(answer)
-}
-
-/// The reason for evidence that is no commitment to its challenge.
-#[must_use]
-pub fn commitment_reason(error: &CommitmentError) -> Reason {
-    let code = match error {
-        CommitmentError::OtherChallenge(_) => ReasonCode::CommitmentChallenge,
-        CommitmentError::OtherSplit { .. } => ReasonCode::CommitmentSplit,
-        CommitmentError::RootCount { .. } => ReasonCode::CommitmentRoots,
-        CommitmentError::DeviceChecksum(_) | CommitmentError::Checksum => ReasonCode::CommitmentChecksum,
-    };
-    Reason::new(code, error.to_string())
-}
-
-fn answer_reason(error: &AnswerError) -> Reason {
-    let code = match error {
-        AnswerError::Checksum => ReasonCode::ProbeChecksum,
-        _ => ReasonCode::ProbeDigests,
-    };
-    Reason::new(code, error.to_string())
 }

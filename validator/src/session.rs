@@ -2,6 +2,9 @@
 //!
 //! Clock and randomness are handed in, so that a simulation can drive it.
 
+mod pings;
+mod start;
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,21 +14,19 @@ use assay_protocol::identity::{self, Identity, SessionTranscript};
 use assay_protocol::message::{
     Hello, Inventory, MinerMessage, OpeningsChunk, PROTOCOL_VERSIONS, RefusedCode, StopCode, ValidatorMessage, Welcome,
 };
-use assay_protocol::verdict::{Mode, Reason, ReasonCode};
+use assay_protocol::verdict::{Reason, ReasonCode};
 use assay_work::text::quoted;
 use assay_work::{Challenge, ChallengeId, Nonce, PublicKey, Signature};
 
-use crate::action::{Action, SentAt};
+use self::pings::{FOLLOW_UP_PINGS, Pings};
+use crate::action::Action;
 use crate::allow::AllowList;
 use crate::entropy::Entropy;
-use crate::history::devices::Attendance;
-use crate::history::{End, History};
-use crate::issue::{IssueError, Sizing, check_draws, fresh};
-use crate::policy::Policy;
-use crate::run::{ChallengeRun, Ended, HANDOVER_LIMIT, RunContext};
+use crate::history::History;
+use crate::issue::IssueError;
+use crate::run::{ChallengeRun, Ended, HANDOVER_LIMIT};
 use crate::takeover::{EnterError, taken_over};
 use crate::verdict_log::NotRecording;
-use crate::verify::judge::Unchallenged;
 use crate::verify::replay::Replayer;
 
 /// How long the handshake may take: three small messages on a slow link.
@@ -35,15 +36,8 @@ pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(15);
 pub const MISSED_PINGS: u32 = 3;
 /// Messages between two pings, openings aside: far more than an honest miner sends.
 pub const MAX_MESSAGES_PER_PING: u32 = 1000;
-/// Pings in flight: two follow each message of a challenge that has a deadline, beside those at intervals.
-const MAX_PINGS: usize = 8;
-/// How long after a message with a deadline pings go out, to show whether the miner reads. The transport takes what is
-/// ready together, and then one message ahead of a shut window, so that it takes more than one, one after the other.
-const FOLLOW_UP_PINGS: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(200)];
 /// How often a session whose ping waits for the transport looks whether it went out.
 const UNREAD_PAUSE: Duration = Duration::from_millis(100);
-/// Round trips remembered; the least of them is shown, as the one least disturbed by load.
-const MAX_ROUND_TRIPS: usize = 8;
 /// Challenges remembered after their end, for messages that crossed it on the way.
 const MAX_ENDED: usize = 8;
 
@@ -110,24 +104,6 @@ pub struct Session {
     messages: u32,
     began: Instant,
     heard: Instant,
-}
-
-/// Pings in flight, and the round trips that they gave.
-#[derive(Debug, Default)]
-struct Pings {
-    last: Option<Instant>,
-    /// When more are due behind a message with a deadline.
-    follow_ups: VecDeque<Instant>,
-    waiting: VecDeque<Ping>,
-    round_trips: VecDeque<Duration>,
-}
-
-/// A ping that was not answered yet.
-#[derive(Debug)]
-struct Ping {
-    sequence: u64,
-    handed_over: Instant,
-    sent: SentAt,
 }
 
 impl Session {
@@ -299,84 +275,6 @@ impl Session {
         }
         let ended = self.recent.iter_mut().find(|ended| ended.id == chunk.challenge_id && ended.chunks_due > 0);
         ended.map(|ended| ended.chunks_due -= 1).is_some()
-    }
-
-    /// Starts a challenge of this miner.
-    ///
-    /// # Errors
-    /// [`StartError`].
-    pub fn start(&mut self, policy: &Arc<Policy>, context: &mut SessionContext<'_>) -> Result<Vec<Action>, StartError> {
-        let SessionState::Connected { miner_key, inventory } = &self.state else {
-            return Err(StartError::NotConnected);
-        };
-        if self.run.is_some() {
-            return Err(StartError::Busy);
-        }
-        let (miner_key, inventory) = (*miner_key, inventory.clone());
-        let history = self.admission.history.clone();
-        let shown = history.shown(miner_key);
-        let replayed = matches!(policy.mode, Some(Mode::Replay | Mode::ReplaySample));
-        let room = context.replayer.filter(|_| replayed).map(Replayer::room);
-        let sizing = Sizing { policy, inventory: &inventory, shown: &shown, room };
-        let issued = match sizing.issue(self.admission.identity.public_key(), miner_key, context.entropy) {
-            Ok(issued) => issued,
-            Err(error) => return self.unchallenged(&sizing, miner_key, error, context),
-        };
-        let mode = match policy.mode {
-            Some(mode) => mode,
-            None => {
-                let estimate = context.replayer.and_then(|replayer| replayer.estimate(&issued.challenge));
-                if estimate.is_some_and(|time| time <= policy.replay_budget) { Mode::Replay } else { Mode::Audit }
-            }
-        };
-        check_draws(policy, mode, &issued.challenge)?;
-        let run = RunContext {
-            policy: policy.clone(),
-            mode,
-            inventory,
-            history,
-            round_trip: self.pings.least(),
-            unix_seconds: context.unix_seconds,
-        };
-        let (run, actions) = ChallengeRun::start(run, issued, context.now);
-        self.run = Some(run);
-        let actions = self.retire(actions);
-        self.ping_after(&actions, context.now);
-        Ok(actions)
-    }
-
-    /// The verdict on a host that has too little to challenge.
-    fn unchallenged(
-        &self,
-        sizing: &Sizing<'_>,
-        miner_key: PublicKey,
-        error: IssueError,
-        context: &mut SessionContext<'_>,
-    ) -> Result<Vec<Action>, StartError> {
-        let code = match error {
-            IssueError::NotEnoughMemory { .. } => ReasonCode::NotEnoughMemory,
-            IssueError::NothingToChallenge { .. } => ReasonCode::NothingToChallenge,
-            error => return Err(error.into()),
-        };
-        let (challenge_id, _) = fresh(context.entropy).map_err(IssueError::Entropy)?;
-        let (_, n) = sizing.sizes();
-        let policy = sizing.policy;
-        let least_bytes = u64::from(policy.min_slots) * u64::from(n) * u64::from(n);
-        let attendance = Attendance { inventory: sizing.inventory, least_bytes };
-        let verdict = Unchallenged {
-            challenge_id,
-            miner_key,
-            validator_key: self.admission.identity.public_key(),
-            n,
-            iterations: policy.iterations,
-            reason: Reason::new(code, error.to_string()),
-            not_challenged: sizing.left_out(n, policy.min_slots),
-            difference: self.admission.history.devices.compare(miner_key, |_| false, attendance),
-            recent: self.admission.history.ended(miner_key, End::Other, policy.abandoned),
-            unix_seconds: context.unix_seconds,
-        };
-        let verdict = Box::new(verdict.verdict());
-        Ok(vec![Action::Verdict(verdict.clone()), Action::send(ValidatorMessage::Verdict(verdict))])
     }
 
     /// A part of the openings was checked.
@@ -602,48 +500,5 @@ const fn challenge_of(message: &MinerMessage) -> Option<ChallengeId> {
         | MinerMessage::Inventory(_)
         | MinerMessage::Pong(_)
         | MinerMessage::Goodbye(..) => None,
-    }
-}
-
-impl Pings {
-    /// When the next one is due; `None` before the first, which is due at once.
-    fn due(&self, interval: Duration) -> Option<Instant> {
-        self.last.map(|last| last + interval)
-    }
-
-    /// The next ping; none while as many are unanswered as may be, or without random bytes: who knows a sequence
-    /// ahead answers early.
-    fn send(&mut self, now: Instant, entropy: &mut dyn Entropy) -> Option<Action> {
-        if self.waiting.len() >= MAX_PINGS {
-            return None;
-        }
-        let sequence = entropy.below(u64::MAX).ok()?;
-        let sent = SentAt::default();
-        self.waiting.push_back(Ping { sequence, handed_over: now, sent: sent.clone() });
-        Some(Action::Send(ValidatorMessage::Ping(sequence), sent))
-    }
-
-    /// When a ping that the transport has not taken shows that the miner does not read.
-    fn unread_at(&self) -> Option<Instant> {
-        let unread = self.waiting.iter().find(|ping| ping.sent.get().is_none())?;
-        Some(unread.handed_over + HANDOVER_LIMIT)
-    }
-
-    /// The round trip of a ping; `None` when there is no such ping in flight.
-    fn answered(&mut self, sequence: u64, received: Instant) -> Option<Duration> {
-        let place = self.waiting.iter().position(|ping| ping.sequence == sequence)?;
-        let sent = self.waiting[place].sent.get()?;
-        // Pongs come in order: what was pinged before is answered too.
-        self.waiting.drain(..=place);
-        let round_trip = received.saturating_duration_since(sent);
-        self.round_trips.push_back(round_trip);
-        if self.round_trips.len() > MAX_ROUND_TRIPS {
-            self.round_trips.pop_front();
-        }
-        Some(round_trip)
-    }
-
-    fn least(&self) -> Option<Duration> {
-        self.round_trips.iter().min().copied()
     }
 }

@@ -140,7 +140,7 @@ fn the_transport_is_as_the_server_sets_it() {
 #[test]
 fn every_deadline_is_the_codes() {
     let after =
-        |hashes: u64| vec![FOLLOW_UP_LIMIT.as_secs(), hashes, number("validator/src/run.rs", "FOLLOW_UP_BYTES")];
+        |hashes: u64| vec![FOLLOW_UP_LIMIT.as_secs(), hashes, number("validator/src/run/limits.rs", "FOLLOW_UP_BYTES")];
     let digest = size_of::<Digest>() as u64;
     let queued =
         format!("{} messages waiting for the transport", number("validator/src/service.rs", "MAX_OUTGOING_MESSAGES"));

@@ -1,0 +1,112 @@
+//! The end of a run: what was found becomes the verdict, and what the devices showed is kept.
+
+use assay_protocol::message::ValidatorMessage;
+use assay_protocol::verdict::{Mode, Reason, ReasonCode};
+
+use super::{Answered, ChallengeRun, Ended, RunContext, RunStage};
+use crate::action::Action;
+use crate::history::devices::Attendance;
+use crate::history::{End, Shown};
+use crate::issue::{SAMPLES_BEFORE_REPLAY, iteration_draw};
+use crate::verify::judge::{Findings, Gaps, rate_per_s};
+
+impl ChallengeRun {
+    /// The miner learns the verdict, which also ends what it still does for the challenge.
+    pub(super) fn finish(&mut self, mut reasons: Vec<Reason>) -> Vec<Action> {
+        let chunks_due = if let RunStage::Opening { collector, .. } = &self.stage { collector.chunks_due() } else { 0 };
+        let (commitment, probe, answered) = match &self.stage {
+            RunStage::Working { .. } => (None, None, false),
+            RunStage::Probing { commitment, probe, .. } => (Some(commitment), Some((probe, None)), false),
+            RunStage::Digests { commitment, probe, answer, .. } => {
+                (Some(commitment), Some((probe, Some(answer.took))), false)
+            }
+            RunStage::Opening { answered, .. } | RunStage::Judging(answered) => {
+                let Answered { commitment, probe, answer, .. } = answered;
+                (Some(commitment), Some((probe, Some(answer.took))), true)
+            }
+            RunStage::Over(_) => return Vec::new(),
+        };
+        let RunContext { policy, mode, inventory, history, round_trip, unix_seconds } = &self.context;
+        let miner_key = self.challenge.fields().miner_key;
+        let recent = history.ended(miner_key, end_of(&reasons), policy.abandoned);
+        if end_of(&reasons) != End::Other && recent.abandoned >= policy.abandoned.limit {
+            let detail = format!(
+                "{} of the last {} challenges were abandoned, {} are the limit; this one: {}",
+                recent.abandoned, recent.of, policy.abandoned.limit, reasons[0].detail
+            );
+            reasons = vec![Reason::new(ReasonCode::AbandonedRepeatedly, detail)];
+        }
+        let passed = reasons.is_empty();
+        let checked = |n: u32| if passed { n } else { 0 };
+        let (iterations_checked, samples) = match mode {
+            Mode::Replay => (self.challenge.iterations(), SAMPLES_BEFORE_REPLAY),
+            Mode::ReplaySample => (iteration_draw(policy, &self.challenge).examined(), SAMPLES_BEFORE_REPLAY),
+            Mode::Audit => (iteration_draw(policy, &self.challenge).examined(), policy.samples),
+        };
+        let shares = self.challenge.shares();
+        let took_part = |id| shares.iter().any(|share| share.device_id == id);
+        let least_bytes = u64::from(self.min_slots) * self.challenge.slot_bytes();
+        let attendance = Attendance { inventory, least_bytes };
+        let findings = Findings {
+            challenge: &self.challenge,
+            inventory,
+            mode: answered.then_some(*mode),
+            iterations_checked: checked(iterations_checked),
+            work_time: commitment.map(|commitment| commitment.took),
+            probe,
+            samples: checked(samples),
+            segments: checked(policy.segments),
+            claimed: std::mem::take(&mut self.claimed),
+            claimed_whole: commitment.map(|commitment| commitment.signed.claimed),
+            round_trip: *round_trip,
+            gaps: Gaps { handover: self.handover(), ..self.gaps },
+            hiding: policy.hiding,
+            not_challenged: self.not_challenged.clone(),
+            difference: history.devices.compare(miner_key, took_part, attendance),
+            device_missing: policy.device_missing,
+            expectation: policy.expectations.of(miner_key),
+            recent,
+            reasons,
+            unix_seconds: *unix_seconds,
+        };
+        let verdict = Box::new(findings.verdict());
+        if passed {
+            self.remember();
+        }
+        self.context.history.devices.learn(&verdict, least_bytes);
+        let is_committed = !matches!(self.stage, RunStage::Working { .. });
+        self.stage = RunStage::Over(Ended { id: self.id(), is_committed, chunks_due });
+        vec![Action::Verdict(verdict.clone()), Action::send(ValidatorMessage::Verdict(verdict))]
+    }
+
+    /// Keeps what the devices showed, for the next challenge's size.
+    fn remember(&self) {
+        let RunStage::Judging(Answered { commitment, probe, answer, .. }) = &self.stage else { return };
+        let miner_key = self.challenge.fields().miner_key;
+        for share in self.challenge.shares() {
+            let shown = Shown {
+                rate_per_s: rate_per_s(&self.challenge, share, commitment.took),
+                probe_bytes_per_s: probe.read_bytes() as f64 / answer.took.as_secs_f64().max(1e-9),
+            };
+            self.context.history.showed(miner_key, share.device_id, shown);
+        }
+    }
+}
+
+/// An end by the miner's doing after positions were named; a deadline that it gives up on is one that it missed.
+pub(super) fn abandoned(reason: Reason) -> Reason {
+    if reason.code.class().fails() {
+        return reason;
+    }
+    let detail = format!("after positions were named: {}: {}", reason.code, reason.detail);
+    Reason::new(ReasonCode::Abandoned, detail)
+}
+
+/// How a challenge ended that has these reasons.
+fn end_of(reasons: &[Reason]) -> End {
+    match reasons.first().map(|reason| reason.code) {
+        Some(ReasonCode::Abandoned) => End::Abandoned,
+        Some(ReasonCode::NotReading) => End::NotReading,
+        _ => End::Other,
+    }
+}

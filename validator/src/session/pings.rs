@@ -1,0 +1,79 @@
+//! Pings: whether the miner is there, whether it reads, and how long the way to it takes.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use assay_protocol::message::ValidatorMessage;
+
+use crate::action::{Action, SentAt};
+use crate::entropy::Entropy;
+use crate::run::HANDOVER_LIMIT;
+
+/// Pings in flight: two follow each message of a challenge that has a deadline, beside those at intervals.
+const MAX_PINGS: usize = 8;
+/// How long after a message with a deadline pings go out, to show whether the miner reads. The transport takes what is
+/// ready together, and then one message ahead of a shut window, so that it takes more than one, one after the other.
+pub(super) const FOLLOW_UP_PINGS: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(200)];
+/// Round trips remembered; the least of them is shown, as the one least disturbed by load.
+const MAX_ROUND_TRIPS: usize = 8;
+
+/// Pings in flight, and the round trips that they gave.
+#[derive(Debug, Default)]
+pub(super) struct Pings {
+    pub(super) last: Option<Instant>,
+    /// When more are due behind a message with a deadline.
+    pub(super) follow_ups: VecDeque<Instant>,
+    waiting: VecDeque<Ping>,
+    round_trips: VecDeque<Duration>,
+}
+
+/// A ping that was not answered yet.
+#[derive(Debug)]
+struct Ping {
+    sequence: u64,
+    handed_over: Instant,
+    sent: SentAt,
+}
+
+impl Pings {
+    /// When the next one is due; `None` before the first, which is due at once.
+    pub(super) fn due(&self, interval: Duration) -> Option<Instant> {
+        self.last.map(|last| last + interval)
+    }
+
+    /// The next ping; none while as many are unanswered as may be, or without random bytes: who knows a sequence
+    /// ahead answers early.
+    pub(super) fn send(&mut self, now: Instant, entropy: &mut dyn Entropy) -> Option<Action> {
+        if self.waiting.len() >= MAX_PINGS {
+            return None;
+        }
+        let sequence = entropy.below(u64::MAX).ok()?;
+        let sent = SentAt::default();
+        self.waiting.push_back(Ping { sequence, handed_over: now, sent: sent.clone() });
+        Some(Action::Send(ValidatorMessage::Ping(sequence), sent))
+    }
+
+    /// When a ping that the transport has not taken shows that the miner does not read.
+    pub(super) fn unread_at(&self) -> Option<Instant> {
+        let unread = self.waiting.iter().find(|ping| ping.sent.get().is_none())?;
+        Some(unread.handed_over + HANDOVER_LIMIT)
+    }
+
+    /// The round trip of a ping; `None` when there is no such ping in flight.
+    pub(super) fn answered(&mut self, sequence: u64, received: Instant) -> Option<Duration> {
+        let place = self.waiting.iter().position(|ping| ping.sequence == sequence)?;
+        let sent = self.waiting[place].sent.get()?;
+        // Pongs come in order: what was pinged before is answered too.
+        self.waiting.drain(..=place);
+        let round_trip = received.saturating_duration_since(sent);
+        self.round_trips.push_back(round_trip);
+        if self.round_trips.len() > MAX_ROUND_TRIPS {
+            self.round_trips.pop_front();
+        }
+        Some(round_trip)
+    }
+
+    pub(super) fn least(&self) -> Option<Duration> {
+        self.round_trips.iter().min().copied()
+    }
+}

@@ -1,0 +1,97 @@
+//! The start of a challenge, or the verdict on a host that has too little for one.
+
+use std::sync::Arc;
+
+use assay_protocol::message::ValidatorMessage;
+use assay_protocol::verdict::{Mode, Reason, ReasonCode};
+use assay_work::PublicKey;
+
+use super::{Session, SessionContext, SessionState, StartError};
+use crate::action::Action;
+use crate::history::End;
+use crate::history::devices::Attendance;
+use crate::issue::{IssueError, Sizing, check_draws, fresh};
+use crate::policy::Policy;
+use crate::run::{ChallengeRun, RunContext};
+use crate::verify::judge::Unchallenged;
+use crate::verify::replay::Replayer;
+
+impl Session {
+    /// Starts a challenge of this miner.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub fn start(&mut self, policy: &Arc<Policy>, context: &mut SessionContext<'_>) -> Result<Vec<Action>, StartError> {
+        let SessionState::Connected { miner_key, inventory } = &self.state else {
+            return Err(StartError::NotConnected);
+        };
+        if self.run.is_some() {
+            return Err(StartError::Busy);
+        }
+        let (miner_key, inventory) = (*miner_key, inventory.clone());
+        let history = self.admission.history.clone();
+        let shown = history.shown(miner_key);
+        let replayed = matches!(policy.mode, Some(Mode::Replay | Mode::ReplaySample));
+        let room = context.replayer.filter(|_| replayed).map(Replayer::room);
+        let sizing = Sizing { policy, inventory: &inventory, shown: &shown, room };
+        let issued = match sizing.issue(self.admission.identity.public_key(), miner_key, context.entropy) {
+            Ok(issued) => issued,
+            Err(error) => return self.unchallenged(&sizing, miner_key, error, context),
+        };
+        let mode = match policy.mode {
+            Some(mode) => mode,
+            None => {
+                let estimate = context.replayer.and_then(|replayer| replayer.estimate(&issued.challenge));
+                if estimate.is_some_and(|time| time <= policy.replay_budget) { Mode::Replay } else { Mode::Audit }
+            }
+        };
+        check_draws(policy, mode, &issued.challenge)?;
+        let run = RunContext {
+            policy: policy.clone(),
+            mode,
+            inventory,
+            history,
+            round_trip: self.pings.least(),
+            unix_seconds: context.unix_seconds,
+        };
+        let (run, actions) = ChallengeRun::start(run, issued, context.now);
+        self.run = Some(run);
+        let actions = self.retire(actions);
+        self.ping_after(&actions, context.now);
+        Ok(actions)
+    }
+
+    /// The verdict on a host that has too little to challenge.
+    fn unchallenged(
+        &self,
+        sizing: &Sizing<'_>,
+        miner_key: PublicKey,
+        error: IssueError,
+        context: &mut SessionContext<'_>,
+    ) -> Result<Vec<Action>, StartError> {
+        let code = match error {
+            IssueError::NotEnoughMemory { .. } => ReasonCode::NotEnoughMemory,
+            IssueError::NothingToChallenge { .. } => ReasonCode::NothingToChallenge,
+            error => return Err(error.into()),
+        };
+        let (challenge_id, _) = fresh(context.entropy).map_err(IssueError::Entropy)?;
+        let (_, n) = sizing.sizes();
+        let policy = sizing.policy;
+        let least_bytes = u64::from(policy.min_slots) * u64::from(n) * u64::from(n);
+        let attendance = Attendance { inventory: sizing.inventory, least_bytes };
+        let verdict = Unchallenged {
+            challenge_id,
+            miner_key,
+            validator_key: self.admission.identity.public_key(),
+            n,
+            iterations: policy.iterations,
+            reason: Reason::new(code, error.to_string()),
+            not_challenged: sizing.left_out(n, policy.min_slots),
+            difference: self.admission.history.devices.compare(miner_key, |_| false, attendance),
+            recent: self.admission.history.ended(miner_key, End::Other, policy.abandoned),
+            unix_seconds: context.unix_seconds,
+        };
+        let verdict = Box::new(verdict.verdict());
+        Ok(vec![Action::Verdict(verdict.clone()), Action::send(ValidatorMessage::Verdict(verdict))])
+    }
+}
