@@ -63,7 +63,10 @@ impl Line {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         // What came and was not read yet is read by the channel's task.
-        !matches!(self.socket.peek(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
+        match self.socket.peek(&mut [0]) {
+            Ok(bytes) => bytes == 0,
+            Err(error) => error.kind() != ErrorKind::WouldBlock,
+        }
     }
 }
 
