@@ -793,7 +793,9 @@ class Session:
         message = getattr(response, kind)
         if kind == "refused":
             code = name_of(session_pb.RefusedCode, message.code)
-            raise Over(f"refused: {code}: {message.detail}", stop=code in ("VERSION", "NOT_ALLOWED", "SIGNATURE"))
+            pause_s = message.retry_after_ms / 1000 * random.uniform(1, 1.5)
+            stop = code in ("VERSION", "NOT_ALLOWED", "SIGNATURE")
+            raise Over(f"refused: {code}: {message.detail}", pause_s or None, stop)
         if kind == "goodbye":
             code = name_of(session_pb.StopCode, message.code)
             raise Over(f"goodbye: {code}: {message.detail}", BUSY_PAUSE_S if code == "BUSY" else None)

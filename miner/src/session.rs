@@ -93,6 +93,8 @@ pub enum Closed {
         code: RefusedCode,
         /// In its words.
         detail: String,
+        /// When it may be dialled again, as it says.
+        retry_after: Option<Duration>,
     },
     /// The validator said goodbye.
     #[error("the validator ended the session ({code:?}): {}", quoted(detail))]
@@ -121,6 +123,15 @@ impl Closed {
     #[must_use]
     pub const fn may_be_held(&self) -> bool {
         !matches!(self, Self::Goodbye { .. } | Self::Refused { .. })
+    }
+
+    /// How long to wait before the validator is dialled again, where it says so.
+    #[must_use]
+    pub const fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Refused { retry_after, .. } => *retry_after,
+            _ => None,
+        }
     }
 
     /// Whether dialling again is pointless until an operator changes something.
@@ -259,7 +270,9 @@ impl Session {
         match message {
             ValidatorMessage::Welcome(welcome) => self.welcome(&welcome),
             ValidatorMessage::Accepted(ping_interval) => self.accepted(ping_interval),
-            ValidatorMessage::Refused(code, detail) => self.close(Closed::Refused { code, detail }),
+            ValidatorMessage::Refused { code, detail, retry_after } => {
+                self.close(Closed::Refused { code, detail, retry_after })
+            }
             ValidatorMessage::Goodbye(code, detail) => self.close(Closed::Goodbye { code, detail }),
             _ if !matches!(self.handshake, Handshake::Done { .. }) => {
                 self.close(Closed::OutOfPlace("a message before it accepted the session"))

@@ -28,6 +28,7 @@ pub mod peer;
 pub mod policy;
 pub mod port;
 pub mod preflight;
+pub mod refusal;
 pub mod registry;
 pub mod reload;
 pub mod render;

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-use assay_protocol::message::{MinerMessage, RefusedCode, ValidatorMessage};
+use assay_protocol::message::{MinerMessage, RefusedCode};
 use assay_protocol::wire::v1::session_service_server::SessionService;
 use assay_protocol::wire::v1::{SessionRequest, SessionResponse};
 use tokio::sync::mpsc;
@@ -15,6 +15,7 @@ use tonic::{Code, Request, Response, Status, Streaming};
 use crate::action::SentAt;
 use crate::driver::{Broken, Incoming, Outgoing, drive};
 use crate::peer::Peer;
+use crate::refusal::refusal;
 use crate::validator::Validator;
 
 /// Messages read ahead of the session: one, since each may be 4 MiB and more once it is decoded.
@@ -105,6 +106,6 @@ fn stamped(queue: mpsc::Receiver<Outgoing>) -> impl Stream<Item = Result<Session
 fn refuse(code: RefusedCode, detail: &str) -> Response<Responses> {
     let (outgoing, queue) = mpsc::channel(1);
     // The queue has room for its only message.
-    let _ = outgoing.try_send((ValidatorMessage::Refused(code, detail.into()), SentAt::default()));
+    let _ = outgoing.try_send((refusal(code, detail.into()), SentAt::default()));
     Response::new(Box::pin(stamped(queue)))
 }

@@ -24,6 +24,7 @@ use crate::allow::AllowList;
 use crate::entropy::Entropy;
 use crate::history::History;
 use crate::issue::IssueError;
+use crate::refusal::refusal;
 use crate::run::{ChallengeRun, Ended, HANDOVER_LIMIT};
 use crate::takeover::{EnterError, taken_over};
 use crate::verdict_log::NotRecording;
@@ -454,7 +455,7 @@ impl Session {
     }
 
     fn refuse(&mut self, code: RefusedCode, detail: &str) -> Vec<Action> {
-        let mut actions = vec![Action::send(ValidatorMessage::Refused(code, detail.into()))];
+        let mut actions = vec![Action::send(refusal(code, detail.into()))];
         actions.extend(self.close(format!("refused: {detail}")));
         actions
     }

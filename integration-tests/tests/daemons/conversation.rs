@@ -28,7 +28,7 @@ async fn refused(validator: &TestValidator, first: Vec<u8>) -> (RefusedCode, Str
     let answer = miner.hear().await;
     assert_eq!(miner.hear().await, None, "the stream ends with a refusal");
     match answer {
-        Some(ValidatorMessage::Refused(code, detail)) => (code, detail),
+        Some(ValidatorMessage::Refused { code, detail, .. }) => (code, detail),
         other => panic!("no refusal but {other:?}"),
     }
 }
@@ -161,12 +161,12 @@ async fn a_proof_by_another_key() {
     let (mut miner, welcome) = welcomed(&validator, &hello).await;
     assert_eq!(welcome.validator_key, validator.key);
     miner.say(proof(&hello, &welcome, &Identity::from_seed(&[0x32; 32]))).await;
-    assert!(matches!(miner.hear().await, Some(ValidatorMessage::Refused(RefusedCode::Signature, _))));
+    assert!(matches!(miner.hear().await, Some(ValidatorMessage::Refused { code: RefusedCode::Signature, .. })));
     // The proof of another session holds for that one only.
     let (_, other) = welcomed(&validator, &hello).await;
     let (mut miner, _) = welcomed(&validator, &hello).await;
     miner.say(proof(&hello, &other, &identity())).await;
-    assert!(matches!(miner.hear().await, Some(ValidatorMessage::Refused(RefusedCode::Signature, _))));
+    assert!(matches!(miner.hear().await, Some(ValidatorMessage::Refused { code: RefusedCode::Signature, .. })));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -175,7 +175,7 @@ async fn something_else_where_a_proof_is_due() {
     let hello = hello(&identity());
     let (mut miner, _) = welcomed(&validator, &hello).await;
     miner.say(encoded(MinerMessage::Hello(hello))).await;
-    assert!(matches!(miner.hear().await, Some(ValidatorMessage::Refused(RefusedCode::Malformed, _))));
+    assert!(matches!(miner.hear().await, Some(ValidatorMessage::Refused { code: RefusedCode::Malformed, .. })));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -197,7 +197,7 @@ async fn more_miners_than_the_validator_takes() {
     let (mut slow, welcome) = welcomed(&validator, &other).await;
     let first = accepted(&validator).await;
     slow.say(proof(&other, &welcome, &Identity::from_seed(&[0x32; 32]))).await;
-    assert!(matches!(slow.hear().await, Some(ValidatorMessage::Refused(RefusedCode::Full, _))));
+    assert!(matches!(slow.hear().await, Some(ValidatorMessage::Refused { code: RefusedCode::Full, .. })));
     // The miner that is there takes over from itself.
     let again = accepted(&validator).await;
     assert_eq!(goodbye(first).await, StopCode::Busy);

@@ -100,7 +100,7 @@ async fn strangers_take_no_miners_place() {
     let (mut first, welcome) = first;
     first.say(proof(&hello(&other()), &welcome, &other())).await;
     let answer = within(first.hear()).await;
-    assert!(matches!(answer, Some(ValidatorMessage::Refused(..))), "the only place is taken by a proof: {answer:?}");
+    assert!(matches!(answer, Some(ValidatorMessage::Refused { .. })), "the only place is taken by a proof: {answer:?}");
     drop((crowd, handshakes));
 }
 
@@ -117,7 +117,7 @@ async fn strangers_are_closed_after_30_s() {
     let mut session = accepted(&standing, &identity()).await;
     assert_eq!(goodbye(before).await, StopCode::Busy);
     let refused = Line::open(validator.address, HONEST).await;
-    assert!(matches!(proved(&refused, &other()).await.1, Some(ValidatorMessage::Refused(..))));
+    assert!(matches!(proved(&refused, &other()).await.1, Some(ValidatorMessage::Refused { .. })));
     tokio::spawn(async move {
         while let Some(message) = session.hear().await {
             if let ValidatorMessage::Ping(sequence) = message {

@@ -53,7 +53,7 @@ async fn a_challenge_under_way_is_not_taken_over_and_ends_in_its_verdict() {
     let challenge = validator.ask(miner.key, Some(Mode::Audit)).await.unwrap();
     miner.daemon.wait_for("working");
     let (_second, answer) = proved(&validator, &identity).await;
-    let ValidatorMessage::Refused(RefusedCode::InChallenge, detail) = answer else { panic!("{answer:?}") };
+    let ValidatorMessage::Refused { code: RefusedCode::InChallenge, detail, .. } = answer else { panic!("{answer:?}") };
     assert!(detail.contains(&format!("from {address}")) && detail.contains("key_file"), "{detail}");
     let line = validator.daemon.wait_for("miner refused");
     assert_eq!(line["other_address"], address.as_str(), "{line}");
@@ -95,7 +95,7 @@ async fn a_miner_whose_connection_broke_in_a_challenge_comes_back() {
     let mut refused = 0;
     loop {
         match proved(&validator, &identity).await.1 {
-            ValidatorMessage::Refused(RefusedCode::InChallenge, _) => refused += 1,
+            ValidatorMessage::Refused { code: RefusedCode::InChallenge, .. } => refused += 1,
             ValidatorMessage::Accepted(_) => break,
             other => panic!("{other:?}"),
         }

@@ -87,7 +87,7 @@ async fn a_miners_texts_in_the_validators_log() {
         assert!(entry.to_string().contains("devices=9"), "it is there, in quotes: {entry}");
         for hidden in HIDDEN {
             let (_, answer) = connected(&validator, &format!("agent {hidden}x")).await;
-            let is_refused = matches!(&answer, Some(ValidatorMessage::Refused(RefusedCode::Malformed, detail)) if detail.starts_with("Hello.agent: "));
+            let is_refused = matches!(&answer, Some(ValidatorMessage::Refused { code: RefusedCode::Malformed, detail, .. }) if detail.starts_with("Hello.agent: "));
             assert!(is_refused, "{hidden:?}: {answer:?}");
             line(&mut validator.daemon, "no session");
         }
@@ -110,7 +110,8 @@ impl SessionService for Answers {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_validators_texts_in_the_miners_log() {
-    let refusal = || Ok(ValidatorMessage::Refused(RefusedCode::Full, HOSTILE.into()).into());
+    let refusal =
+        || Ok(ValidatorMessage::Refused { code: RefusedCode::Full, detail: HOSTILE.into(), retry_after: None }.into());
     let goodbye = || Ok(ValidatorMessage::Goodbye(StopCode::Busy, HOSTILE.into()).into());
     let broken = || Err(Status::internal(format!("{HOSTILE}{}", HIDDEN.concat())));
     let hidden = || {

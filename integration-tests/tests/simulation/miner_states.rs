@@ -93,7 +93,7 @@ fn about_none(recording: &Recording) -> Vec<(&'static str, ValidatorMessage)> {
     vec![
         ("Welcome", first(recording, |m| matches!(m, ValidatorMessage::Welcome(_)))),
         ("Accepted", ValidatorMessage::Accepted(Duration::from_secs(5))),
-        ("Refused", ValidatorMessage::Refused(RefusedCode::Full, String::new())),
+        ("Refused", ValidatorMessage::Refused { code: RefusedCode::Full, detail: String::new(), retry_after: None }),
         ("Goodbye", ValidatorMessage::Goodbye(StopCode::Draining, String::new())),
         ("Ping", ValidatorMessage::Ping(PING)),
         ("Challenge", ValidatorMessage::Challenge(Offer { challenge_id: UNKNOWN, ..offer })),

@@ -101,7 +101,7 @@ fn done(validator: &mut Validator, kind: &str, subject: &Subject) -> String {
     });
     let says = |is: fn(&ValidatorMessage) -> bool| actions.iter().any(|a| matches!(a, Action::Send(m, _) if is(m)));
     let closes = matches!(actions.last(), Some(Action::Close(_)));
-    let refuses = says(|m| matches!(m, ValidatorMessage::Refused(RefusedCode::Malformed, _)));
+    let refuses = says(|m| matches!(m, ValidatorMessage::Refused { code: RefusedCode::Malformed, .. }));
     let ends = says(|m| matches!(m, ValidatorMessage::Goodbye(StopCode::Invalid, _)));
     let concludes = says(|m| matches!(m, ValidatorMessage::Verdict(_)));
     let after = validator.shown();

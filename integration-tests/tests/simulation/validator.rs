@@ -169,7 +169,7 @@ impl Validator {
                 self.state = "idle";
                 self.ended.extend(self.this.take().map(|id| (id, self.is_committed)));
             }
-            ValidatorMessage::Refused(..) | ValidatorMessage::Goodbye(..) => {}
+            ValidatorMessage::Refused { .. } | ValidatorMessage::Goodbye(..) => {}
         }
     }
 

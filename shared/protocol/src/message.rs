@@ -243,6 +243,8 @@ pub enum RefusedCode {
     Malformed,
     /// A challenge of the key is under way in another session.
     InChallenge,
+    /// The validator has too much to do, or the miner dials too often.
+    Overloaded,
 }
 
 /// What the miner commits to when it ends a stage: sent alone and first, so that its arrival can be timed.
@@ -386,7 +388,14 @@ pub enum ValidatorMessage {
     /// The session stands; the validator pings this often.
     Accepted(Duration),
     /// There will be no session.
-    Refused(RefusedCode, String),
+    Refused {
+        /// Why.
+        code: RefusedCode,
+        /// For a person.
+        detail: String,
+        /// When to dial again; `None`: by the miner's own pauses.
+        retry_after: Option<Duration>,
+    },
     /// Are you there?
     Ping(u64),
     /// Do this.

@@ -44,7 +44,7 @@ codes! {
     StopCode {
         Busy Draining NotEnoughMemory DeviceLost Invalid StaleInventory Unsupported Deadline Internal Declined
     }
-    RefusedCode { Version Signature NotAllowed Full Draining Malformed InChallenge }
+    RefusedCode { Version Signature NotAllowed Full Draining Malformed InChallenge Overloaded }
     Outcome { Pass Fail Inconclusive }
     Mode { Replay ReplaySample Audit }
     ThrottleReason {

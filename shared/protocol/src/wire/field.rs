@@ -267,6 +267,21 @@ impl FieldKind<u32, Duration> for Milliseconds {
     }
 }
 
+/// A duration as whole milliseconds, up to the number: [`Problem::OutOfRange`]. 0 is none; a sender's shorter time
+/// becomes 1 ms.
+pub struct OptionalMilliseconds(pub u64);
+
+impl FieldKind<u32, Option<Duration>> for OptionalMilliseconds {
+    fn read(&self, field: &'static str, ms: u32) -> Result<Option<Duration>, WireError> {
+        let duration = Milliseconds(0, self.0).read(field, ms)?;
+        Ok(Some(duration).filter(|duration| !duration.is_zero()))
+    }
+
+    fn write(&self, duration: Option<Duration>) -> u32 {
+        duration.map_or(0, |duration| Milliseconds(1, self.0).write(duration))
+    }
+}
+
 /// Two numbers of which the first is at most the second ([`Problem::MoreThan`]), and that at most `max_whole`
 /// ([`Problem::OutOfRange`]).
 pub struct PartOf {

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use super::codes::Code;
-use super::field::{self, BoundedText, ByteString, Checked, Milliseconds, Required};
-use super::limits::{MAX_AGENT_BYTES, MAX_DETAIL_BYTES, MAX_PING_INTERVAL_MS, MAX_VERSIONS, MIN_PING_INTERVAL_MS};
+use super::field::{self, BoundedText, ByteString, Checked, Milliseconds, OptionalMilliseconds, Required};
+use super::limits::{
+    MAX_AGENT_BYTES, MAX_DETAIL_BYTES, MAX_PING_INTERVAL_MS, MAX_RETRY_AFTER_MS, MAX_VERSIONS, MIN_PING_INTERVAL_MS,
+};
 use crate::message::{Hello, RefusedCode, Stop, StopCode, Welcome};
 use assay_work::Signature;
 
@@ -25,7 +27,11 @@ messages! {
     }
     v1::Proof = (Signature) { signature: ByteString }
     v1::Accepted = (Duration) { ping_interval_ms: Milliseconds(MIN_PING_INTERVAL_MS, MAX_PING_INTERVAL_MS) }
-    v1::Refused = (RefusedCode, String) { code: Code, detail: BoundedText(MAX_DETAIL_BYTES) }
+    v1::Refused = (RefusedCode, String, Option<Duration>) {
+        code: Code,
+        detail: BoundedText(MAX_DETAIL_BYTES),
+        retry_after_ms as retry_after: OptionalMilliseconds(MAX_RETRY_AFTER_MS),
+    }
     v1::Ping | v1::Pong = (u64) { sequence }
     v1::Declined | v1::Abort = Stop {
         challenge_id: ByteString,

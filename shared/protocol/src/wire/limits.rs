@@ -85,6 +85,9 @@ pub const MAX_DEADLINE_MS: u64 = 24 * 3600 * 1000;
 pub const MIN_PING_INTERVAL_MS: u64 = 10;
 /// Milliseconds of the longest interval between pings: an hour. A dead peer is detected after three.
 pub const MAX_PING_INTERVAL_MS: u64 = 3600 * 1000;
+/// Milliseconds of the longest time until a refused miner dials again: an hour. A validator cannot turn a miner away for
+/// longer.
+pub const MAX_RETRY_AFTER_MS: u64 = 3600 * 1000;
 /// Milliseconds of the longest time that a miner may claim: a week, above every deadline, so that arithmetic on claims
 /// cannot overflow.
 pub const MAX_CLAIMED_MS: u64 = 7 * MAX_DEADLINE_MS;

@@ -32,7 +32,7 @@ oneof! {
     Response = ValidatorMessage {
         Welcome(welcome),
         Accepted(ping_interval),
-        Refused(code, detail),
+        Refused { code, detail, retry_after },
         Ping(sequence),
         Challenge(offer),
         Probe { challenge_id, probe, deadline },

@@ -279,6 +279,7 @@ fn durations_and_counts() {
     let accepted = v1::Accepted { ping_interval_ms: 0 };
     let (shortest, longest) = (MIN_PING_INTERVAL_MS, MAX_PING_INTERVAL_MS);
     range(accepted, "Accepted.ping_interval_ms", shortest, longest, |m, ms| m.ping_interval_ms = to_u32(ms));
+    range(samples::refused(), "Refused.retry_after_ms", 0, MAX_RETRY_AFTER_MS, |m, ms| m.retry_after_ms = to_u32(ms));
     range(samples::commitment(), "Commitment.claimed_ms", 0, MAX_CLAIMED_MS, |m, ms| m.claimed_ms = ms);
     range(samples::probe_answer(), "ProbeAnswer.claimed_ms", 0, MAX_CLAIMED_MS, |m, ms| m.claimed_ms = ms);
     range(samples::device_roots(), "DeviceRoots.claimed_ms", 0, MAX_CLAIMED_MS, |m, ms| m.claimed_ms = ms);

@@ -74,7 +74,7 @@ pub fn welcome() -> v1::Welcome {
 }
 
 pub fn refused() -> v1::Refused {
-    v1::Refused { code: v1::RefusedCode::Full.into(), detail: "64 miners are connected".into() }
+    v1::Refused { code: v1::RefusedCode::Full.into(), detail: "64 miners are connected".into(), retry_after_ms: 30_000 }
 }
 
 pub fn declined() -> v1::Declined {

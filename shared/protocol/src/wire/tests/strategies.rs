@@ -146,6 +146,7 @@ fn refused_code() -> impl Strategy<Value = RefusedCode> {
         RefusedCode::Draining,
         RefusedCode::Malformed,
         RefusedCode::InChallenge,
+        RefusedCode::Overloaded,
     ])
 }
 
@@ -413,7 +414,8 @@ pub fn validator_message() -> impl Strategy<Value = ValidatorMessage> {
     prop_oneof![
         welcome().prop_map(ValidatorMessage::Welcome),
         milliseconds(MIN_PING_INTERVAL_MS, MAX_PING_INTERVAL_MS).prop_map(ValidatorMessage::Accepted),
-        (refused_code(), text()).prop_map(|(code, detail)| ValidatorMessage::Refused(code, detail)),
+        (refused_code(), text(), option::of(milliseconds(1, MAX_RETRY_AFTER_MS)))
+            .prop_map(|(code, detail, retry_after)| ValidatorMessage::Refused { code, detail, retry_after }),
         any::<u64>().prop_map(ValidatorMessage::Ping),
         offer().prop_map(ValidatorMessage::Challenge),
         probe.prop_map(|(challenge_id, probe, deadline)| ValidatorMessage::Probe { challenge_id, probe, deadline }),
