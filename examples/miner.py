@@ -41,7 +41,8 @@ session_pb, session_rpc = grpc.protos_and_services("assay/v1/session.proto")
 work_pb = grpc.protos("assay/v1/work.proto")
 verdict_pb = grpc.protos("assay/v1/verdict.proto")
 
-VERSION = 1  # of docs/PROTOCOL.md
+VERSION = 2  # of docs/PROTOCOL.md
+PLAINTEXT = b"plaintext".ljust(32, b"\0")  # the channel: this miner has no TLS
 WORK_VERSION = 1  # of docs/WORK.md
 SIZES = [256 << i for i in range(8)]  # every n, in the order of Device.slots
 PRECISIONS = (1, 2, 5, 6)  # valid; this miner computes 1
@@ -655,9 +656,11 @@ class Running:
 # ---- PROTOCOL.md, Handshake, Connected, How things end ---------------------------------------------------------------
 
 
-def transcript(version: int, validator_key: bytes, miner_key: bytes, nonce: bytes, miner_nonce: bytes) -> bytes:
+def transcript(
+    version: int, validator_key: bytes, miner_key: bytes, nonce: bytes, miner_nonce: bytes, channel: bytes
+) -> bytes:
     """T of the handshake, which both sides sign behind a name."""
-    return u32(version) + validator_key + miner_key + nonce + miner_nonce
+    return u32(version) + validator_key + miner_key + nonce + miner_nonce + channel
 
 
 class Over(Exception):
@@ -819,14 +822,15 @@ class Session:
             )
         )
         welcome = self.expect("welcome")
-        both = transcript(welcome.version, welcome.validator_key, self.public_key, welcome.nonce, miner_nonce)
+        parts = (welcome.validator_key, self.public_key, welcome.nonce, miner_nonce, PLAINTEXT)
+        both = transcript(welcome.version, *parts)
         pinned = self.arguments.validator_key
         if pinned and welcome.validator_key != pinned:
             raise Over(f"not the configured validator, but {welcome.validator_key.hex()}")
         if welcome.version != VERSION or len(welcome.nonce) != 32:
             raise Broken("a welcome of another form")
         if not signature_holds(welcome.validator_key, welcome.signature, b"assay v1 welcome" + both):
-            raise Broken("the signature of the welcome does not hold")
+            raise Broken("the signature of the welcome does not hold for this plaintext connection")
         self.send(proof=session_pb.Proof(signature=self.key.sign(b"assay v1 session" + both)))
         accepted = self.expect("accepted")
         self.validator_key = welcome.validator_key

@@ -193,7 +193,7 @@ class Vectors(unittest.TestCase):
 class Handshake(unittest.TestCase):
     def test_example(self) -> None:
         example = handshake()
-        parts = [example[name] for name in ("validator_key", "miner_key", "nonce", "miner_nonce")]
+        parts = [example[name] for name in ("validator_key", "miner_key", "nonce", "miner_nonce", "channel")]
         both = miner.transcript(int.from_bytes(example["version"], "little"), *parts)
         welcome, proof = b"assay v1 welcome" + both, b"assay v1 session" + both
         self.assertEqual((welcome, proof), (example["welcome_message"], example["proof_message"]))

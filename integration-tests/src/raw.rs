@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 use assay_protocol::identity::Identity;
-use assay_protocol::message::{Hello, Inventory, MinerMessage, ValidatorMessage};
+use assay_protocol::message::{Hello, Inventory, MinerMessage, PROTOCOL_VERSIONS, ValidatorMessage};
 use assay_protocol::wire::v1::{SessionRequest, SessionResponse};
 use assay_work::Nonce;
 use hyper_util::rt::TokioIo;
@@ -151,7 +151,7 @@ pub fn encoded(message: MinerMessage) -> Vec<u8> {
 #[must_use]
 pub fn hello(identity: &Identity) -> Hello {
     Hello {
-        versions: vec![1],
+        versions: PROTOCOL_VERSIONS.to_vec(),
         miner_key: identity.public_key(),
         miner_nonce: Nonce([7; 32]),
         agent: "a test".into(),

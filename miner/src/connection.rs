@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use assay_device::DeviceError;
 use assay_program::address::Address;
 use assay_program::shutdown::Shutdown;
+use assay_protocol::channel::Channel;
 use assay_protocol::identity::{Identity, random_bytes};
 use assay_protocol::message::{MinerMessage, ValidatorMessage};
 use assay_protocol::wire::codec::session_client;
@@ -16,7 +17,7 @@ use assay_work::{Nonce, PublicKey};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Endpoint;
 
 use crate::driver::{Observer, Start, drive};
 use crate::engine::Engine;
@@ -148,7 +149,8 @@ async fn session(
     };
     let (outbound, queue) = mpsc::channel(MAX_OUTBOUND_MESSAGES);
     let (identity, idle_release, limits) = (dial.identity.clone(), dial.idle_release, dial.limits.clone());
-    let start = Start { identity, pinned: dial.pinned, inventory, nonce, idle_release, limits };
+    let start =
+        Start { identity, pinned: dial.pinned, channel: Channel::Plaintext, inventory, nonce, idle_release, limits };
     // The validator answers the call only once the hello is there, so both run at once.
     let inbound = Box::pin(open(channel, ReceiverStream::new(queue)));
     let driven = drive(start, engine.clone(), inbound, outbound, shutdown, observer).await;
@@ -159,7 +161,7 @@ async fn session(
 ///
 /// The call itself runs when the stream is first asked for a message; a broken stream gives its reason and ends.
 pub fn open(
-    channel: Channel,
+    channel: tonic::transport::Channel,
     queue: impl Stream<Item = MinerMessage> + Send + 'static,
 ) -> impl Stream<Item = Result<ValidatorMessage, String>> + Send {
     let mut client = session_client(channel);

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use assay_device::Handle;
 use assay_program::shutdown::Shutdown;
+use assay_protocol::channel::Channel;
 use assay_protocol::identity::Identity;
 use assay_protocol::message::{Inventory, MinerMessage, OpenItem, Stop, ValidatorMessage};
 use assay_protocol::verdict::Verdict;
@@ -38,6 +39,8 @@ pub struct Start {
     pub identity: Identity,
     /// The only validator to accept, where one is configured.
     pub pinned: Option<PublicKey>,
+    /// What the session's bytes pass through.
+    pub channel: Channel,
     /// The devices.
     pub inventory: Inventory,
     /// Random, for the validator to sign.
@@ -112,7 +115,9 @@ pub async fn drive(
     mut shutdown: Shutdown,
     observer: &mut dyn Observer,
 ) -> Result<Closed, String> {
-    let (session, actions) = Session::start(start.identity, start.pinned, start.inventory, start.nonce, Instant::now());
+    let now = Instant::now();
+    let (session, actions) =
+        Session::start(start.identity, start.pinned, start.channel, start.inventory, start.nonce, now);
     let (events, mut reports) = mpsc::channel(64);
     let (handle, changes_seen) = (Handle::default(), engine.changes());
     let idle = Idle { keeps: start.idle_release, release_at: None };

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use assay_device::DeviceError;
-use assay_protocol::identity::{self, Identity, SessionTranscript};
+use assay_protocol::channel::{Channel, ChannelMismatch};
+use assay_protocol::identity::{Identity, SessionTranscript};
 use assay_protocol::message::{
     Hello, Inventory, MinerMessage, Offer, OpenItem, PROTOCOL_VERSIONS, PlanError, RefusedCode, Stop, StopCode,
     ValidatorMessage, Welcome,
@@ -83,9 +84,9 @@ pub enum Closed {
         /// As presented.
         found: PublicKey,
     },
-    /// The validator could not prove its key.
-    #[error("the validator's signature does not hold: something between here and it is not what it claims")]
-    BadWelcome,
+    /// The validator did not prove its key for this connection.
+    #[error("no session with this validator: {0}")]
+    BadWelcome(ChannelMismatch),
     /// The validator refused this miner.
     #[error("the validator refused this miner ({code:?}): {}", quoted(detail))]
     Refused {
@@ -189,6 +190,7 @@ enum WorkStage {
 pub struct Session {
     identity: Identity,
     pinned: Option<PublicKey>,
+    channel: Channel,
     handshake: Handshake,
     inventory: Inventory,
     running: Option<RunningChallenge>,
@@ -199,11 +201,12 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session that begins now, and its hello.
+    /// A session that begins now on a connection, and its hello.
     #[must_use]
     pub fn start(
         identity: Identity,
         pinned: Option<PublicKey>,
+        channel: Channel,
         inventory: Inventory,
         miner_nonce: Nonce,
         now: Instant,
@@ -218,6 +221,7 @@ impl Session {
         let session = Self {
             identity,
             pinned,
+            channel,
             handshake: Handshake::AwaitWelcome { miner_nonce },
             inventory,
             running: None,
@@ -309,9 +313,10 @@ impl Session {
             miner_key: self.identity.public_key(),
             nonce: welcome.nonce,
             miner_nonce,
+            channel: self.channel,
         };
-        if !identity::verify(&welcome.validator_key, &transcript.welcome_message(), &welcome.signature) {
-            return self.close(Closed::BadWelcome);
+        if let Err(mismatch) = transcript.check_welcome(&welcome.signature) {
+            return self.close(Closed::BadWelcome(mismatch));
         }
         self.handshake = Handshake::AwaitAccepted { validator_key: welcome.validator_key };
         vec![Action::Send(MinerMessage::Proof(self.identity.sign(&transcript.proof_message())))]

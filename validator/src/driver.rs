@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use assay_device::Handle;
+use assay_protocol::channel::Channel;
 use assay_protocol::message::{MinerMessage, ValidatorMessage};
 use assay_protocol::verdict::{Reason, ReasonCode, Verdict};
 use assay_work::{Challenge, ChallengeId, PublicKey};
@@ -70,9 +71,11 @@ pub async fn drive(
     let address = peer.as_ref().map(|peer| peer.address);
     let (commands, mut asked) = mpsc::channel(4);
     let (replayed, mut replays) = mpsc::channel(4);
+    // Without a listener there is no TLS: a miner that is on TLS then signs another channel, and is refused.
+    let channel = peer.as_ref().map_or(Channel::Plaintext, Peer::channel);
     let number = validator.session_number();
     let mut driver = Driver {
-        session: Session::new(validator.admission.clone(), Instant::now()),
+        session: Session::new(validator.admission.clone(), channel, Instant::now()),
         validator: validator.clone(),
         number,
         peer,

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use assay_protocol::channel::Channel;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
 
@@ -126,6 +127,12 @@ impl Peer {
     #[must_use]
     pub fn stream(&self) -> Option<OwnedSemaphorePermit> {
         self.connection.streams.clone().try_acquire_owned().ok()
+    }
+
+    /// What the connection's bytes pass through.
+    #[must_use]
+    pub const fn channel(&self) -> Channel {
+        Channel::Plaintext
     }
 
     /// A hello came: the handshake is under way, or, with false, over.

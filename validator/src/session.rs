@@ -10,7 +10,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use assay_protocol::identity::{self, Identity, SessionTranscript};
+use assay_protocol::channel::Channel;
+use assay_protocol::identity::{Identity, SessionTranscript};
 use assay_protocol::message::{
     Hello, Inventory, MinerMessage, OpeningsChunk, PROTOCOL_VERSIONS, RefusedCode, StopCode, ValidatorMessage, Welcome,
 };
@@ -96,6 +97,7 @@ enum SessionState {
 #[derive(Debug)]
 pub struct Session {
     admission: Arc<Admission>,
+    channel: Channel,
     state: SessionState,
     run: Option<ChallengeRun>,
     recent: VecDeque<Ended>,
@@ -110,9 +112,10 @@ pub struct Session {
 impl Session {
     /// A session of a connection that was just accepted.
     #[must_use]
-    pub fn new(admission: Arc<Admission>, now: Instant) -> Self {
+    pub fn new(admission: Arc<Admission>, channel: Channel, now: Instant) -> Self {
         Self {
             admission,
+            channel,
             state: SessionState::AwaitHello,
             run: None,
             recent: VecDeque::new(),
@@ -203,6 +206,7 @@ impl Session {
             miner_key: hello.miner_key,
             nonce,
             miner_nonce: hello.miner_nonce,
+            channel: self.channel,
         };
         let welcome = Welcome {
             version,
@@ -220,8 +224,8 @@ impl Session {
         else {
             return Vec::new();
         };
-        if !identity::verify(&hello.miner_key, &transcript.proof_message(), signature) {
-            return self.refuse(RefusedCode::Signature, "the proof is not a signature of the key in the hello");
+        if let Err(mismatch) = transcript.check_proof(signature) {
+            return self.refuse(RefusedCode::Signature, &mismatch.to_string());
         }
         self.state = SessionState::Connected { miner_key: hello.miner_key, inventory: hello.inventory.clone() };
         // Entered first: where there is no place, the miner is not told that it is accepted.

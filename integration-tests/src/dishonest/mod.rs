@@ -152,7 +152,15 @@ impl Session {
         let inbound = Box::pin(heard.map(move |message| message.map(|message| filter.incoming(message))));
         let nonce = Nonce(random_bytes()?);
         let (idle_release, limits) = (std::time::Duration::ZERO, SharedLimits::default());
-        let start = Start { identity, pinned: None, inventory, nonce, idle_release, limits };
+        let start = Start {
+            identity,
+            pinned: None,
+            channel: assay_protocol::channel::Channel::Plaintext,
+            inventory,
+            nonce,
+            idle_release,
+            limits,
+        };
         drive(start, self.engine, inbound, outbound, self.stop, &mut Silent).await
     }
 }

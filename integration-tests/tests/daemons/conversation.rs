@@ -8,6 +8,7 @@ use assay_integration_tests::dishonest::{Lies, WorkLie};
 use assay_integration_tests::raw::{RawMiner, encoded, hello};
 use assay_integration_tests::stage::Stage;
 use assay_integration_tests::validator::{Policy, TestValidator};
+use assay_protocol::channel::Channel;
 use assay_protocol::identity::{Identity, SessionTranscript};
 use assay_protocol::message::{
     DeviceClaim, Hello, MinerMessage, Offer, OpeningsChunk, OpeningsPart, RefusedCode, Stop, StopCode,
@@ -49,6 +50,7 @@ pub fn proof(hello: &Hello, welcome: &Welcome, signer: &Identity) -> Vec<u8> {
         miner_key: hello.miner_key,
         nonce: welcome.nonce,
         miner_nonce: hello.miner_nonce,
+        channel: Channel::Plaintext,
     };
     encoded(MinerMessage::Proof(signer.sign(&transcript.proof_message())))
 }
@@ -97,7 +99,7 @@ async fn an_unknown_version() {
     let hello = Hello { versions: vec![7, 9], ..hello(&identity()) };
     let (code, detail) = refused(&validator, encoded(MinerMessage::Hello(hello))).await;
     assert_eq!(code, RefusedCode::Version);
-    assert!(detail.contains("[1]") && detail.contains("[7, 9]"), "it names what is spoken: {detail}");
+    assert!(detail.contains("[2]") && detail.contains("[7, 9]"), "it names what is spoken: {detail}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,6 +6,7 @@ use std::mem::size_of;
 use std::time::Duration;
 
 use assay_miner::session as miner;
+use assay_protocol::channel::Channel;
 use assay_protocol::identity::{Identity, SessionTranscript, verify};
 use assay_protocol::message::{MinerMessage, PROTOCOL_VERSIONS};
 use assay_protocol::verdict::{Class, ReasonCode};
@@ -344,6 +345,7 @@ fn the_example_of_a_handshake_is_what_both_sides_sign() {
         miner_key: miner.public_key(),
         nonce: Nonce([3; 32]),
         miner_nonce: Nonce([4; 32]),
+        channel: Channel::Tls([5; 32]),
     };
     let (welcome, proof) = (transcript.welcome_message(), transcript.proof_message());
     let (of_validator, of_miner) = (validator.sign(&welcome), miner.sign(&proof));
@@ -356,6 +358,7 @@ fn the_example_of_a_handshake_is_what_both_sides_sign() {
         ("miner_key", miner.public_key().0.to_vec()),
         ("nonce", vec![3; 32]),
         ("miner_nonce", vec![4; 32]),
+        ("channel", vec![5; 32]),
         ("welcome_message", welcome),
         ("welcome_signature", of_validator.0.to_vec()),
         ("proof_message", proof),

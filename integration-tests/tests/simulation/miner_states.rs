@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use assay_miner::driver::{Observer, Start, drive};
 use assay_miner::session::{Action, Closed, Event, Session};
 use assay_program::shutdown::Shutdown;
+use assay_protocol::channel::Channel;
 use assay_protocol::message::{MinerMessage, Offer, OpeningsPart, RefusedCode, StopCode, ValidatorMessage};
 use assay_protocol::verdict::{Mode, Verdict};
 use assay_work::{Challenge, ChallengeId, PublicKey};
@@ -36,7 +37,7 @@ impl Miner {
     fn after(recording: &Recording, steps: &[MinerStep]) -> Self {
         let now = Instant::now();
         let inventory = recording.inventory.clone();
-        let (session, _) = Session::start(miner_identity(), None, inventory, MINER_NONCE, now);
+        let (session, _) = Session::start(miner_identity(), None, Channel::Plaintext, inventory, MINER_NONCE, now);
         let mut miner = Self { now, session, state: "welcome", this: None, ended: None };
         for step in steps {
             let actions = miner.session.handle(step.event(), now);
@@ -228,7 +229,7 @@ async fn driven(recording: &Recording, steps: &[(&str, DriverStep)], problem: Op
     let inventory = recording.inventory.clone();
     let (identity, nonce, idle_release) = (miner_identity(), MINER_NONCE, Duration::ZERO);
     let limits = assay_miner::limits::SharedLimits::default();
-    let start = Start { identity, pinned: None, inventory, nonce, idle_release, limits };
+    let start = Start { identity, pinned: None, channel: Channel::Plaintext, inventory, nonce, idle_release, limits };
     let (_trigger, shutdown) = Shutdown::by_hand();
     let driver = tokio::spawn(async move {
         let inbound = ReceiverStream::new(inbound);

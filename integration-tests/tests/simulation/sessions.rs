@@ -9,6 +9,7 @@ use assay_device::reference::ReferenceDevice;
 use assay_device::{Device, Handle};
 use assay_miner::engine::Engine;
 use assay_miner::session as miner;
+use assay_protocol::channel::Channel;
 use assay_protocol::identity::Identity;
 use assay_protocol::message::{MinerMessage, OpeningsPart};
 use assay_protocol::verdict::{Mode, Outcome, Reason, ReasonCode, Verdict};
@@ -72,14 +73,14 @@ impl World {
         let engine = engine();
         let inventory = engine.inventory(0).unwrap();
         let recording = Recording { inventory: inventory.clone(), ..Recording::default() };
-        let (miner, hello) = miner::Session::start(identity, None, inventory, MINER_NONCE, now);
+        let (miner, hello) = miner::Session::start(identity, None, Channel::Plaintext, inventory, MINER_NONCE, now);
         let ping_interval = Duration::from_secs(5);
         let identity = validator_identity();
         let admission = Admission { identity, allowed: AllowList::any(), ping_interval, history: Arc::default() };
         let mut world = Self {
             now,
             entropy: SeededEntropy::new(seed),
-            validator: Session::new(Arc::new(admission), now),
+            validator: Session::new(Arc::new(admission), Channel::Plaintext, now),
             miner,
             engine,
             to_validator: VecDeque::new(),

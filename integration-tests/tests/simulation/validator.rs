@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use assay_protocol::channel::Channel;
 use assay_protocol::message::{Inventory, MinerMessage, OpeningsPart, ValidatorMessage};
 use assay_protocol::verdict::Verdict;
 use assay_validator::action::Action;
@@ -50,7 +51,7 @@ impl Validator {
         Self {
             now,
             entropy: SeededEntropy::new(SEED),
-            session: Session::new(Arc::new(admission), now),
+            session: Session::new(Arc::new(admission), Channel::Plaintext, now),
             state: "hello",
             this: None,
             is_committed: false,

@@ -8,6 +8,8 @@ use ed25519_dalek::{Signer, SigningKey, VerifyingKey};
 
 use assay_work::{Nonce, PublicKey, Signature};
 
+use crate::channel::{Channel, ChannelMismatch};
+
 /// The largest key file that is read: 64 digits and some blanks.
 const MAX_KEY_FILE_BYTES: u64 = 4096;
 
@@ -125,7 +127,7 @@ pub fn verify(key: &PublicKey, message: &[u8], signature: &Signature) -> bool {
         .is_ok_and(|key| key.verify_strict(message, &ed25519_dalek::Signature::from_bytes(&signature.0)).is_ok())
 }
 
-/// What both sides of a session sign: the version, both keys and both nonces, under a name of its own.
+/// What both sides of a session sign: the version, both keys, both nonces and the channel, under a name of its own.
 #[derive(Debug, Clone, Copy)]
 pub struct SessionTranscript {
     /// The protocol version agreed on.
@@ -138,6 +140,8 @@ pub struct SessionTranscript {
     pub nonce: Nonce,
     /// The miner's nonce.
     pub miner_nonce: Nonce,
+    /// What the session's bytes pass through.
+    pub channel: Channel,
 }
 
 impl SessionTranscript {
@@ -153,12 +157,39 @@ impl SessionTranscript {
         self.message(b"assay v1 session")
     }
 
+    /// Checks the validator's signature in its welcome.
+    ///
+    /// # Errors
+    /// What the channel may have to do with it, when the signature does not hold.
+    pub fn check_welcome(&self, signature: &Signature) -> Result<(), ChannelMismatch> {
+        self.check(&self.validator_key, signature, Self::welcome_message)
+    }
+
+    /// Checks the miner's signature in its proof.
+    ///
+    /// # Errors
+    /// As [`Self::check_welcome`].
+    pub fn check_proof(&self, signature: &Signature) -> Result<(), ChannelMismatch> {
+        self.check(&self.miner_key, signature, Self::proof_message)
+    }
+
+    fn check(
+        &self,
+        key: &PublicKey,
+        signature: &Signature,
+        message: fn(&Self) -> Vec<u8>,
+    ) -> Result<(), ChannelMismatch> {
+        let holds_for = |channel| verify(key, &message(&Self { channel, ..*self }), signature);
+        if holds_for(self.channel) { Ok(()) } else { Err(self.channel.mismatch(holds_for)) }
+    }
+
     fn message(&self, name: &[u8]) -> Vec<u8> {
         let mut message = name.to_vec();
         message.extend_from_slice(&self.version.to_le_bytes());
         for part in [&self.validator_key.0, &self.miner_key.0, &self.nonce.0, &self.miner_nonce.0] {
             message.extend_from_slice(part);
         }
+        message.extend_from_slice(&self.channel.bytes());
         message
     }
 }

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod channel;
 pub mod claims;
 pub mod identity;
 pub mod message;

@@ -14,7 +14,7 @@ use assay_work::{
 };
 
 /// The protocol versions that this build speaks, lowest first.
-pub const PROTOCOL_VERSIONS: &[u32] = &[1];
+pub const PROTOCOL_VERSIONS: &[u32] = &[2];
 
 /// The matrix sizes, each with its place in [`DeviceClaim::slots`].
 pub const MATRIX_SIZES: [u32; 8] = [256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768];
