@@ -7,11 +7,15 @@ use std::path::{Path, PathBuf};
 use ed25519_dalek::{Signer, SigningKey, VerifyingKey};
 
 use assay_work::{Nonce, PublicKey, Signature};
+use zeroize::Zeroizing;
 
 use crate::channel::{Channel, ChannelMismatch};
 
 /// The largest key file that is read: 64 digits and some blanks.
 const MAX_KEY_FILE_BYTES: u64 = 4096;
+
+/// What stands before the seed in PKCS #8: version 1, id-Ed25519, 34 and 32 bytes of octets (RFC 8410, section 7).
+const PKCS8_HEADER: [u8; 16] = [48, 46, 2, 1, 0, 48, 5, 6, 3, 43, 101, 112, 4, 34, 4, 32];
 
 /// Why a key could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -111,6 +115,15 @@ impl Identity {
     #[must_use]
     pub fn public_key(&self) -> PublicKey {
         PublicKey(self.0.verifying_key().to_bytes())
+    }
+
+    /// The secret key in PKCS #8 version 1 (RFC 8410), as the makers of certificates take it. Overwritten when dropped.
+    #[must_use]
+    pub fn pkcs8_der(&self) -> Zeroizing<[u8; 48]> {
+        let mut der = Zeroizing::new([0; 48]);
+        der[..16].copy_from_slice(&PKCS8_HEADER);
+        der[16..].copy_from_slice(self.0.as_bytes());
+        der
     }
 
     /// Signs the raw bytes (RFC 8032, no prehash).
@@ -270,6 +283,16 @@ mod tests {
         let large = folder.path().join("large");
         fs::write(&large, vec![b'a'; 5000]).unwrap();
         assert!(matches!(Identity::load_or_create(&large), Err(IdentityError::Malformed(_))));
+    }
+
+    /// The example of RFC 8410, section 10.3.
+    #[test]
+    fn the_secret_key_is_written_as_pkcs8() {
+        let seed = "d4ee72dbf913584ad5b6d8f1f769f8ad3afe7c28cbf1d4fbe097a88f44755842";
+        let mut bytes = [0; 32];
+        hex::decode_to_slice(seed, &mut bytes).unwrap();
+        let der = Identity::from_seed(&bytes).pkcs8_der();
+        assert_eq!(hex::encode(*der), format!("302e020100300506032b657004220420{seed}"));
     }
 
     #[test]

@@ -7,5 +7,6 @@ pub mod channel;
 pub mod claims;
 pub mod identity;
 pub mod message;
+pub mod successor;
 pub mod verdict;
 pub mod wire;

@@ -1,0 +1,185 @@
+//! Successor statements: an old key says which key follows it, and until when that stands for it.
+//!
+//! A statement is `old_key ‖ new_key ‖ u64(until) ‖ signature`, 136 bytes; the signature is the old key's over
+//! `"assay v1 succeed" ‖ old_key ‖ new_key ‖ u64(until)`. Whoever pins the old key, or has it on a list, follows the
+//! statements to the new one, in chains of at most 8, until the first of them expires. That the new key is its holder's
+//! is for the session to prove.
+
+use assay_work::bytes::decode_hex;
+use assay_work::{PublicKey, Signature};
+
+use crate::identity::{Identity, verify};
+
+/// Statements that are followed, kept and sent: one key change a month with an overlap of half a year.
+pub const MAX_SUCCESSORS: usize = 8;
+/// Bytes of an encoded statement.
+pub const SUCCESSOR_BYTES: usize = 136;
+/// Seconds of the longest overlap: a year. An old key that vouches for ever could never be given up.
+pub const MAX_OVERLAP_S: u64 = 365 * 86_400;
+/// Seconds that the clock of whoever reads a statement may be behind that of its maker: a day.
+const CLOCK_SLACK_S: u64 = 86_400;
+/// What the signed message begins with.
+const NAME: &[u8; 16] = b"assay v1 succeed";
+
+/// A statement of `old_key` that `new_key` stands for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Successor {
+    /// The key that signs.
+    pub old_key: PublicKey,
+    /// The key that follows it.
+    pub new_key: PublicKey,
+    /// The end of the overlap, in seconds since 1970: from then on the statement says nothing.
+    pub until_unix_seconds: u64,
+    /// The old key's.
+    pub signature: Signature,
+}
+
+/// Why bytes are not statements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SuccessorError {
+    /// No multiple of the length of a statement.
+    #[error("expected successor statements of {SUCCESSOR_BYTES} bytes each, found {0} bytes")]
+    Length(usize),
+    /// More than are followed.
+    #[error("found {0} successor statements; at most {MAX_SUCCESSORS} are allowed")]
+    TooMany(usize),
+    /// A text that is not the hex form of a statement.
+    #[error("expected {} lower-case hex digits in each line", 2 * SUCCESSOR_BYTES)]
+    Hex,
+}
+
+impl Successor {
+    /// The statement of `old` that `new_key` follows it until then.
+    #[must_use]
+    pub fn sign(old: &Identity, new_key: PublicKey, until_unix_seconds: u64) -> Self {
+        let old_key = old.public_key();
+        let signature = old.sign(&message(&old_key, &new_key, until_unix_seconds));
+        Self { old_key, new_key, until_unix_seconds, signature }
+    }
+
+    /// The 136 bytes.
+    #[must_use]
+    pub fn encode(&self) -> [u8; SUCCESSOR_BYTES] {
+        let mut bytes = [0; SUCCESSOR_BYTES];
+        bytes[..32].copy_from_slice(&self.old_key.0);
+        bytes[32..64].copy_from_slice(&self.new_key.0);
+        bytes[64..72].copy_from_slice(&self.until_unix_seconds.to_le_bytes());
+        bytes[72..].copy_from_slice(&self.signature.0);
+        bytes
+    }
+
+    /// Reads 136 bytes. The signature is not verified: [`follow`] does that.
+    ///
+    /// # Errors
+    /// [`SuccessorError::Length`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, SuccessorError> {
+        let bytes: &[u8; SUCCESSOR_BYTES] = bytes.try_into().map_err(|_| SuccessorError::Length(bytes.len()))?;
+        Ok(Self::from(*bytes))
+    }
+
+    /// Reads the hex form.
+    ///
+    /// # Errors
+    /// [`SuccessorError::Hex`].
+    pub fn from_hex(text: &str) -> Result<Self, SuccessorError> {
+        let mut bytes = [0; SUCCESSOR_BYTES];
+        decode_hex(text, &mut bytes).map_err(|_| SuccessorError::Hex)?;
+        Ok(Self::from(bytes))
+    }
+
+    /// The hex form.
+    #[must_use]
+    pub fn to_hex(&self) -> String {
+        hex::encode(self.encode())
+    }
+
+    /// Whether it stands at this time, by its date alone. One that ends further ahead than an overlap may last never
+    /// stands.
+    #[must_use]
+    pub const fn is_current(&self, now_unix_seconds: u64) -> bool {
+        now_unix_seconds < self.until_unix_seconds
+            && self.until_unix_seconds - now_unix_seconds <= MAX_OVERLAP_S + CLOCK_SLACK_S
+    }
+
+    /// Whether the old key signed it, strictly.
+    #[must_use]
+    pub fn is_signed(&self) -> bool {
+        let message = message(&self.old_key, &self.new_key, self.until_unix_seconds);
+        self.old_key != self.new_key && verify(&self.old_key, &message, &self.signature)
+    }
+}
+
+impl From<[u8; SUCCESSOR_BYTES]> for Successor {
+    fn from(bytes: [u8; SUCCESSOR_BYTES]) -> Self {
+        let part = |from: usize| std::array::from_fn(|i| bytes[from + i]);
+        Self {
+            old_key: PublicKey(part(0)),
+            new_key: PublicKey(part(32)),
+            until_unix_seconds: u64::from_le_bytes(std::array::from_fn(|i| bytes[64 + i])),
+            signature: Signature(std::array::from_fn(|i| bytes[72 + i])),
+        }
+    }
+}
+
+/// Statements one after the other, as a certificate carries them.
+#[must_use]
+pub fn encode_all(statements: &[Successor]) -> Vec<u8> {
+    statements.iter().flat_map(Successor::encode).collect()
+}
+
+/// Reads what [`encode_all`] gives. No signature is verified.
+///
+/// # Errors
+/// [`SuccessorError::Length`], [`SuccessorError::TooMany`].
+pub fn decode_all(bytes: &[u8]) -> Result<Vec<Successor>, SuccessorError> {
+    let (statements, rest) = bytes.as_chunks::<SUCCESSOR_BYTES>();
+    if !rest.is_empty() {
+        return Err(SuccessorError::Length(bytes.len()));
+    }
+    if statements.len() > MAX_SUCCESSORS {
+        return Err(SuccessorError::TooMany(statements.len()));
+    }
+    Ok(statements.iter().map(|bytes| Successor::from(*bytes)).collect())
+}
+
+/// Whether `to` is `from`, or follows it by a chain of statements that all stand at this time. More than 8 statements
+/// are never followed. Signatures are verified on the way from `to` back to `from` alone, each at most once.
+#[must_use]
+pub fn follow(from: &PublicKey, to: &PublicKey, statements: &[Successor], now_unix_seconds: u64) -> bool {
+    from == to || predecessors(to, statements, |s| s.is_current(now_unix_seconds)).iter().any(|s| s.old_key == *from)
+}
+
+/// The verified statements that lead to a key among those that `stands` lets through, nearest first: the old keys are
+/// the ones that it follows. Empty for more than 8 statements.
+///
+/// A statement whose signature does not hold leads nowhere; neither does one that closes a circle.
+pub fn predecessors(to: &PublicKey, statements: &[Successor], stands: impl Fn(&Successor) -> bool) -> Vec<Successor> {
+    let mut found: Vec<Successor> = Vec::new();
+    if statements.len() > MAX_SUCCESSORS {
+        return found;
+    }
+    let mut reached = vec![*to];
+    let mut next = 0;
+    while let Some(key) = reached.get(next).copied() {
+        next += 1;
+        for statement in statements.iter().filter(|s| s.new_key == key) {
+            // The cheap questions first.
+            if !reached.contains(&statement.old_key) && stands(statement) && statement.is_signed() {
+                reached.push(statement.old_key);
+                found.push(*statement);
+            }
+        }
+    }
+    found
+}
+
+fn message(old_key: &PublicKey, new_key: &PublicKey, until_unix_seconds: u64) -> Vec<u8> {
+    let mut message = NAME.to_vec();
+    message.extend_from_slice(&old_key.0);
+    message.extend_from_slice(&new_key.0);
+    message.extend_from_slice(&until_unix_seconds.to_le_bytes());
+    message
+}
+
+#[cfg(test)]
+mod tests;
