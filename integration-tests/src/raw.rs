@@ -156,6 +156,7 @@ pub fn hello(identity: &Identity) -> Hello {
         miner_nonce: Nonce([7; 32]),
         agent: "a test".into(),
         inventory: Inventory::default(),
+        successors: identity.successors().to_vec(),
     }
 }
 

@@ -217,6 +217,7 @@ impl Session {
             miner_nonce,
             agent: concat!("assay-miner/", env!("CARGO_PKG_VERSION")).into(),
             inventory: inventory.clone(),
+            successors: identity.successors().to_vec(),
         };
         let session = Self {
             identity,

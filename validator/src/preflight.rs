@@ -6,7 +6,8 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use assay_program::exit::{Exit, Failure};
-use assay_protocol::identity::{Identity, IdentityError};
+use assay_protocol::identity::Identity;
+use assay_protocol::key_file::KeyFileError;
 
 use crate::config::ValidatorConfig;
 use crate::expectations::Expectations;
@@ -55,9 +56,9 @@ fn check_key(path: &Path) -> Result<(), Failure> {
 pub fn identity(key_file: &Path) -> Result<Identity, Failure> {
     Identity::load_or_create(key_file).map_err(|error| {
         let exit = match error {
-            IdentityError::File { .. } => Exit::Io,
-            IdentityError::NoFile(_) | IdentityError::Malformed(_) | IdentityError::Exposed { .. } => Exit::Config,
-            IdentityError::Random(_) => Exit::Internal,
+            KeyFileError::File { .. } => Exit::Io,
+            KeyFileError::Random(_) => Exit::Internal,
+            _ => Exit::Config,
         };
         Failure::new(exit, error.to_string())
     })

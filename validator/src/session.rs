@@ -214,6 +214,7 @@ impl Session {
             nonce,
             signature: self.admission.identity.sign(&transcript.welcome_message()),
             agent: concat!("assay-validator/", env!("CARGO_PKG_VERSION")).into(),
+            successors: self.admission.identity.successors().to_vec(),
         };
         self.state = SessionState::AwaitProof { hello: Box::new(hello), transcript };
         vec![Action::send(ValidatorMessage::Welcome(welcome))]

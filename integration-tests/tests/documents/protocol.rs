@@ -9,6 +9,7 @@ use assay_miner::session as miner;
 use assay_protocol::channel::Channel;
 use assay_protocol::identity::{Identity, SessionTranscript, verify};
 use assay_protocol::message::{MinerMessage, PROTOCOL_VERSIONS};
+use assay_protocol::successor::{MAX_OVERLAP_S, SUCCESSOR_BYTES, Successor, follow};
 use assay_protocol::verdict::{Class, ReasonCode};
 use assay_protocol::wire::limits::*;
 use assay_protocol::wire::v1;
@@ -175,6 +176,7 @@ fn every_limit_is_the_codes() {
             ("`Hello`, `Proof`", vec![MAX_HANDSHAKE_BYTES as u64]),
             ("messages in one ping interval, without openings asked for", vec![MAX_MESSAGES_PER_PING.into()]),
             ("`Hello.versions`", vec![MAX_VERSIONS as u64]),
+            ("`Hello.successors`", vec![MAX_SUCCESSORS as u64, SUCCESSOR_BYTES as u64]),
             ("keys, nonces, seeds, checksums, roots, digests", vec![size_of::<Digest>() as u64]),
             ("signatures", vec![size_of::<Signature>() as u64]),
             ("`device_id`, `challenge_id`", vec![size_of::<ChallengeId>() as u64]),
@@ -206,6 +208,7 @@ fn every_limit_is_the_codes() {
         sent,
         &[
             ("`ping_interval_ms`", vec![MIN_PING_INTERVAL_MS, MAX_PING_INTERVAL_MS]),
+            ("`Welcome.successors`", vec![MAX_SUCCESSORS as u64, SUCCESSOR_BYTES as u64]),
             ("deadlines", vec![MIN_DEADLINE_MS, MAX_DEADLINE_MS]),
             ("`Challenge.total`", vec![total, number("validator/src/issue.rs", "MAX_ROOTS")]),
             ("`Open.items`", vec![MAX_OPEN_ITEMS as u64, MAX_OPEN_DRAWS as u64]),
@@ -321,11 +324,11 @@ fn every_refusal_and_stop_code_is_listed() {
     assert_eq!(declines, expected.collect());
 }
 
-/// The values of the example of a handshake, by name.
-fn example() -> Vec<(String, Vec<u8>)> {
+/// The values of an example, by name.
+fn example(mark: &str) -> Vec<(String, Vec<u8>)> {
     let page = read(PAGE);
-    let (_, after) = page.split_once("<!-- handshake -->\n").expect("the example's start is marked");
-    let (text, _) = after.split_once("<!-- /handshake -->").expect("the example's end is marked");
+    let (_, after) = page.split_once(&format!("<!-- {mark} -->\n")).expect("the example's start is marked");
+    let (text, _) = after.split_once(&format!("<!-- /{mark} -->")).expect("the example's end is marked");
     let mut values: Vec<(String, String)> = Vec::new();
     for line in text.lines().filter(|line| !line.starts_with("```")) {
         match line.strip_prefix("    ") {
@@ -365,7 +368,7 @@ fn the_example_of_a_handshake_is_what_both_sides_sign() {
         ("proof_signature", of_miner.0.to_vec()),
         ("proof_request", request),
     ];
-    let example = example();
+    let example = example("handshake");
     assert_eq!(example.len(), expected.len());
     for ((found, expected), value) in example.iter().zip(&expected).map(|(found, (name, value))| ((found, name), value))
     {
@@ -380,6 +383,21 @@ fn the_example_of_a_handshake_is_what_both_sides_sign() {
         let signature = Signature(value(signature).try_into().expect("64 bytes"));
         assert!(verify(&key, &value(message), &signature));
     }
+}
+
+#[test]
+fn the_example_of_a_statement_is_what_an_old_key_signs() {
+    let until = u64::from_le_bytes(example("successor")[2].1.clone().try_into().expect("8 bytes"));
+    let (old, new_key) = (Identity::from_seed(&[1; 32]), Identity::from_seed(&[2; 32]).public_key());
+    let statement = Successor::sign(&old, new_key, until);
+    let values = [vec![1; 32], new_key.0.to_vec(), until.to_le_bytes().to_vec(), statement.encode().to_vec()];
+    let expected = ["old_seed", "new_key", "until", "statement"].map(str::to_owned).into_iter().zip(values);
+    assert_eq!(example("successor"), expected.collect::<Vec<_>>());
+    let said = Successor::decode(&example("successor")[3].1).expect("136 bytes");
+    assert!(follow(&old.public_key(), &new_key, &[said], until - 1));
+    let page = read(PAGE).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(MAX_OVERLAP_S, 365 * 86_400, "a day below what is followed");
+    assert!(page.contains("`until` is ahead, by at most 366 days,"));
 }
 
 #[test]

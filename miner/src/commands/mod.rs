@@ -17,7 +17,8 @@ use assay_program::exit::{Exit, Failure};
 use assay_program::lock::StateLock;
 use assay_program::logging::Logged;
 use assay_program::settings::{Environment, Flags, Settings};
-use assay_protocol::identity::{Identity, IdentityError};
+use assay_protocol::identity::Identity;
+use assay_protocol::key_file::KeyFileError;
 use clap::Args;
 
 use crate::cli::{Cli, Command, ConfigCommand};
@@ -52,9 +53,9 @@ fn resolve<F: Args>(flags: &Flags<F>) -> anyhow::Result<Settings<RawConfig>> {
 fn identity(key_file: &Path) -> Result<Identity, Failure> {
     Identity::load_or_create(key_file).map_err(|error| {
         let exit = match error {
-            IdentityError::File { .. } => Exit::Io,
-            IdentityError::NoFile(_) | IdentityError::Malformed(_) | IdentityError::Exposed { .. } => Exit::Config,
-            IdentityError::Random(_) => Exit::Internal,
+            KeyFileError::File { .. } => Exit::Io,
+            KeyFileError::Random(_) => Exit::Internal,
+            _ => Exit::Config,
         };
         Failure::new(exit, error.to_string())
     })

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::claims::{Hardware, Telemetry};
+use crate::successor::Successor;
 use crate::verdict::{ReasonCode, Verdict};
 use assay_work::commitment::DeviceEvidence;
 use assay_work::opening::{Sample, SampleOpenings};
@@ -209,6 +210,8 @@ pub struct Hello {
     pub agent: String,
     /// The devices.
     pub inventory: Inventory,
+    /// By which earlier keys of the miner are followed to this one: not verified yet.
+    pub successors: Vec<Successor>,
 }
 
 /// The validator's answer to a hello.
@@ -224,6 +227,8 @@ pub struct Welcome {
     pub signature: Signature,
     /// The program and its version.
     pub agent: String,
+    /// By which earlier keys of the validator are followed to this one: not verified yet.
+    pub successors: Vec<Successor>,
 }
 
 /// Why a session does not come about.

@@ -121,6 +121,12 @@ impl From<[u8; SUCCESSOR_BYTES]> for Successor {
     }
 }
 
+impl From<Successor> for [u8; SUCCESSOR_BYTES] {
+    fn from(statement: Successor) -> Self {
+        statement.encode()
+    }
+}
+
 /// Statements one after the other, as a certificate carries them.
 #[must_use]
 pub fn encode_all(statements: &[Successor]) -> Vec<u8> {

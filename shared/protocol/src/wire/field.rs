@@ -200,6 +200,25 @@ impl<const N: usize, T: From<[u8; N]> + AsRef<[u8]>> FieldKind<Vec<u8>, Vec<T>> 
     }
 }
 
+/// At most so many byte strings of the domain type's length, each by itself: [`Problem::TooMany`],
+/// [`Problem::Length`]. A sender keeps to the bound itself.
+pub struct ByteStrings<const N: usize>(pub usize);
+
+impl<const N: usize, T: From<[u8; N]> + Into<[u8; N]>> FieldKind<Vec<Vec<u8>>, Vec<T>> for ByteStrings<N> {
+    fn read(&self, field: &'static str, wire: Vec<Vec<u8>>) -> Result<Vec<T>, WireError> {
+        at_most(field, self.0, wire.len())?;
+        let entry = |bytes: Vec<u8>| {
+            let problem = Problem::Length { expected: N, found: bytes.len() };
+            <[u8; N]>::try_from(bytes).map(T::from).map_err(|_| WireError::new(field, problem))
+        };
+        wire.into_iter().map(entry).collect()
+    }
+
+    fn write(&self, values: Vec<T>) -> Vec<Vec<u8>> {
+        values.into_iter().map(|value| value.into().to_vec()).collect()
+    }
+}
+
 /// Another kind of list with at least one entry: [`Problem::Empty`]. A sender keeps to it itself.
 pub struct NotEmpty<K>(pub K);
 

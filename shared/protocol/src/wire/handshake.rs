@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::codes::Code;
-use super::field::{self, BoundedText, ByteString, Checked, Milliseconds, OptionalMilliseconds, Required};
+use super::field::{self, BoundedText, ByteString, ByteStrings, Checked, Milliseconds, OptionalMilliseconds, Required};
 use super::limits::{
-    MAX_AGENT_BYTES, MAX_DETAIL_BYTES, MAX_PING_INTERVAL_MS, MAX_RETRY_AFTER_MS, MAX_VERSIONS, MIN_PING_INTERVAL_MS,
+    MAX_AGENT_BYTES, MAX_DETAIL_BYTES, MAX_PING_INTERVAL_MS, MAX_RETRY_AFTER_MS, MAX_SUCCESSORS, MAX_VERSIONS,
+    MIN_PING_INTERVAL_MS,
 };
 use crate::message::{Hello, RefusedCode, Stop, StopCode, Welcome};
 use assay_work::Signature;
@@ -17,6 +18,7 @@ messages! {
         miner_nonce: ByteString,
         agent: BoundedText(MAX_AGENT_BYTES),
         inventory: Required,
+        successors: ByteStrings(MAX_SUCCESSORS),
     }
     v1::Welcome = Welcome {
         version,
@@ -24,6 +26,7 @@ messages! {
         nonce: ByteString,
         signature: ByteString,
         agent: BoundedText(MAX_AGENT_BYTES),
+        successors: ByteStrings(MAX_SUCCESSORS),
     }
     v1::Proof = (Signature) { signature: ByteString }
     v1::Accepted = (Duration) { ping_interval_ms: Milliseconds(MIN_PING_INTERVAL_MS, MAX_PING_INTERVAL_MS) }

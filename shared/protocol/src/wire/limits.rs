@@ -25,6 +25,8 @@ pub const MAX_DEVICES: usize = 64;
 pub const SLOT_ENTRIES: usize = MATRIX_SIZES.len();
 /// Protocol versions in a hello: more than one build will ever support.
 pub const MAX_VERSIONS: usize = 16;
+/// Successor statements in a hello or a welcome: one key change a month with an overlap of half a year.
+pub const MAX_SUCCESSORS: usize = crate::successor::MAX_SUCCESSORS;
 
 /// Bytes of a device's name: drivers give at most 96.
 pub const MAX_NAME_BYTES: usize = 128;

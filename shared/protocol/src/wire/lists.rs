@@ -14,13 +14,15 @@ use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet};
 use super::error::{Problem, WireError};
 use super::limits::{
     MAX_BOUNDS, MAX_DEVICES, MAX_LINES, MAX_OPEN_DRAWS, MAX_OPEN_ITEMS, MAX_REASONS, MAX_SAMPLE_OPENINGS,
-    MAX_THROTTLE_REASONS, MAX_VERSIONS, MAX_XIDS, SLOT_ENTRIES,
+    MAX_SUCCESSORS, MAX_THROTTLE_REASONS, MAX_VERSIONS, MAX_XIDS, SLOT_ENTRIES,
 };
 use super::v1::{FILE_DESCRIPTOR_SET, SessionRequest, SessionResponse};
 
 /// The most entries of each list in one message of a session, all occurrences together.
-pub(super) const MAX_ENTRIES: [(&str, usize); 18] = [
+pub(super) const MAX_ENTRIES: [(&str, usize); 20] = [
     ("Hello.versions", MAX_VERSIONS),
+    ("Hello.successors", MAX_SUCCESSORS),
+    ("Welcome.successors", MAX_SUCCESSORS),
     ("Inventory.devices", MAX_DEVICES),
     ("Device.slots", MAX_DEVICES * SLOT_ENTRIES),
     ("Telemetry.throttle_reasons", MAX_DEVICES * MAX_THROTTLE_REASONS),

@@ -88,6 +88,8 @@ fn ids(count: usize) -> impl Iterator<Item = u8> {
 #[test]
 fn lists_of_a_handshake() {
     at_most(samples::hello(), "Hello.versions", MAX_VERSIONS, |m, n| m.versions = vec![1; n]);
+    at_most(samples::hello(), "Hello.successors", MAX_SUCCESSORS, |m, n| m.successors = vec![vec![1; 136]; n]);
+    at_most(samples::welcome(), "Welcome.successors", MAX_SUCCESSORS, |m, n| m.successors = vec![vec![1; 136]; n]);
     at_most(samples::inventory(1), "Inventory.devices", MAX_DEVICES, |m, n| {
         m.devices = ids(n).map(samples::device).collect();
     });
@@ -219,6 +221,8 @@ fn ids_keys_and_signatures_of_a_session() {
     exactly(samples::welcome(), "Welcome.validator_key", 32, |m, b| m.validator_key = b);
     exactly(samples::welcome(), "Welcome.nonce", 32, |m, b| m.nonce = b);
     exactly(samples::welcome(), "Welcome.signature", 64, |m, b| m.signature = b);
+    exactly(samples::hello(), "Hello.successors", 136, |m, b| m.successors = vec![vec![1; 136], b]);
+    exactly(samples::welcome(), "Welcome.successors", 136, |m, b| m.successors = vec![b]);
     exactly(v1::Proof { signature: vec![1; 64] }, "Proof.signature", 64, |m, b| m.signature = b);
     exactly(samples::inventory(1), "Device.device_id", 16, |m, b| m.devices[0].device_id = b);
     exactly(samples::declined(), "Declined.challenge_id", 16, |m, b| m.challenge_id = b);

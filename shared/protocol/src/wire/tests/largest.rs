@@ -93,7 +93,13 @@ fn an_inventory_and_a_verdict() {
     let inventory = v1::Inventory { sequence: u32::MAX, devices };
     request(Request::Inventory(inventory.clone()));
     let versions = vec![1; MAX_VERSIONS];
-    let hello = v1::Hello { versions, agent: text(MAX_AGENT_BYTES), inventory: Some(inventory), ..samples::hello() };
+    let hello = v1::Hello {
+        versions,
+        agent: text(MAX_AGENT_BYTES),
+        inventory: Some(inventory),
+        successors: vec![vec![1; 136]; MAX_SUCCESSORS],
+        ..samples::hello()
+    };
     let bytes = request(Request::Hello(hello));
     assert!(bytes <= MAX_HANDSHAKE_BYTES, "{bytes} bytes before the proof");
 

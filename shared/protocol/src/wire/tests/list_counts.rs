@@ -69,14 +69,14 @@ enum Style {
 }
 
 impl Path {
-    fn is_of_messages(&self) -> bool {
-        self.list.r#type() == Type::Message
+    fn is_of_numbers(&self) -> bool {
+        !matches!(self.list.r#type(), Type::Message | Type::Bytes | Type::String)
     }
 
     fn entries(&self, entries: usize, style: Style) -> Vec<u8> {
         let (number, above) = self.numbers.split_last().unwrap();
         let wrap = |inner: Vec<u8>| above.iter().rev().fold(inner, |inner, number| bytes_field(*number, &inner));
-        let single = || if self.is_of_messages() { bytes_field(*number, &[]) } else { number_field(*number) };
+        let single = || if self.is_of_numbers() { number_field(*number) } else { bytes_field(*number, &[]) };
         match style {
             Style::Single => wrap(single().repeat(entries)),
             Style::Packed => wrap(bytes_field(*number, &vec![1; entries])),
@@ -93,7 +93,7 @@ fn bounds_hold<M: Message + Default + 'static>(root: &str) {
     for path in lists(root) {
         let max = max(&path);
         for style in [Style::Single, Style::Packed, Style::Scattered] {
-            if matches!(style, Style::Packed) && path.is_of_messages() {
+            if matches!(style, Style::Packed) && !path.is_of_numbers() {
                 continue;
             }
             // Where the parent is itself in a list, that list may be shorter.

@@ -60,6 +60,7 @@ pub fn hello() -> v1::Hello {
         miner_nonce: vec![2; 32],
         agent: "assay-miner 0.1.0".into(),
         inventory: Some(inventory(2)),
+        successors: vec![vec![4; 136]],
     }
 }
 
@@ -70,6 +71,7 @@ pub fn welcome() -> v1::Welcome {
         nonce: vec![2; 32],
         signature: vec![3; 64],
         agent: "assay-validator 0.1.0".into(),
+        successors: vec![vec![4; 136]],
     }
 }
 

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use crate::claims::{ConfidentialComputing, Hardware, Spread, Telemetry, ThrottleReason};
 use crate::message::*;
+use crate::successor::Successor;
 use crate::verdict::{
     Bound, DeviceWork, Hiding, Mode, NamedDevice, NotChallenged, Outcome, Reason, ReasonCode, Verdict, Work,
 };
@@ -164,21 +165,40 @@ fn signed_checksum() -> impl Strategy<Value = SignedChecksum> {
 }
 
 fn hello() -> impl Strategy<Value = Hello> {
-    (vec(any::<u32>(), 0..=MAX_VERSIONS), bytes(), bytes(), text(), inventory()).prop_map(
-        |(versions, miner_key, miner_nonce, agent, inventory)| Hello {
+    (vec(any::<u32>(), 0..=MAX_VERSIONS), bytes(), bytes(), text(), inventory(), successors()).prop_map(
+        |(versions, miner_key, miner_nonce, agent, inventory, successors)| Hello {
             versions,
             miner_key,
             miner_nonce,
             agent,
             inventory,
+            successors,
         },
     )
 }
 
+fn successors() -> impl Strategy<Value = Vec<Successor>> {
+    let successor = (any::<[[u8; 32]; 4]>(), any::<u64>()).prop_map(|(parts, until)| {
+        let mut bytes = [0; 136];
+        bytes[..64].copy_from_slice(parts[..2].as_flattened());
+        bytes[64..72].copy_from_slice(&until.to_le_bytes());
+        bytes[72..].copy_from_slice(parts[2..].as_flattened());
+        Successor::from(bytes)
+    });
+    vec(successor, 0..=MAX_SUCCESSORS)
+}
+
 fn welcome() -> impl Strategy<Value = Welcome> {
-    (any::<u32>(), bytes(), bytes(), signed_checksum(), text()).prop_map(|(version, validator_key, nonce, c, agent)| {
-        Welcome { version, validator_key, nonce, signature: c.signature, agent }
-    })
+    (any::<u32>(), bytes(), bytes(), signed_checksum(), text(), successors()).prop_map(
+        |(version, validator_key, nonce, c, agent, successors)| Welcome {
+            version,
+            validator_key,
+            nonce,
+            signature: c.signature,
+            agent,
+            successors,
+        },
+    )
 }
 
 fn offer() -> impl Strategy<Value = Offer> {
