@@ -83,6 +83,14 @@ pub enum Command {
   assay-validator status
   assay-validator status --json | jq '.challenges[].challenge_id'")]
     Status(StatusArgs),
+    /// Print what a miner needs to reach this validator, as one string: assay://HOST:PORT#KEY
+    ///
+    /// The key is that of the validator, which is made on first use; the address is `advertise`, else `listen`. A miner
+    /// takes the string as its --validator.
+    #[command(after_help = "Examples:
+  assay-validator address
+  assay-miner run --validator \"$(assay-validator address)\"")]
+    Address(StatusArgs),
     /// Have a running validator read its configuration again, as SIGHUP does, and say what changed
     Reload(StatusArgs),
     /// Have a running validator forget the devices that a miner showed before, after it was rebuilt

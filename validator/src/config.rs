@@ -14,6 +14,7 @@ use clap::Args;
 
 use crate::hook::HookTarget;
 use crate::policy::{Policy, RawPolicy};
+use crate::tls::{RawTls, TlsConfig};
 
 /// What the validator's environment variables start with.
 pub const ENV_PREFIX: &str = "ASSAY_VALIDATOR_";
@@ -36,8 +37,8 @@ pub struct RawService {
     /// Maximum number of connected miners, each with a key that it has proved
     #[arg(long, value_name = "COUNT", default_value_t = 256)]
     pub max_miners: u32,
-    /// Allow plaintext connections from other machines. Anyone on the path can read, drop or delay messages; commitments
-    /// stay signed. Prefer a tunnel
+    /// Also take plaintext from other machines, which otherwise have to speak TLS. Anyone on the path can read, drop or
+    /// delay messages, and pass a session on; commitments stay signed
     #[arg(long, default_value_t = Switch(false))]
     pub insecure_allow_remote_plaintext: Switch,
     /// Serve gRPC reflection, for tools such as grpcurl
@@ -75,6 +76,9 @@ pub struct RawConfig {
     /// Connections.
     #[command(flatten)]
     pub service: RawService,
+    /// What miners are shown.
+    #[command(flatten)]
+    pub tls: RawTls,
     /// Files.
     #[command(flatten)]
     pub files: RawFiles,
@@ -114,8 +118,10 @@ pub struct LocalFlags {
 /// All settings, checked: nothing downstream checks again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ValidatorConfig {
-    /// Where miners connect to: on this machine, unless the operator allowed otherwise.
+    /// Where miners connect to.
     pub listen: Address,
+    /// What miners are shown.
+    pub tls: TlsConfig,
     /// The socket for commands.
     pub control_socket: PathBuf,
     /// The file with the validator's secret key.
@@ -158,7 +164,7 @@ impl ValidatorConfig {
     /// # Errors
     /// [`SettingsError::Value`] for the first value out of bounds, with the bound and its reason.
     pub fn check(settings: &Settings<RawConfig>) -> Result<Self, SettingsError> {
-        let RawConfig { service, files, policy, devices, logging } = &settings.raw;
+        let RawConfig { service, tls: _, files, policy, devices, logging } = &settings.raw;
         let each = "each connection costs memory and file descriptors";
         let ping = "faster pings load the link, slower ones notice a lost miner late";
         let ping_ms = settings.in_range("ping_interval_ms", service.ping_interval_ms, 100..=600_000, ping)?;
@@ -166,7 +172,8 @@ impl ValidatorConfig {
         let drain_s = settings.in_range("drain_timeout_s", service.drain_timeout_s, 0..=MAX_DRAIN_S, drain)?;
         let key = |text: &String| settings.parsed("allowed_miners", text);
         Ok(Self {
-            listen: listen(settings)?,
+            listen: settings.parsed("listen", &service.listen)?,
+            tls: TlsConfig::check(settings)?,
             control_socket: files.control_socket.clone(),
             key_file: files.key_file.clone(),
             allowed_miners: service.allowed_miners.iter().map(key).collect::<Result<_, _>>()?,
@@ -182,17 +189,6 @@ impl ValidatorConfig {
             log: LogConfig::check(settings, logging)?,
         })
     }
-}
-
-fn listen(settings: &Settings<RawConfig>) -> Result<Address, SettingsError> {
-    let raw = &settings.raw.service;
-    let address: Address = settings.parsed("listen", &raw.listen)?;
-    if !address.is_loopback() && !raw.insecure_allow_remote_plaintext.0 {
-        let reason = "reachable from other machines, and the transport is neither encrypted nor authenticated: \
-             use a tunnel, or give --insecure-allow-remote-plaintext";
-        return Err(settings.wrong("listen", reason));
-    }
-    Ok(address)
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use assay_protocol::wire::v1::{
     GetStatusRequest, GetStatusResponse, ListMinersRequest, ListMinersResponse, ReloadRequest, ReloadResponse,
     RunChallengeRequest, RunChallengeResponse,
 };
+use assay_transport::target::Target;
 use assay_work::challenge::MAX_ITERATIONS;
 use assay_work::{ChallengeId, PublicKey};
 use tokio::sync::{mpsc, oneshot};
@@ -128,6 +129,8 @@ pub struct Running {
     pub reloader: Arc<Reloader>,
     /// Where miners connect to.
     pub address: SocketAddr,
+    /// What a miner needs to dial.
+    pub target: Target,
     /// The file that verdicts are added to.
     pub verdict_log: Option<PathBuf>,
     /// The most miners at once.
@@ -236,7 +239,7 @@ impl ControlService for Control {
     }
 
     async fn get_status(&self, _request: Request<GetStatusRequest>) -> Result<Response<GetStatusResponse>, Status> {
-        let Running { validator, address, verdict_log, max_miners, since, started_unix_seconds, .. } = &*self.0;
+        let Running { validator, address, target, verdict_log, max_miners, since, started_unix_seconds, .. } = &*self.0;
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let challenges: Vec<_> = self.running().map(|(key, running)| running_challenge(key, running)).collect();
         Ok(Response::new(GetStatusResponse {
@@ -255,6 +258,8 @@ impl ControlService for Control {
             draining: validator.shutdown.is_draining(),
             verdict_log: verdict_log.as_ref().map_or_else(String::new, |path| path.display().to_string()),
             verdict_log_problem: validator.verdicts.check().err().map(|error| error.to_string()).unwrap_or_default(),
+            target: target.to_string(),
+            tls_certificate_expires_unix_seconds: validator.tls.issued().map_or(0, |it| it.not_after_unix_seconds),
             devices: validator.replayer.as_ref().map_or(0, |replayer| replayer.devices() as u32),
         }))
     }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -45,6 +45,8 @@ pub struct SessionPlace(Peer);
 #[derive(Debug)]
 struct Connection {
     origin: IpAddr,
+    /// Once the first byte has said what it is, with TLS after the handshake.
+    channel: OnceLock<Channel>,
     state: Mutex<State>,
     streams: Arc<Semaphore>,
 }
@@ -76,6 +78,7 @@ impl Strangers {
         let state = State { standing: Standing::Closed, task: None };
         let connection = Arc::new(Connection {
             origin: origin(address.ip()),
+            channel: OnceLock::new(),
             state: Mutex::new(state),
             streams: Arc::new(Semaphore::new(MAX_STREAMS as usize)),
         });
@@ -131,8 +134,15 @@ impl Peer {
 
     /// What the connection's bytes pass through.
     #[must_use]
-    pub const fn channel(&self) -> Channel {
-        Channel::Plaintext
+    pub fn channel(&self) -> Channel {
+        // It is known before the first byte of HTTP/2 is read.
+        self.connection.channel.get().copied().unwrap_or(Channel::Plaintext)
+    }
+
+    /// What the connection's bytes pass through is known now.
+    pub fn set_channel(&self, channel: Channel) {
+        // It does not change.
+        let _ = self.connection.channel.set(channel);
     }
 
     /// A hello came: the handshake is under way, or, with false, over.

@@ -27,6 +27,7 @@ pub fn check(config: &ValidatorConfig) -> Result<(), Failure> {
     check_socket(&config.control_socket)?;
     Expectations::load(config.expectations.as_deref())
         .map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
+    config.tls.issued().map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
     for (name, file) in [("verdict_log", &config.verdict_log), ("log_file", &config.log.file)] {
         if let Some(file) = file {
             check_file(name, file)?;

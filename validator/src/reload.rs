@@ -10,20 +10,23 @@ use assay_program::logging::{self, list};
 use assay_program::reload::{Hangups, changed};
 use assay_program::settings::{Flags, Settings, SettingsError};
 use assay_protocol::verdict::Mode;
+use assay_transport::certificate::{CertificateError, Issued};
 use clap::Args;
 use tokio::sync::Mutex;
 
 use crate::config::{RawConfig, ValidatorConfig, resolve};
 use crate::expectations::{Expectations, ExpectationsError};
 use crate::policy::{Policy, RawPolicy};
+use crate::tls::warn_if_due;
 use crate::validator::Validator;
 use crate::verdict_log::OpenError;
 
 /// The settings beside those of the policy that take effect without a restart.
-const RELOADABLE: [&str; 4] = ["allowed_miners", "log", "log_file", "on_event"];
+const RELOADABLE: [&str; 6] = ["allowed_miners", "log", "log_file", "on_event", "tls_cert", "tls_key"];
 
-/// The setting that names a file, which is read again too.
+/// The settings that name files, which are read again too.
 const EXPECTATIONS: &str = "expectations";
+const CERTIFICATE: &str = "tls_cert";
 
 /// Reads the configuration again.
 pub struct Reloader {
@@ -56,6 +59,9 @@ pub enum ReloadError {
     /// The expectations are refused.
     #[error(transparent)]
     Expectations(#[from] ExpectationsError),
+    /// The certificate is refused.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
     /// The verdict log cannot be opened anew.
     #[error(transparent)]
     VerdictLog(#[from] OpenError),
@@ -108,21 +114,37 @@ impl Reloader {
             return Err(ReloadError::NoDevices(mode));
         }
         let expectations = Arc::new(Expectations::load(config.expectations.as_deref())?);
+        let issued = config.tls.issued()?;
         self.reopen(&config).await?;
         // Of a file, what is in it counts.
         let expects_more = self.validator.policy().expectations != expectations;
         let policy = Policy { expectations, ..config.policy };
         self.validator.policies.send_if_modified(|current| replace(current, policy));
         self.validator.hook.set(config.on_event);
+        let another_certificate = self.present(issued);
         self.validator.admission.allowed.replace(config.allowed_miners);
         let is_reloadable = |name: &String| reloadable().any(|reloadable| reloadable == *name);
         let mut changed_now: Vec<_> = changed(current, &settings).into_iter().filter(is_reloadable).collect();
-        if expects_more && !changed_now.iter().any(|name| name == EXPECTATIONS) {
-            changed_now.push(EXPECTATIONS.to_owned());
+        for (name, _) in [(EXPECTATIONS, expects_more), (CERTIFICATE, another_certificate)].iter().filter(|file| file.1)
+        {
+            if !changed_now.iter().any(|changed| changed == name) {
+                changed_now.push((*name).to_owned());
+            }
         }
         let need_restart = changed(&self.started, &settings).into_iter().filter(|name| !is_reloadable(name)).collect();
         *current = settings;
         Ok(Reloaded { changed: changed_now, need_restart })
+    }
+
+    /// Presents this certificate from now on; says whether it is another one.
+    fn present(&self, issued: Option<Issued>) -> bool {
+        let chain = |issued: &Option<Issued>| issued.as_ref().map(|issued| issued.certified.cert.clone());
+        let is_another = chain(&self.validator.tls.issued()) != chain(&issued);
+        if let Some(issued) = &issued {
+            warn_if_due(issued);
+        }
+        self.validator.tls.set_issued(issued);
+        is_another
     }
 
     /// Opens the files of the verdicts and of the log anew: what fails here leaves everything as it was.

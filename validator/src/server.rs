@@ -3,26 +3,22 @@
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use assay_protocol::wire::codec::{control_server, session_server};
 use assay_protocol::wire::limits::MAX_MESSAGE_BYTES;
 use assay_protocol::wire::v1::FILE_DESCRIPTOR_SET;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Sleep;
+use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::sync::Semaphore;
 use tokio_stream::Stream;
 use tonic::transport::Server;
-use tonic::transport::server::Connected;
 
+use crate::connection::{Admittance, Connection, PlaintextRule};
 use crate::control::{Control, Running};
 use crate::handshake::HandshakeBound;
 use crate::health::follow;
-use crate::peer::{MAX_STRANGERS, MAX_STREAMS, Peer, Strangers};
+use crate::peer::{MAX_STRANGERS, MAX_STREAMS, Strangers};
 use crate::preflight::open_files_limit;
 use crate::service::Sessions;
 use crate::validator::Validator;
@@ -68,6 +64,7 @@ pub enum ServeError {
 pub async fn serve_miners(
     validator: Arc<Validator>,
     listener: TcpListener,
+    plaintext: PlaintextRule,
     reflection: bool,
     max_miners: usize,
 ) -> Result<(), ServeError> {
@@ -79,6 +76,7 @@ pub async fn serve_miners(
         None
     };
     let sessions = HandshakeBound(session_server(Sessions::new(validator.clone())));
+    let admittance = Arc::new(Admittance::new(validator.tls.clone(), plaintext));
     Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE_LIMIT))
@@ -89,7 +87,7 @@ pub async fn serve_miners(
         .add_service(health_service)
         .add_optional_service(reflection)
         .add_service(sessions)
-        .serve_with_incoming_shutdown(bounded(listener, max_miners), follow(validator, health))
+        .serve_with_incoming_shutdown(bounded(listener, admittance, max_miners), follow(validator, health))
         .await?;
     Ok(())
 }
@@ -157,7 +155,11 @@ fn bind_socket(path: &Path) -> io::Result<UnixListener> {
 
 /// Connections as they come. Each is taken at once, as a stranger's; of those that are to be closed no more than
 /// [`MAX_CLOSING`] may still stand.
-fn bounded(listener: TcpListener, max_miners: usize) -> impl Stream<Item = io::Result<Connection>> {
+fn bounded(
+    listener: TcpListener,
+    admittance: Arc<Admittance>,
+    max_miners: usize,
+) -> impl Stream<Item = io::Result<Connection>> {
     let permits = Arc::new(Semaphore::new(max_miners + MAX_STRANGERS + MAX_CLOSING));
     let strangers = Arc::new(Strangers::default());
     let mut refused = RefusedConnections::new("miners");
@@ -169,7 +171,7 @@ fn bounded(listener: TcpListener, max_miners: usize) -> impl Stream<Item = io::R
                 Ok((stream, address)) => {
                     // A delayed packet would count as the miner's time.
                     let _ = stream.set_nodelay(true);
-                    yield Ok(Connection::new(stream, strangers.enter(address), permit));
+                    yield Ok(Connection::new(stream, admittance.clone(), strangers.enter(address), permit));
                 }
                 Err(error) => refused.pause(&error).await,
             }
@@ -241,79 +243,6 @@ fn remedy(error: &io::Error, limit: Option<u64>) -> String {
         }
         Some(ENFILE) => ": the machine has too many files open (fs.file-max)".to_owned(),
         _ => String::new(),
-    }
-}
-
-/// A connection: fails once its peer's bounds say so, in reading and in writing, since a peer that does not read keeps
-/// the server from reading too.
-struct Connection {
-    stream: TcpStream,
-    peer: Peer,
-    timer: Pin<Box<Sleep>>,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl Connection {
-    fn new(stream: TcpStream, peer: Peer, permit: OwnedSemaphorePermit) -> Self {
-        // The peer sets the timer before it waits for it.
-        Self { stream, peer, timer: Box::pin(tokio::time::sleep(Duration::ZERO)), _permit: permit }
-    }
-
-    fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        match self.peer.poll_closed(self.timer.as_mut(), cx) {
-            Poll::Ready(error) => Err(error),
-            Poll::Pending => Ok(()),
-        }
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.peer.left();
-    }
-}
-
-impl Connected for Connection {
-    type ConnectInfo = Peer;
-
-    fn connect_info(&self) -> Peer {
-        self.peer.clone()
-    }
-}
-
-impl AsyncRead for Connection {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.check(cx)?;
-        Pin::new(&mut self.stream).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for Connection {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        self.check(cx)?;
-        Pin::new(&mut self.stream).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.check(cx)?;
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.check(cx)?;
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
     }
 }
 

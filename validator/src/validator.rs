@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use assay_program::shutdown::Shutdown;
 use assay_protocol::verdict::{NamedDevice, Outcome, Verdict};
+use assay_transport::server::ServerTls;
 use assay_work::PublicKey;
 use tokio::sync::{Semaphore, watch};
 
@@ -31,6 +32,8 @@ pub struct Validator {
     pub admission: Arc<Admission>,
     /// The default policy of a challenge, which a reload replaces.
     pub policies: watch::Sender<Arc<Policy>>,
+    /// What we present to miners that speak TLS; a reload replaces it.
+    pub tls: ServerTls,
     /// Who is connected.
     pub registry: Registry,
     /// Our own devices, where there are any.

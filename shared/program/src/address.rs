@@ -17,7 +17,7 @@ pub struct Address {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// A scheme other than `http`.
-    #[error("expected host:port or http://host:port; `{0}://` is not supported: use a tunnel for encryption")]
+    #[error("expected host:port or http://host:port; `{0}://` is not supported")]
     Scheme(String),
     /// A path, a query or a user.
     #[error("expected host:port or http://host:port, with nothing after the port and no user before the host")]
@@ -36,6 +36,12 @@ impl Address {
     pub fn is_loopback(&self) -> bool {
         let named = self.host.eq_ignore_ascii_case("localhost");
         named || self.host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
+    }
+
+    /// Whether it means every address of this machine: it can be listened on, not dialled.
+    #[must_use]
+    pub fn is_unspecified(&self) -> bool {
+        self.host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_unspecified())
     }
 
     /// The address as a URL for plaintext HTTP/2.

@@ -1,5 +1,6 @@
 //! The commands.
 
+pub mod address;
 pub mod administer;
 pub mod cancel;
 pub mod challenge;
@@ -31,6 +32,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Command::Challenge(args) => challenge::execute(&*configure(&args.settings)?, &args),
         Command::Cancel(args) => cancel::execute(&*configure(&args.settings)?, &args),
         Command::Status(args) => status::execute(&*configure(&args.settings)?, &args),
+        Command::Address(args) => address::execute(&*configure(&args.settings)?, &args),
         Command::Reload(args) => administer::reload(&*configure(&args.settings)?, &args),
         Command::Forget(args) => administer::forget(&*configure(&args.settings)?, &args),
         Command::Miners(args) => miners::execute(&*configure(&args.settings)?, &args),

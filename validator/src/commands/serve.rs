@@ -1,6 +1,7 @@
 //! `assay-validator serve`.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -10,6 +11,7 @@ use anyhow::Context;
 use assay_device::machine::limit_freed_memory;
 use assay_devices::BackendChoice;
 use assay_devices::choice::ChooseError;
+use assay_program::address::Address;
 use assay_program::exit::{Exit, Failure};
 use assay_program::lock::StateLock;
 use assay_program::logging::list;
@@ -18,6 +20,7 @@ use assay_program::settings::Flags;
 use assay_program::shutdown::Shutdown;
 use assay_protocol::identity::Identity;
 use assay_protocol::verdict::Mode;
+use assay_transport::server::ServerTls;
 use assay_work::{ChallengeId, PublicKey};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
@@ -36,6 +39,7 @@ use crate::registry::Registry;
 use crate::reload::Reloader;
 use crate::server::{bind_control, check_unserved, serve_control, serve_miners};
 use crate::session::Admission;
+use crate::tls::warn_of_expiry;
 use crate::validator::{Validator, VerdictCounts};
 use crate::verdict_log::{OpenError, VerdictLog, tail};
 use crate::verify::replay::Replayer;
@@ -60,6 +64,7 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
     limit_freed_memory();
     preflight::check(&config)?;
     let identity = preflight::identity(&config.key_file)?;
+    let tls = config.tls.server(&identity).map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
     let key = identity.public_key();
     // Devices take long to open: what is in use is found before.
     drop(
@@ -77,7 +82,7 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
     let history = Arc::new(History::default());
     let verdicts = verdict_log(config.verdict_log.as_deref(), &history)?;
     let replayer = replayer(&config, &key)?.map(Arc::new);
-    let kept = Kept { history, verdicts, expectations };
+    let kept = Kept { history, verdicts, expectations, tls };
     runtime.block_on(async {
         let shutdown = Shutdown::on_signals(config.drain_timeout).context("no signal handlers")?;
         let validator = Arc::new(validator(&config, identity, replayer, kept, shutdown));
@@ -93,6 +98,7 @@ struct Kept {
     history: Arc<History>,
     verdicts: VerdictLog,
     expectations: Expectations,
+    tls: ServerTls,
 }
 
 /// Opens the verdict log, and reads the devices of its miners back from it.
@@ -120,7 +126,7 @@ fn validator(
     kept: Kept,
     shutdown: Shutdown,
 ) -> Validator {
-    let Kept { history, verdicts, expectations } = kept;
+    let Kept { history, verdicts, expectations, tls } = kept;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     Validator {
         admission: Arc::new(Admission {
@@ -133,6 +139,7 @@ fn validator(
             expectations: Arc::new(expectations),
             ..config.policy.clone()
         })),
+        tls,
         registry: Registry::new(config.max_miners as usize),
         replayer,
         checks: Semaphore::new(cores),
@@ -154,18 +161,22 @@ async fn serve(config: &ValidatorConfig, validator: Arc<Validator>, reloader: Ar
     let control = bind_control(&config.control_socket)?;
     let socket = config.control_socket.display();
     let key = validator.admission.identity.public_key();
-    tracing::info!(%address, control_socket = %socket, %key, "listening");
+    let target = config.tls.target(&bound(config, address), key);
+    tracing::info!(%address, control_socket = %socket, %key, %target, "listening");
+    tokio::spawn(warn_of_expiry(validator.tls.clone()));
     preflight::warn_of_few_files(config.max_miners);
     let running = Running {
         validator: validator.clone(),
         reloader,
         address,
+        target,
         verdict_log: config.verdict_log.clone(),
         max_miners: config.max_miners,
         since: Instant::now(),
         started_unix_seconds: unix_seconds(),
     };
-    let miners = serve_miners(validator.clone(), listener, config.reflection, config.max_miners as usize);
+    let (plaintext, max_miners) = (config.tls.plaintext, config.max_miners as usize);
+    let miners = serve_miners(validator.clone(), listener, plaintext, config.reflection, max_miners);
     let control = serve_control(Arc::new(running), control, &config.control_socket);
     let both = async { tokio::try_join!(miners, control) };
     tokio::select! {
@@ -192,6 +203,11 @@ async fn serve(config: &ValidatorConfig, validator: Arc<Validator>, reloader: Ar
         );
     }
     Ok(exit)
+}
+
+/// Where the validator listens, by the name that the operator gave it.
+fn bound(config: &ValidatorConfig, address: SocketAddr) -> Address {
+    Address { host: config.listen.host.clone(), port: address.port() }
 }
 
 /// Waits until the last session has ended, or until there is no time left for it.

@@ -23,6 +23,10 @@ struct Report {
     process_id: u32,
     /// Where miners connect to.
     address: String,
+    /// What a miner needs to dial.
+    target: String,
+    /// When the certificate of an authority ends.
+    tls_certificate_expires_unix_seconds: Option<u64>,
     started_unix_seconds: u64,
     uptime_seconds: u64,
     /// `serving` or `draining`.
@@ -92,6 +96,9 @@ impl TryFrom<v1::GetStatusResponse> for Report {
             agent: status.agent,
             process_id: status.process_id,
             address: status.address,
+            target: status.target,
+            tls_certificate_expires_unix_seconds: Some(status.tls_certificate_expires_unix_seconds)
+                .filter(|expires| *expires > 0),
             started_unix_seconds: status.started_unix_seconds,
             uptime_seconds: status.uptime_seconds,
             state: if status.draining { "draining" } else { "serving" },
@@ -142,6 +149,9 @@ impl Report {
         };
         line("program", format!("{}, process {}", quoted(&self.agent), self.process_id));
         line("listening", self.address.clone());
+        if let Some(expires) = self.tls_certificate_expires_unix_seconds {
+            line("tls_cert", format!("expires on {}", utc::text(expires)));
+        }
         line("since", format!("{}, for {}", utc::text(self.started_unix_seconds), duration(self.uptime_seconds)));
         line(
             "state",
@@ -226,6 +236,7 @@ mod tests {
                 seconds: 12,
             }],
             passed: 5,
+            tls_certificate_expires_unix_seconds: 951_782_399,
             ..v1::GetStatusResponse::default()
         })
         .unwrap()
@@ -244,6 +255,7 @@ mod tests {
             "1 h 2 min",
             "cdcdcdcd",
             "work 33 %",
+            "expires on 2000-02-28",
         ] {
             assert!(text.contains(part), "{part} in\n{text}");
         }

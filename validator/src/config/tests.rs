@@ -4,6 +4,7 @@ use assay_program::settings::{Environment, Flags};
 use assay_protocol::verdict::Mode;
 
 use super::*;
+use crate::connection::PlaintextRule;
 
 fn check(flags: &[&str]) -> Result<ValidatorConfig, String> {
     let command = Flags::<RawConfig>::augment_args(clap::Command::new("test"));
@@ -102,14 +103,29 @@ fn texts_are_checked_too() {
 }
 
 #[test]
-fn listening_beyond_this_machine_takes_a_word_from_the_operator() {
+fn other_machines_speak_tls_unless_the_operator_says_otherwise() {
     for address in ["0.0.0.0:7400", "[::]:7400", "10.0.0.1:7400", "validator.example:7400"] {
         let flag = format!("--listen={address}");
-        let error = check(&[&flag]).unwrap_err();
-        assert!(error.contains("neither encrypted nor authenticated"), "{error}");
-        check(&[&flag, "--insecure-allow-remote-plaintext"]).unwrap();
+        let rule = |flags: &[&str]| check(&[&[&flag[..]], flags].concat()).unwrap().tls.plaintext;
+        assert_eq!(rule(&[]), PlaintextRule { from_anywhere: false, from_proxy: false });
+        assert_eq!(
+            rule(&["--insecure-allow-remote-plaintext"]),
+            PlaintextRule { from_anywhere: true, from_proxy: false }
+        );
+        assert_eq!(rule(&["--tls-proxy"]), PlaintextRule { from_anywhere: false, from_proxy: true });
     }
-    check(&["--listen=127.0.0.2:7400"]).unwrap();
+}
+
+#[test]
+fn a_certificate_has_a_key_and_a_miner_an_address_that_can_be_dialled() {
+    let error = check(&["--tls-cert=a.pem"]).unwrap_err();
+    assert!(error.contains("tls_cert") && error.contains("set tls_key"), "{error}");
+    let error = check(&["--tls-key=a.key"]).unwrap_err();
+    assert!(error.contains("tls_key") && error.contains("set tls_cert"), "{error}");
+    assert!(check(&["--tls-cert=a.pem", "--tls-key=a.key"]).unwrap().tls.issued.is_some());
+    let error = check(&["--advertise=validator.example:0"]).unwrap_err();
+    assert!(error.contains("advertise"), "{error}");
+    assert!(check(&["--advertise=validator.example"]).unwrap_err().contains("expected host:port"));
 }
 
 #[test]

@@ -1,0 +1,71 @@
+//! TLS of a miner: a handshake with whom it trusts, and what the connection is from then on.
+
+use std::sync::Arc;
+
+use assay_protocol::channel::Channel;
+use assay_work::PublicKey;
+use rustls::ClientConfig;
+use rustls::client::Resumption;
+use rustls::pki_types::ServerName;
+use rustls::version::TLS13;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::certificate::Facts;
+use crate::failure::TlsFailure;
+use crate::provider::{ALPN, channel_of, provider};
+use crate::trust::Trust;
+
+/// A connection's stream after the handshake.
+pub use tokio_rustls::client::TlsStream;
+
+/// A TLS connection whose other end is trusted.
+#[derive(Debug)]
+pub struct Secured<S> {
+    /// What goes through it is encrypted.
+    pub stream: TlsStream<S>,
+    /// What the session's signatures cover.
+    pub channel: Channel,
+    /// The key of the certificate, where it is a validator's own: only whoever has this key may sign the session.
+    pub key: Option<PublicKey>,
+}
+
+/// The handshake on a connection to a host.
+///
+/// # Errors
+/// [`TlsFailure`].
+pub async fn secure<S>(stream: S, host: &str, trust: &Trust) -> Result<Secured<S>, TlsFailure>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let name = ServerName::try_from(host.to_owned()).map_err(|_| TlsFailure::Name(host.to_owned()))?;
+    let config = config(trust)?;
+    let stream = tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+    let (_, connection) = stream.get_ref();
+    if connection.alpn_protocol() != Some(ALPN) {
+        return Err(TlsFailure::NotHttp2);
+    }
+    let channel = channel_of(connection).map_err(|error| TlsFailure::from(&error))?;
+    let certificate = connection.peer_certificates().and_then(|chain| chain.first());
+    let key = match trust {
+        Trust::Authorities(_) => None,
+        Trust::Key(_) | Trust::FirstUse => {
+            Some(certificate.and_then(|certificate| Facts::of(certificate)?.key).ok_or(TlsFailure::NotOwn)?)
+        }
+    };
+    Ok(Secured { stream, channel, key })
+}
+
+fn config(trust: &Trust) -> Result<ClientConfig, TlsFailure> {
+    let verifier = trust.verifier().map_err(TlsFailure::Certificate)?;
+    let mut config = ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&TLS13])
+        .map_err(|error| TlsFailure::from(&error))?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.resumption = Resumption::disabled();
+    // A pinned key has no name: nobody on the way has to learn which host is meant.
+    config.enable_sni = matches!(trust, Trust::Authorities(_));
+    Ok(config)
+}

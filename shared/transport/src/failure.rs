@@ -1,0 +1,167 @@
+//! Why a TLS connection did not come about, in sentences that say what to do.
+
+use std::io;
+
+use assay_program::utc;
+use assay_work::PublicKey;
+use assay_work::text::{printable, quoted};
+use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
+
+use crate::trust::KeyRefused;
+
+/// Bytes of a name in a peer's certificate that are shown.
+const MAX_NAME_BYTES: usize = 256;
+/// Names of a peer's certificate that are shown.
+const MAX_NAMES: usize = 8;
+
+/// Why a TLS connection did not come about.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TlsFailure {
+    /// The certificate is of another key than the pinned one.
+    #[error(
+        "the validator's key is {found}, {expected} was expected: check the address, and the key with the validator's \
+         operator (`assay-validator address` prints both)"
+    )]
+    WrongKey {
+        /// The one that is accepted.
+        expected: PublicKey,
+        /// The one that was presented.
+        found: PublicKey,
+    },
+    /// The certificate is no validator's own.
+    #[error(
+        "the server presents no certificate of a validator's own key: check the address; where an authority issued its \
+         certificate, or a proxy ends TLS, give --validator-ca"
+    )]
+    NotOwn,
+    /// It ended.
+    #[error("the server's certificate expired{}: its operator has to renew it", when(*.not_after_unix_seconds))]
+    Expired {
+        /// When, in seconds since 1970, where that is known.
+        not_after_unix_seconds: Option<u64>,
+    },
+    /// It begins later.
+    #[error("the server's certificate is not valid yet: check this machine's clock")]
+    NotYetValid,
+    /// It is for other names.
+    #[error(
+        "the server's certificate is not for {expected}{}: dial a name that it is for, or have one issued for this name",
+        names(.presented)
+    )]
+    WrongName {
+        /// What was dialled.
+        expected: String,
+        /// What the certificate is for.
+        presented: Vec<String>,
+    },
+    /// No authority that is trusted issued it.
+    #[error(
+        "no authority in the file of validator_ca issued the server's certificate: add its authority's certificate to \
+         the file; where the validator has no certificate of an authority, give its key in place of validator_ca"
+    )]
+    UnknownIssuer,
+    /// Another fault of the certificate.
+    #[error("the server's certificate is refused: {0}")]
+    Certificate(String),
+    /// What answers does not speak TLS.
+    #[error(
+        "the server does not speak TLS: check the address and the port; a validator that is reached through a tunnel in \
+         plaintext is dialled as http://host:port"
+    )]
+    NotTls,
+    /// It speaks TLS 1.2 or older, or other algorithms.
+    #[error(
+        "the server does not speak TLS 1.3 with X25519: it is no validator, or a proxy that has to be set up for it"
+    )]
+    NothingInCommon,
+    /// It does not speak HTTP/2.
+    #[error(
+        "the server speaks TLS but not HTTP/2 (ALPN h2): it is no validator, or a proxy that has to be set up for it"
+    )]
+    NotHttp2,
+    /// The host is no name that a certificate can be for.
+    #[error("{0} is no name that a certificate can be for")]
+    Name(String),
+    /// It closed the connection.
+    #[error("the server closed the connection in the TLS handshake: {0}")]
+    Closed(String),
+    /// Anything else.
+    #[error("the TLS handshake failed: {0}")]
+    Handshake(String),
+}
+
+impl TlsFailure {
+    /// Whether dialling again is pointless until an operator changes something.
+    #[must_use]
+    pub const fn needs_operator(&self) -> bool {
+        matches!(self, Self::WrongKey { .. })
+    }
+}
+
+/// What a failed handshake's error says.
+impl From<io::Error> for TlsFailure {
+    fn from(error: io::Error) -> Self {
+        match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
+            Some(inner) => inner.into(),
+            None => Self::Closed(error.to_string()),
+        }
+    }
+}
+
+impl From<&Error> for TlsFailure {
+    fn from(error: &Error) -> Self {
+        match error {
+            Error::InvalidCertificate(error) => error.into(),
+            Error::InvalidMessage(InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion) => {
+                Self::NotTls
+            }
+            // With a pin, no scheme of the server's certificate was offered.
+            Error::AlertReceived(AlertDescription::HandshakeFailure) => Self::NotOwn,
+            Error::AlertReceived(AlertDescription::ProtocolVersion | AlertDescription::InsufficientSecurity)
+            | Error::PeerIncompatible(_) => Self::NothingInCommon,
+            Error::AlertReceived(AlertDescription::NoApplicationProtocol) | Error::NoApplicationProtocol => {
+                Self::NotHttp2
+            }
+            error => Self::Handshake(error.to_string()),
+        }
+    }
+}
+
+impl From<&CertificateError> for TlsFailure {
+    fn from(error: &CertificateError) -> Self {
+        match error {
+            CertificateError::Expired => Self::Expired { not_after_unix_seconds: None },
+            CertificateError::ExpiredContext { not_after, .. } => {
+                Self::Expired { not_after_unix_seconds: Some(not_after.as_secs()) }
+            }
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => Self::NotYetValid,
+            CertificateError::NotValidForName => {
+                Self::WrongName { expected: "the dialled host".into(), presented: Vec::new() }
+            }
+            CertificateError::NotValidForNameContext { expected, presented } => Self::WrongName {
+                expected: expected.to_str().into_owned(),
+                presented: presented.iter().take(MAX_NAMES).map(|name| printable(name, MAX_NAME_BYTES)).collect(),
+            },
+            CertificateError::UnknownIssuer => Self::UnknownIssuer,
+            CertificateError::Other(other) => match other.0.downcast_ref::<KeyRefused>() {
+                Some(KeyRefused::Other { expected, found }) => Self::WrongKey { expected: *expected, found: *found },
+                Some(KeyRefused::None) => Self::NotOwn,
+                None if other.to_string().contains("CaUsedAsEndEntity") => Self::UnknownIssuer,
+                None => Self::Certificate(other.to_string()),
+            },
+            error => Self::Certificate(error.to_string()),
+        }
+    }
+}
+
+fn when(unix_seconds: Option<u64>) -> String {
+    unix_seconds.map_or_else(String::new, |moment| format!(" on {}", utc::text(moment)))
+}
+
+fn names(presented: &[String]) -> String {
+    if presented.is_empty() {
+        return String::new();
+    }
+    // The server wrote them.
+    format!(", but for {}", presented.iter().map(|name| quoted(name).to_string()).collect::<Vec<_>>().join(", "))
+}

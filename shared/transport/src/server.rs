@@ -1,0 +1,98 @@
+//! TLS of a validator: its own certificate for whoever pins its key, and one of an authority for everyone else.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::version::TLS13;
+use rustls::{ServerConfig, SignatureScheme};
+
+use crate::certificate::Issued;
+use crate::provider::{ALPN, provider};
+
+pub use crate::provider::channel_of;
+/// A handshake under way, and a connection after it.
+pub use tokio_rustls::Accept;
+pub use tokio_rustls::server::TlsStream;
+
+/// Accepts TLS connections. Clones share the certificates.
+#[derive(Clone)]
+pub struct ServerTls {
+    acceptor: tokio_rustls::TlsAcceptor,
+    certificates: Arc<Certificates>,
+}
+
+/// What is presented now.
+struct Certificates {
+    own: RwLock<Arc<CertifiedKey>>,
+    issued: RwLock<Option<Issued>>,
+}
+
+impl ServerTls {
+    /// Presents the validator's own certificate, and the one of an authority where there is one.
+    ///
+    /// # Errors
+    /// Rustls's, where its build lacks TLS 1.3.
+    pub fn new(own: CertifiedKey, issued: Option<Issued>) -> Result<Self, rustls::Error> {
+        let certificates = Arc::new(Certificates { own: RwLock::new(Arc::new(own)), issued: RwLock::new(issued) });
+        let mut config = ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&TLS13])?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(Resolver(certificates.clone())));
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        // Every session begins with a whole handshake: nothing is kept of one for the next.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        config.max_early_data_size = 0;
+        Ok(Self { acceptor: Arc::new(config).into(), certificates })
+    }
+
+    /// A handshake on a connection; nothing happens before it is polled.
+    pub fn accept<S>(&self, stream: S) -> Accept<S>
+    where
+        S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+    {
+        self.acceptor.accept(stream)
+    }
+
+    /// Presents another certificate of an authority from now on, or none.
+    pub fn set_issued(&self, issued: Option<Issued>) {
+        *self.certificates.issued.write().unwrap_or_else(PoisonError::into_inner) = issued;
+    }
+
+    /// Presents another certificate of the validator's own from now on.
+    pub fn set_own(&self, own: CertifiedKey) {
+        *self.certificates.own.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(own);
+    }
+
+    /// The certificate of an authority that is presented.
+    #[must_use]
+    pub fn issued(&self) -> Option<Issued> {
+        self.certificates.issued.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+struct Resolver(Arc<Certificates>);
+
+impl ResolvesServerCert for Resolver {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let schemes = hello.signature_schemes();
+        // Who takes Ed25519 alone pins the validator's key. An authority's certificate has another kind of key mostly.
+        let pins = schemes.iter().all(|scheme| *scheme == SignatureScheme::ED25519);
+        let issued = self.0.issued.read().unwrap_or_else(PoisonError::into_inner);
+        let issued = issued.as_ref().filter(|_| !pins).map(|issued| issued.certified.clone());
+        Some(issued.unwrap_or_else(|| self.0.own.read().unwrap_or_else(PoisonError::into_inner).clone()))
+    }
+}
+
+impl std::fmt::Debug for Resolver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Resolver")
+    }
+}
+
+impl std::fmt::Debug for ServerTls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ServerTls")
+    }
+}

@@ -1,0 +1,276 @@
+//! A miner's connection: TLS or plaintext, as its first byte says, within the bounds of its peer.
+//!
+//! Nothing waits for a TLS handshake: it goes on in the connection's own task, each time that HTTP/2 would read or
+//! write. So a handshake that never ends has the bounds of every connection without a session.
+
+use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use assay_protocol::channel::Channel;
+use assay_transport::server::{Accept, ServerTls, TlsStream, channel_of};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, Sleep};
+use tonic::transport::server::Connected;
+
+use crate::peer::Peer;
+
+/// The first byte of a TLS connection: a handshake record. HTTP/2 begins with a letter.
+const TLS_HANDSHAKE: u8 = 22;
+/// How often the operator is told of plaintext connections that are refused.
+const REFUSED_INTERVAL: Duration = Duration::from_secs(60);
+
+/// How connections are taken.
+pub struct Admittance {
+    /// The certificates.
+    pub tls: ServerTls,
+    /// Who may speak plaintext.
+    pub plaintext: PlaintextRule,
+    refused: Mutex<Refused>,
+}
+
+/// Who may speak plaintext beside this machine's own miners.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PlaintextRule {
+    /// The operator allows it to every machine.
+    pub from_anywhere: bool,
+    /// A proxy of the operator ends TLS, and passes plaintext on.
+    pub from_proxy: bool,
+}
+
+/// Plaintext connections that were refused, and when the operator was told last.
+#[derive(Debug, Default)]
+struct Refused {
+    connections: u64,
+    said: Option<Instant>,
+}
+
+impl PlaintextRule {
+    /// What a plaintext connection from an address is; `None`: refused.
+    #[must_use]
+    pub fn channel(self, from: IpAddr) -> Option<Channel> {
+        if self.from_proxy {
+            return Some(Channel::Proxied);
+        }
+        (self.from_anywhere || from.to_canonical().is_loopback()).then_some(Channel::Plaintext)
+    }
+}
+
+impl Admittance {
+    /// Takes connections by these rules.
+    #[must_use]
+    pub fn new(tls: ServerTls, plaintext: PlaintextRule) -> Self {
+        Self { tls, plaintext, refused: Mutex::default() }
+    }
+
+    /// Counts a plaintext connection that is refused, and tells the operator now and then.
+    fn refuse(&self, peer: &Peer) -> io::Error {
+        let due = self.refused.lock().unwrap_or_else(PoisonError::into_inner).due(Instant::now());
+        if let Some(connections) = due {
+            tracing::warn!(
+                address = %peer.address,
+                connections,
+                "a plaintext connection from another machine is refused: have the miner dial the address that \
+                 `assay-validator address` prints; where a proxy of yours ends TLS, set tls_proxy here and on its miners"
+            );
+        }
+        io::Error::new(io::ErrorKind::PermissionDenied, "plaintext from another machine")
+    }
+}
+
+impl Refused {
+    /// Counts one; how many there were since the operator was told last, where telling is due again.
+    fn due(&mut self, now: Instant) -> Option<u64> {
+        self.connections += 1;
+        if self.said.is_some_and(|said| now.saturating_duration_since(said) < REFUSED_INTERVAL) {
+            return None;
+        }
+        self.said = Some(now);
+        Some(std::mem::take(&mut self.connections))
+    }
+}
+
+/// How far a connection is.
+enum Transport {
+    /// Nothing came yet.
+    Silent(TcpStream),
+    /// A TLS handshake is under way.
+    Handshake(Box<Accept<TcpStream>>),
+    /// TLS.
+    Tls(Box<TlsStream<TcpStream>>),
+    /// No TLS.
+    Plaintext(TcpStream),
+    /// It failed before its first message.
+    Failed,
+}
+
+/// A connection: fails once its peer's bounds say so, in reading and in writing, since a peer that does not read keeps
+/// the server from reading too.
+pub struct Connection {
+    transport: Transport,
+    admittance: std::sync::Arc<Admittance>,
+    peer: Peer,
+    timer: Pin<Box<Sleep>>,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// A stream that HTTP/2 goes through.
+trait Stream: AsyncRead + AsyncWrite + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
+
+impl Connection {
+    /// A connection that was just accepted.
+    #[must_use]
+    pub fn new(
+        stream: TcpStream,
+        admittance: std::sync::Arc<Admittance>,
+        peer: Peer,
+        permit: OwnedSemaphorePermit,
+    ) -> Self {
+        // The peer sets the timer before it waits for it.
+        let timer = Box::pin(tokio::time::sleep(Duration::ZERO));
+        Self { transport: Transport::Silent(stream), admittance, peer, timer, _permit: permit }
+    }
+
+    /// The stream once the connection is within its bounds and its handshake is done.
+    fn poll_stream(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Pin<&mut (dyn Stream + Send)>>> {
+        if let Poll::Ready(error) = self.peer.poll_closed(self.timer.as_mut(), cx) {
+            return Poll::Ready(Err(error));
+        }
+        if !matches!(self.transport, Transport::Tls(_) | Transport::Plaintext(_)) {
+            ready!(self.poll_handshake(cx))?;
+        }
+        Poll::Ready(match &mut self.transport {
+            Transport::Tls(stream) => Ok(Pin::new(&mut **stream)),
+            Transport::Plaintext(stream) => Ok(Pin::new(stream)),
+            Transport::Silent(_) | Transport::Handshake(_) | Transport::Failed => {
+                Err(io::Error::new(io::ErrorKind::NotConnected, "the connection failed before"))
+            }
+        })
+    }
+
+    /// Finds out what the peer speaks; with TLS, brings the handshake to its end.
+    fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Transport::Silent(stream) = &self.transport {
+            let first = ready!(poll_first_byte(stream, cx))?;
+            let Transport::Silent(stream) = std::mem::replace(&mut self.transport, Transport::Failed) else {
+                return Poll::Ready(Ok(()));
+            };
+            if first != TLS_HANDSHAKE {
+                let channel = self.admittance.plaintext.channel(self.peer.address.ip());
+                let Some(channel) = channel else { return Poll::Ready(Err(self.admittance.refuse(&self.peer))) };
+                self.peer.set_channel(channel);
+                self.transport = Transport::Plaintext(stream);
+                return Poll::Ready(Ok(()));
+            }
+            self.transport = Transport::Handshake(Box::new(self.admittance.tls.accept(stream)));
+        }
+        let Transport::Handshake(handshake) = &mut self.transport else { return Poll::Ready(Ok(())) };
+        let done = ready!(Pin::new(&mut **handshake).poll(cx));
+        self.transport = Transport::Failed;
+        let stream = done.inspect_err(|error| {
+            tracing::debug!(address = %self.peer.address, %error, "a TLS handshake failed");
+        })?;
+        let channel = channel_of(stream.get_ref().1).map_err(io::Error::other)?;
+        self.peer.set_channel(channel);
+        self.transport = Transport::Tls(Box::new(stream));
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// The first byte that came, which stays to be read.
+fn poll_first_byte(stream: &TcpStream, cx: &mut Context<'_>) -> Poll<io::Result<u8>> {
+    let mut byte = [0];
+    let count = ready!(stream.poll_peek(cx, &mut ReadBuf::new(&mut byte)))?;
+    Poll::Ready(if count == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(byte[0]) })
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.peer.left();
+    }
+}
+
+impl Connected for Connection {
+    type ConnectInfo = Peer;
+
+    fn connect_info(&self) -> Peer {
+        self.peer.clone()
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_stream(cx))?.poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        ready!(self.poll_stream(cx))?.poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_stream(cx))?.poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.transport {
+            Transport::Silent(stream) | Transport::Plaintext(stream) => Pin::new(stream).poll_shutdown(cx),
+            Transport::Tls(stream) => Pin::new(&mut **stream).poll_shutdown(cx),
+            Transport::Handshake(handshake) => match handshake.get_mut() {
+                Some(stream) => Pin::new(stream).poll_shutdown(cx),
+                None => Poll::Ready(Ok(())),
+            },
+            Transport::Failed => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_stream(cx))?.poll_write_vectored(cx, bufs)
+    }
+
+    /// TCP and TLS both take many pieces at once.
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plaintext_is_for_this_machine_unless_the_operator_says_otherwise() {
+        let channel = |rule: PlaintextRule, from: &str| rule.channel(from.parse().unwrap());
+        let (strict, open) = (PlaintextRule::default(), PlaintextRule { from_anywhere: true, from_proxy: false });
+        for from in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
+            assert_eq!(channel(strict, from), Some(Channel::Plaintext), "{from}");
+        }
+        for from in ["10.0.0.1", "2001:db8::1", "::ffff:10.0.0.1", "fe80::1"] {
+            assert_eq!(channel(strict, from), None, "{from}");
+            assert_eq!(channel(open, from), Some(Channel::Plaintext), "{from}");
+        }
+        // Where a proxy ends TLS, plaintext is what it passes on, wherever it runs.
+        for from_anywhere in [false, true] {
+            let rule = PlaintextRule { from_anywhere, from_proxy: true };
+            assert_eq!(["127.0.0.1", "10.0.0.1"].map(|from| channel(rule, from)), [Some(Channel::Proxied); 2]);
+        }
+    }
+
+    #[test]
+    fn refused_connections_are_counted_and_told_once_a_minute() {
+        let (mut refused, start) = (Refused::default(), Instant::now());
+        let told: Vec<_> = (0..130_u32).filter_map(|s| refused.due(start + Duration::from_secs(1) * s)).collect();
+        assert_eq!(told, [1, 60, 60]);
+    }
+}
