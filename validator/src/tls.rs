@@ -89,7 +89,7 @@ impl TlsConfig {
     /// # Errors
     /// [`CertificateError`].
     pub fn server(&self, identity: &Identity) -> Result<ServerTls, CertificateError> {
-        let tls = ServerTls::new(own(identity, &[])?, self.issued()?);
+        let tls = ServerTls::new(own(identity, identity.successors())?, self.issued()?);
         tls.map_err(|error| CertificateError::Own(error.to_string()))
     }
 
