@@ -2,6 +2,7 @@
 
 use assay_program::exit::chain;
 use assay_program::logging::{self, list};
+use assay_program::manager::ServiceManager;
 use assay_program::reload::{Hangups, changed};
 use assay_program::settings::Settings;
 
@@ -23,6 +24,7 @@ pub struct Reloader {
     /// As they were last.
     last: Settings<RawConfig>,
     limits: SharedLimits,
+    manager: ServiceManager,
 }
 
 impl Reloader {
@@ -30,16 +32,19 @@ impl Reloader {
     ///
     /// # Errors
     /// The settings cannot be read.
-    pub fn new(resolve: Resolve, limits: SharedLimits) -> anyhow::Result<Self> {
+    pub fn new(resolve: Resolve, limits: SharedLimits, manager: ServiceManager) -> anyhow::Result<Self> {
         let started = resolve()?;
-        Ok(Self { resolve, last: started.clone(), started, limits })
+        Ok(Self { resolve, last: started.clone(), started, limits, manager })
     }
 
     /// Reloads on each SIGHUP, for ever.
     pub async fn run(mut self, mut hangups: Hangups) {
         loop {
             hangups.next().await;
-            match self.reload() {
+            self.manager.reloading();
+            let reloaded = self.reload();
+            self.manager.reloaded();
+            match reloaded {
                 Ok(()) => {}
                 Err(error) => {
                     tracing::error!("SIGHUP: nothing was changed: {}", chain(error.as_ref()));

@@ -1,6 +1,7 @@
 //! What a running miner does, for `status`: the daemon writes it into a file beside its key, where the command reads it.
 
 pub mod file;
+mod line;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

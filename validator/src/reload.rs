@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use assay_program::exit::chain;
 use assay_program::logging::{self, list};
+use assay_program::manager::ServiceManager;
 use assay_program::reload::{Hangups, changed};
 use assay_program::settings::{Flags, Settings, SettingsError};
 use assay_protocol::verdict::Mode;
@@ -36,6 +37,7 @@ pub struct Reloader {
     /// What was read last and not refused.
     current: Mutex<Settings<RawConfig>>,
     validator: Arc<Validator>,
+    manager: ServiceManager,
 }
 
 /// What a reload found.
@@ -73,8 +75,13 @@ pub enum ReloadError {
 impl Reloader {
     /// For a validator that was started with these settings.
     #[must_use]
-    pub fn new(flags: Flags<RawConfig>, settings: Settings<RawConfig>, validator: Arc<Validator>) -> Self {
-        Self { flags, started: settings.clone(), current: Mutex::new(settings), validator }
+    pub fn new(
+        flags: Flags<RawConfig>,
+        settings: Settings<RawConfig>,
+        validator: Arc<Validator>,
+        manager: ServiceManager,
+    ) -> Self {
+        Self { flags, started: settings.clone(), current: Mutex::new(settings), validator, manager }
     }
 
     /// Reloads on each SIGHUP, for ever.
@@ -93,7 +100,9 @@ impl Reloader {
     pub async fn reload(&self) -> Result<Reloaded, ReloadError> {
         // One at a time.
         let mut current = self.current.lock().await;
+        self.manager.reloading();
         let result = self.apply(&mut current).await;
+        self.manager.reloaded();
         match &result {
             Ok(Reloaded { changed, need_restart }) => {
                 if !need_restart.is_empty() {

@@ -68,6 +68,17 @@ impl Validator {
         self.policies.borrow().clone()
     }
 
+    /// What the validator does, in a line.
+    #[must_use]
+    pub fn in_a_line(&self) -> String {
+        let miners = self.registry.miners();
+        let challenged = miners.iter().filter(|miner| miner.challenged).count();
+        let VerdictCounts { passed, failed, inconclusive } = &self.verdict_counts;
+        let [pass, fail, inconclusive] = [passed, failed, inconclusive].map(|count| count.load(Ordering::Relaxed));
+        let verdicts = format!("{pass} pass, {fail} fail, {inconclusive} inconclusive");
+        format!("{} miners, {challenged} challenged; verdicts: {verdicts}", miners.len())
+    }
+
     /// Hears of other policies from now on.
     #[must_use]
     pub fn policy_changes(&self) -> watch::Receiver<Arc<Policy>> {

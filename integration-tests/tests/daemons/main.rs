@@ -20,6 +20,7 @@ mod miner_status;
 mod one_key;
 mod python;
 mod reload;
+mod service_manager;
 mod sizing;
 mod standard_services;
 mod strangers;

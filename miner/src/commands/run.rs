@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use assay_program::exit::{Exit, Failure, chain};
 use assay_program::lock::StateLock;
+use assay_program::manager::ServiceManager;
 use assay_program::reload::Hangups;
 use assay_program::shutdown::Shutdown;
 use assay_protocol::identity::Identity;
@@ -37,13 +38,15 @@ pub fn execute(config: &MinerConfig, resolve: Resolve) -> anyhow::Result<Exit> {
     // From now on, while the devices are opened too, SIGHUP does not end the miner.
     let hangups = runtime.block_on(async { Hangups::new() }).context("no signal handlers")?;
     let limits = SharedLimits::new(config.limits.clone());
-    let reloader = Reloader::new(resolve, limits.clone())?;
+    let manager = ServiceManager::of_process();
+    let reloader = Reloader::new(resolve, limits.clone(), manager.clone())?;
     let reloading = runtime.spawn(reloader.run(hangups));
     let board = StatusBoard::new(&key, &config.validator.to_string(), limits.clone());
     let shown = board.clone();
     let _status =
         StatusWriter::start(path_of(&config.key_file), move || shown.get()).context("no thread for status")?;
-    let result = serve_with(config, identity, limits, &runtime, &board);
+    manager.status("opening the devices");
+    let result = serve_with(config, identity, limits, &runtime, &board, &manager);
     if let Err(error) = &result {
         board.ended(&chain(error.as_ref()));
     }
@@ -57,6 +60,7 @@ fn serve_with(
     limits: SharedLimits,
     runtime: &Runtime,
     board: &StatusBoard,
+    manager: &ServiceManager,
 ) -> anyhow::Result<Exit> {
     let key = identity.public_key();
     let chosen = config.devices.open(&key).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
@@ -79,7 +83,12 @@ fn serve_with(
     let (served, cut_short) = runtime.block_on(async {
         let shutdown = Shutdown::on_signals(config.drain_timeout).context("no signal handlers")?;
         let mut log = Log::new(board.clone());
-        let served = serve(dial, engine, shutdown.clone(), &mut log).await;
+        manager.ready(format_args!("connecting to {}", config.validator));
+        let served = tokio::select! {
+            served = serve(dial, engine, shutdown.clone(), &mut log) => served,
+            never = manager.attend(shutdown.clone(), || board.get().in_a_line()) => match never {},
+        };
+        manager.stopping();
         Ok::<_, anyhow::Error>((served, log.challenge.filter(|_| shutdown.was_cut_short())))
     })?;
     match served {

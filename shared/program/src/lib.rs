@@ -7,6 +7,7 @@ pub mod exit;
 pub mod file;
 pub mod lock;
 pub mod logging;
+pub mod manager;
 pub mod paths;
 pub mod prefix;
 pub mod progress;

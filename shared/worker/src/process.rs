@@ -23,6 +23,9 @@ use windows::{Group, describe, own_program};
 /// How often an ending process is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
+/// What the service manager tells the daemon alone: a worker that spoke for it would keep a daemon alive that hangs.
+const OF_THE_DAEMON: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
+
 /// How long a killed process is waited for as it is dropped.
 const DROP_LIMIT: Duration = Duration::from_millis(500);
 
@@ -91,6 +94,9 @@ impl Launcher for Program {
     fn launch(&self) -> io::Result<Launched> {
         let mut command = Command::new(&self.program);
         command.arg("worker").arg("--log").arg(log::level());
+        for variable in OF_THE_DAEMON {
+            command.env_remove(variable);
+        }
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let (child, group) = Group::start(&mut command, &self.name)?;

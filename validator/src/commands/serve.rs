@@ -15,6 +15,7 @@ use assay_program::address::Address;
 use assay_program::exit::{Exit, Failure};
 use assay_program::lock::StateLock;
 use assay_program::logging::list;
+use assay_program::manager::ServiceManager;
 use assay_program::reload::Hangups;
 use assay_program::settings::Flags;
 use assay_program::shutdown::Shutdown;
@@ -79,6 +80,8 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
     let hangups = runtime.block_on(async { Hangups::new() }).context("no signal handlers")?;
     let expectations = Expectations::load(config.expectations.as_deref());
     let expectations = expectations.map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
+    let manager = ServiceManager::of_process();
+    manager.status("opening the verdict log and the devices");
     let history = Arc::new(History::default());
     let verdicts = verdict_log(config.verdict_log.as_deref(), &history)?;
     let replayer = replayer(&config, &key)?.map(Arc::new);
@@ -86,10 +89,15 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
     runtime.block_on(async {
         let shutdown = Shutdown::on_signals(config.drain_timeout).context("no signal handlers")?;
         let validator = Arc::new(validator(&config, identity, replayer, kept, shutdown));
-        let reloader = Arc::new(Reloader::new(flags.clone(), settings, validator.clone()));
+        let reloader = Arc::new(Reloader::new(flags.clone(), settings, validator.clone(), manager.clone()));
         let reloading = reloader.clone();
         tokio::spawn(async move { reloading.on_hangups(hangups).await });
-        serve(&config, validator, reloader).await
+        let served = tokio::select! {
+            served = serve(&config, validator.clone(), reloader, &manager) => served,
+            never = manager.attend(validator.shutdown.clone(), || validator.in_a_line()) => match never {},
+        };
+        manager.stopping();
+        served
     })
 }
 
@@ -153,7 +161,12 @@ fn validator(
     }
 }
 
-async fn serve(config: &ValidatorConfig, validator: Arc<Validator>, reloader: Arc<Reloader>) -> anyhow::Result<Exit> {
+async fn serve(
+    config: &ValidatorConfig,
+    validator: Arc<Validator>,
+    reloader: Arc<Reloader>,
+    manager: &ServiceManager,
+) -> anyhow::Result<Exit> {
     let cannot = |error: io::Error| cannot_listen(config, error);
     let host = (config.listen.host.as_str(), config.listen.port);
     let listener = TcpListener::bind(host).await.map_err(cannot)?;
@@ -164,6 +177,7 @@ async fn serve(config: &ValidatorConfig, validator: Arc<Validator>, reloader: Ar
     let target = config.tls.target(&bound(config, address), key);
     tracing::info!(%address, control_socket = %socket, %key, %target, "listening");
     tokio::spawn(warn_of_expiry(validator.tls.clone()));
+    manager.ready(format_args!("listening on {address}"));
     preflight::warn_of_few_files(config.max_miners);
     let running = Running {
         validator: validator.clone(),

@@ -6,6 +6,7 @@ use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use assay_program::manager;
 use assay_work::text::quoted;
 use http_body_util::Full;
 use hyper::Request;
@@ -45,6 +46,9 @@ pub async fn once(target: &HookTarget, body: &Arc<[u8]>, limit: Duration) -> Res
 fn run(program: &str, arguments: &[String], body: Arc<[u8]>, limit: Duration) -> Result<(), String> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
+    for variable in manager::VARIABLES {
+        command.env_remove(variable);
+    }
     let mut child = command.spawn().map_err(|error| format!("cannot run {}: {error}", quoted(program)))?;
     if let Some(mut input) = child.stdin.take() {
         // A command that does not read must not hold this up; what it left unread is its own matter. The thread ends with

@@ -1,0 +1,52 @@
+//! A miner's state in one line, as a service manager shows it.
+
+use super::{Connection, Status, VerdictCounts};
+
+impl Status {
+    /// What the miner does, and how its verdicts were.
+    #[must_use]
+    pub fn in_a_line(&self) -> String {
+        let VerdictCounts { pass, fail, inconclusive } = self.verdicts;
+        let now = match (&self.challenge, &self.connection) {
+            (Some(challenge), _) => format!("challenge {}: {}", challenge.challenge_id, challenge.stage),
+            (None, Connection { connected_since: Some(_), .. }) => {
+                format!("connected to {}, waiting for challenges", self.validator)
+            }
+            (None, Connection { last_error: Some(error), .. }) => {
+                format!("not connected to {}: {}", self.validator, error.why)
+            }
+            (None, _) => format!("connecting to {}", self.validator),
+        };
+        format!("verdicts: {pass} pass, {fail} fail, {inconclusive} inconclusive; {now}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::{Ended, RunningStatus};
+
+    #[test]
+    fn the_line_says_what_is_done_now() {
+        let mut status = Status { validator: "a:7400".into(), ..Status::default() };
+        let line = |status: &Status| status.in_a_line().split_once("; ").unwrap().1.to_owned();
+        assert_eq!(line(&status), "connecting to a:7400");
+        status.connection.last_error = Some(Ended { at: 1, why: "refused".into() });
+        assert_eq!(line(&status), "not connected to a:7400: refused");
+        status.connection.connected_since = Some(2);
+        assert_eq!(line(&status), "connected to a:7400, waiting for challenges");
+        status.challenge = Some(RunningStatus {
+            challenge_id: "ab".into(),
+            n: 256,
+            iterations: 1,
+            devices: 1,
+            stage: "probe".into(),
+            since: 3,
+            done_slots: 0,
+            all_slots: 1,
+        });
+        assert_eq!(line(&status), "challenge ab: probe");
+        status.verdicts.pass = 7;
+        assert!(status.in_a_line().starts_with("verdicts: 7 pass, 0 fail, 0 inconclusive; "));
+    }
+}
