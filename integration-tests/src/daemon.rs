@@ -63,6 +63,8 @@ pub fn command(name: &str) -> Command {
     for key in settings {
         command.env_remove(key);
     }
+    // Nor the settings of the machine.
+    command.env("ASSAY_MINER_CONFIG", "/dev/null").env("ASSAY_VALIDATOR_CONFIG", "/dev/null");
     // A test has the GPUs that it says.
     command.env_remove("CUDA_VISIBLE_DEVICES");
     command

@@ -14,7 +14,7 @@ use crate::config::{KeyFlags, LocalFlags, RawConfig};
 const ABOUT: &str = "Proves this machine's compute and memory to a validator";
 
 const LAYERS: &str = "Settings have four layers, each overriding the one before: defaults, the file given by --config (or \
-     ASSAY_MINER_CONFIG), environment variables, flags. --cpu-devices 2 is cpu_devices = 2 in the file and ASSAY_MINER_CPU_DEVICES=2 in \
+     ASSAY_MINER_CONFIG, or else /etc/assay/miner.toml if it exists), environment variables, flags. --cpu-devices 2 is cpu_devices = 2 in the file and ASSAY_MINER_CPU_DEVICES=2 in \
      the environment. Unknown keys are errors.";
 
 const EXAMPLES: &str = "Examples:
@@ -278,8 +278,24 @@ pub struct DiagArgs {
 /// Commands about the configuration.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
+    /// Check all settings, and say where they come from; nothing is started
+    ///
+    /// Checks what `run` checks before it makes a file or opens a device: the configuration file, the environment and
+    /// the flags. Exit codes: 0 when the configuration is valid, 78 when it is not.
+    #[command(after_help = "Examples:
+  assay-miner config check
+  assay-miner config check --config new.toml && mv new.toml /etc/assay/miner.toml")]
+    Check(CheckConfigArgs),
     /// Check all settings and print each with its value and origin
     Show(ShowArgs),
+}
+
+/// Arguments of `config check`.
+#[derive(Debug, Args)]
+pub struct CheckConfigArgs {
+    /// The settings.
+    #[command(flatten)]
+    pub settings: Flags<RawConfig>,
 }
 
 /// Arguments of `config show`.
@@ -323,6 +339,7 @@ mod tests {
             "diag --minutes 0 --n 256 --share 50 --samples 0 --kernels portable,avx2 --include-device ab --json --svg a.svg",
             "diag --rounds 2 --max-drift-percent 5 --min-tops 1.5 --on-throttle fail --on-corrected-ecc fail --stall-s 9",
             "config show --json --log debug",
+            "config check --config a.toml --log debug",
             "worker",
             "worker --log debug",
         ] {

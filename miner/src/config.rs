@@ -17,6 +17,9 @@ use crate::limits::hours::{DeclineHours, Zone};
 /// What the miner's environment variables start with.
 pub const ENV_PREFIX: &str = "ASSAY_MINER_";
 
+/// The configuration file in `/etc/assay`, which is read where no other is named.
+pub const SYSTEM_FILE: &str = "miner.toml";
+
 /// The longest delay between two attempts to connect: a validator that is back waits for as long.
 const MAX_RECONNECT_MS: u64 = 3_600_000;
 /// The longest time to drain: a supervisor kills long before.

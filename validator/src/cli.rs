@@ -18,7 +18,7 @@ use crate::policy::{MODES, mode_parser};
 const ABOUT: &str = "Challenges miners to prove their compute and memory, and judges what they answer";
 
 const LAYERS: &str = "Settings have four layers, each overriding the one before: defaults, the file given by --config (or \
-     ASSAY_VALIDATOR_CONFIG), environment variables, flags. --max-miners 9 is max_miners = 9 in the file and ASSAY_VALIDATOR_MAX_MINERS=9 in \
+     ASSAY_VALIDATOR_CONFIG, or else /etc/assay/validator.toml if it exists), environment variables, flags. --max-miners 9 is max_miners = 9 in the file and ASSAY_VALIDATOR_MAX_MINERS=9 in \
      the environment. Unknown keys are errors.";
 
 const EXAMPLES: &str = "Examples:
@@ -332,8 +332,24 @@ pub struct CheckOpeningsArgs {
 /// Commands about the configuration.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
+    /// Check all settings, and say where they come from; nothing is started
+    ///
+    /// Checks what `serve` checks before it makes a file or opens a device: the configuration file, the environment and
+    /// the flags. Exit codes: 0 when the configuration is valid, 78 when it is not.
+    #[command(after_help = "Examples:
+  assay-validator config check
+  assay-validator config check --config new.toml && mv new.toml /etc/assay/validator.toml")]
+    Check(CheckConfigArgs),
     /// Check all settings and print each with its value and origin
     Show(ShowArgs),
+}
+
+/// Arguments of `config check`.
+#[derive(Debug, Args)]
+pub struct CheckConfigArgs {
+    /// The settings.
+    #[command(flatten)]
+    pub settings: Flags<RawConfig>,
 }
 
 /// Arguments of `config show`.

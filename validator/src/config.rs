@@ -19,6 +19,9 @@ use crate::tls::{RawTls, TlsConfig};
 /// What the validator's environment variables start with.
 pub const ENV_PREFIX: &str = "ASSAY_VALIDATOR_";
 
+/// The configuration file in `/etc/assay`, which is read where no other is named.
+pub const SYSTEM_FILE: &str = "validator.toml";
+
 /// The most miners at once: each costs a connection, a task and its queues.
 const MAX_MINERS: u32 = 65_536;
 /// The longest time to drain: a supervisor kills long before.
@@ -155,7 +158,8 @@ pub struct ValidatorConfig {
 /// # Errors
 /// [`SettingsError`] for a file that cannot be read or parsed, an unknown key, or a value that does not parse.
 pub fn resolve<F: Args>(flags: &Flags<F>) -> Result<Settings<RawConfig>, SettingsError> {
-    Settings::resolve(flags, &Environment::of_process(ENV_PREFIX)?.with_absence(absent_key))
+    let environment = Environment::of_process(ENV_PREFIX)?.with_absence(absent_key);
+    Settings::resolve(flags, &environment.with_system_file(paths::system_file(SYSTEM_FILE)))
 }
 
 impl ValidatorConfig {

@@ -24,9 +24,9 @@ fn refused(output: &Output, code: i32, parts: &[&str]) {
     assert!(parts.iter().all(|part| said.contains(part)), "{parts:?} in {said}");
 }
 
-/// What `run` refuses, `config show` refuses in the same words, after its table.
+/// What `run` refuses, `config check` refuses in the same words, and `config show` after its table.
 #[test]
-fn config_show_refuses_what_run_refuses() {
+fn config_refuses_what_run_refuses() {
     let folder = tempfile::tempdir().unwrap();
     for (flags, part) in [
         (&["--cpu-memory=900TiB"][..], "but this machine (or its container) has "),
@@ -41,13 +41,25 @@ fn config_show_refuses_what_run_refuses() {
         (&["--decline-hours-zone=Mars"], "expected UTC, local"),
         (&["--max-memory-percent=0"], "must be from 1 to 100"),
     ] {
-        for command in [&["run"][..], &["config", "show"]] {
+        for command in [&["run"][..], &["config", "check"], &["config", "show"]] {
             let line: Vec<_> = command.iter().chain(flags).copied().collect();
             let output = miner(&folder, &line);
             refused(&output, 78, &[part]);
-            assert_eq!(output.stdout.is_empty(), command[0] == "run", "{output:?}");
+            assert_eq!(output.stdout.is_empty(), !command.ends_with(&["show"]), "{output:?}");
         }
     }
+}
+
+#[test]
+fn a_configuration_that_holds_is_said_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("miner.toml");
+    std::fs::write(&file, "cpu_devices = 2\n").unwrap();
+    let config = format!("--config={}", file.display());
+    let output = miner(&folder, &["config", "check", &config]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains(&format!(", 1 from {}", file.display())), "{output:?}");
+    assert!(!folder.path().join("miner.key").exists(), "nothing was made");
 }
 
 /// A device has no end: it was read until memory was full.

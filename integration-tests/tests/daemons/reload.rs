@@ -307,9 +307,17 @@ fn what_is_refused_is_shown_and_refused() {
         let said = stderr(&shown);
         assert!(shown.status.code() == Some(78) && said.contains(why), "{flag}: {said}");
         assert!(String::from_utf8_lossy(&shown.stdout).contains("challenge_interval_s"), "the table is there");
+        let checked = run(VALIDATOR, ["config", "check", &flag]);
+        assert!(checked.status.code() == Some(78) && stderr(&checked).contains(why), "{flag}: {checked:?}");
+        assert!(checked.stdout.is_empty(), "{flag}: {checked:?}");
         let Ended { code, said } = serve(folder.path(), &["--backend=cpu", &flag]);
         assert!(code == Some(78) && said.contains(why), "{flag}: {said}");
     }
+    let flags = [format!("--key-file={}", path("key")), format!("--control-socket={}", path("s"))];
+    let checked = run(VALIDATOR, ["config", "check"].into_iter().chain(flags.iter().map(String::as_str)));
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert!(checked.status.success() && said.starts_with("the configuration is valid: "), "{checked:?}");
+    assert!(said.contains(", 2 from flags"), "{said}");
     assert!(!folder.path().join("s").exists() && !folder.path().join("key").exists(), "nothing was made before");
 }
 

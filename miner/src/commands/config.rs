@@ -1,4 +1,4 @@
-//! `assay-miner config show`.
+//! `assay-miner config`.
 
 use assay_program::exit::{Exit, print};
 use assay_program::render::Screen;
@@ -6,6 +6,19 @@ use assay_program::settings::Settings;
 
 use crate::cli::ShowArgs;
 use crate::config::{MinerConfig, RawConfig};
+
+/// Checks every setting, and the key file where there is one. It neither makes a file nor opens a device.
+///
+/// # Errors
+/// A setting that is out of bounds, a key file that `run` would refuse, or standard output.
+pub fn check(settings: &Settings<RawConfig>) -> anyhow::Result<Exit> {
+    let config = MinerConfig::check(settings)?;
+    if config.key_file.exists() {
+        super::identity(&config.key_file)?;
+    }
+    print(&settings.shown().summary())?;
+    Ok(Exit::Done)
+}
 
 /// Prints every setting with its origin, then checks them: what `run` would refuse is an error here too.
 ///

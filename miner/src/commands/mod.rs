@@ -16,13 +16,14 @@ use assay_devices::worker_command;
 use assay_program::exit::{Exit, Failure};
 use assay_program::lock::StateLock;
 use assay_program::logging::Logged;
+use assay_program::paths;
 use assay_program::settings::{Environment, Flags, Settings};
 use assay_protocol::identity::Identity;
 use assay_protocol::key_file::KeyFileError;
 use clap::Args;
 
 use crate::cli::{Cli, Command, ConfigCommand};
-use crate::config::{ENV_PREFIX, MinerConfig, RawConfig};
+use crate::config::{ENV_PREFIX, MinerConfig, RawConfig, SYSTEM_FILE};
 
 /// Runs the command of a command line.
 ///
@@ -40,13 +41,15 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Command::Work(args) => work::execute(&*configure(&args.settings)?, &args),
         Command::Bench(args) => bench::execute(&*configure(&args.settings)?, &args),
         Command::Diag(args) => diag::execute(&*configure(&args.settings)?, &args),
+        Command::Config(ConfigCommand::Check(args)) => config::check(&resolve(&args.settings)?),
         Command::Config(ConfigCommand::Show(args)) => config::show(&resolve(&args.settings)?, &args),
         Command::Worker(args) => Ok(worker_command::execute(&args)?),
     }
 }
 
 fn resolve<F: Args>(flags: &Flags<F>) -> anyhow::Result<Settings<RawConfig>> {
-    Ok(Settings::resolve(flags, &Environment::of_process(ENV_PREFIX)?.with_absence(absent_key))?)
+    let environment = Environment::of_process(ENV_PREFIX)?.with_absence(absent_key);
+    Ok(Settings::resolve(flags, &environment.with_system_file(paths::system_file(SYSTEM_FILE)))?)
 }
 
 /// The identity in the key file, which is created if it is missing.

@@ -24,6 +24,12 @@ pub fn runtime_file(name: &str) -> PathBuf {
     runtime_folder(variable).unwrap_or_else(|| state_folder(variable)).join(name)
 }
 
+/// A file of this machine's settings: in `/etc/assay`. There is none on Windows.
+#[must_use]
+pub fn system_file(name: &str) -> Option<PathBuf> {
+    cfg!(unix).then(|| Path::new("/etc").join(FOLDER).join(name))
+}
+
 /// A folder for caches: below `XDG_CACHE_HOME/assay` or `HOME/.cache/assay`; none where neither is
 /// known.
 #[must_use]

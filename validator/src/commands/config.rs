@@ -1,4 +1,4 @@
-//! `assay-validator config show`.
+//! `assay-validator config`.
 
 use assay_program::exit::{Exit, print};
 use assay_program::render::Screen;
@@ -7,6 +7,16 @@ use assay_program::settings::Settings;
 use crate::cli::ShowArgs;
 use crate::config::{RawConfig, ValidatorConfig};
 use crate::preflight;
+
+/// Checks every setting, and the files that `serve` would use. It neither makes a file nor opens a device.
+///
+/// # Errors
+/// A setting that is out of bounds, a file that cannot be used, or standard output.
+pub fn check(settings: &Settings<RawConfig>) -> anyhow::Result<Exit> {
+    preflight::check(&ValidatorConfig::check(settings)?)?;
+    print(&settings.shown().summary())?;
+    Ok(Exit::Done)
+}
 
 /// Prints every setting with its origin, then checks them: what `serve` would refuse is an error here too. It neither
 /// makes a file nor opens a device.

@@ -38,6 +38,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Command::Miners(args) => miners::execute(&*configure(&args.settings)?, &args),
         Command::Verify(args) => verify::execute(&*configure(&args.settings)?, &args),
         Command::CheckOpenings(args) => check_openings::execute(&args),
+        Command::Config(ConfigCommand::Check(args)) => config::check(&resolve(&args.settings)?),
         Command::Config(ConfigCommand::Show(args)) => config::show(&resolve(&args.settings)?, &args),
         Command::Worker(args) => Ok(worker_command::execute(&args)?),
     }

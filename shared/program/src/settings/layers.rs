@@ -20,6 +20,8 @@ pub struct Environment {
     prefix: String,
     values: BTreeMap<String, String>,
     absence: Option<Absence>,
+    /// Where the configuration file of this machine is, if there is one.
+    system_file: Option<PathBuf>,
 }
 
 /// Why a key that is unknown here would be known elsewhere, such as in a build with another feature.
@@ -53,7 +55,7 @@ impl Environment {
     pub fn new(prefix: &str, variables: impl IntoIterator<Item = (String, String)>) -> Self {
         let is_set = |(name, value): &(String, String)| name.starts_with(prefix) && !value.is_empty();
         let values = variables.into_iter().filter(is_set).collect();
-        Self { prefix: prefix.to_owned(), values, absence: None }
+        Self { prefix: prefix.to_owned(), values, absence: None, system_file: None }
     }
 
     /// The same, with what explains keys that this build lacks.
@@ -62,8 +64,18 @@ impl Environment {
         Self { absence: Some(absence), ..self }
     }
 
+    /// The same, with the configuration file that is read where none is named: `NAME.toml` of the machine's settings
+    /// ([`crate::paths::system_file`]), if it exists.
+    #[must_use]
+    pub fn with_system_file(self, path: Option<PathBuf>) -> Self {
+        Self { system_file: path, ..self }
+    }
+
     fn config_file(&self) -> Option<PathBuf> {
-        self.values.get(&self.name(CONFIG)).map(PathBuf::from)
+        let named = self.values.get(&self.name(CONFIG)).map(PathBuf::from);
+        // One that cannot be looked at is an error when it is read: settings are not left out in silence.
+        let is_there = |path: &&PathBuf| !matches!(path.try_exists(), Ok(false));
+        named.or_else(|| self.system_file.as_ref().filter(is_there).cloned())
     }
 
     fn name(&self, key: &str) -> String {

@@ -32,6 +32,27 @@ impl Shown {
         table::text(&table)
     }
 
+    /// How many settings are given where, in a line: what `config check` says of settings that hold.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let mut counts: Vec<(String, usize)> = Vec::new();
+        for setting in &self.0 {
+            let from = match &setting.origin {
+                Origin::Default => "by default".to_owned(),
+                Origin::File { path, .. } => format!("from {}", path.display()),
+                Origin::Environment(_) => "from the environment".to_owned(),
+                Origin::Flag(_) => "from flags".to_owned(),
+            };
+            match counts.iter_mut().find(|(found, _)| *found == from) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((from, 1)),
+            }
+        }
+        counts.sort();
+        let counts: Vec<_> = counts.into_iter().map(|(from, count)| format!("{count} {from}")).collect();
+        format!("the configuration is valid: {}", counts.join(", "))
+    }
+
     /// An object with a `value` and an `origin` for each key.
     #[must_use]
     pub fn json(&self) -> Value {

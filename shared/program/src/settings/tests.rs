@@ -119,6 +119,27 @@ fn a_switch_can_be_taken_back() {
 }
 
 #[test]
+fn the_machines_file_is_read_where_no_other_is_named() {
+    let (folder, config) = file("count = 2\n");
+    let named = config.strip_prefix("--config=").unwrap();
+    let count = |line: &[&str], variables: &[(&str, &str)], system_file: &str| {
+        let environment = environment(variables).with_system_file(Some(system_file.into()));
+        Settings::<Raw>::resolve(&flags::<Raw>(line), &environment).map(|settings| settings.raw.count)
+    };
+    assert_eq!(count(&[], &[], named).unwrap(), 2);
+    assert_eq!(count(&[], &[("TEST_COUNT", "3")], named).unwrap(), 3);
+    let missing = folder.path().join("missing");
+    assert_eq!(count(&[], &[], missing.to_str().unwrap()).unwrap(), 1, "a machine needs none");
+    let other = folder.path().join("other.toml");
+    std::fs::write(&other, "count = 4\n").unwrap();
+    let other = other.to_str().unwrap();
+    assert_eq!(count(&[&format!("--config={other}")], &[], named).unwrap(), 4);
+    assert_eq!(count(&[], &[("TEST_CONFIG", other)], named).unwrap(), 4);
+    // What is there and cannot be read is an error.
+    assert!(count(&[], &[], folder.path().to_str().unwrap()).is_err());
+}
+
+#[test]
 fn the_file_can_be_named_in_the_environment() {
     let (_folder, config) = file("count = 2\n");
     let path = config.trim_start_matches("--config=");
@@ -229,4 +250,15 @@ fn the_table_fits_a_terminal() {
     let settings = resolve(&["--name", &name], &[("TEST_FRIENDS", &"friend,".repeat(40))]).unwrap();
     let shown = settings.shown().table(&Screen { width: Some(100), colour: false });
     assert!(shown.lines().all(|line| line.chars().count() <= 100), "{shown}");
+}
+
+#[test]
+fn a_summary_counts_each_layer() {
+    let (_folder, config) = file("count = 2\nname = \"a\"\n");
+    let path = config.strip_prefix("--config=").unwrap().to_owned();
+    let settings = resolve(&[&config, "--colour=red"], &[("TEST_FRIENDS", "a,b")]).unwrap();
+    assert_eq!(
+        settings.shown().summary(),
+        format!("the configuration is valid: 1 by default, 2 from {path}, 1 from flags, 1 from the environment")
+    );
 }
