@@ -1,15 +1,28 @@
-//! A proxy between a miner and a validator, whose connections a test can cut on the miner's side alone.
+//! A proxy between a miner and a validator, whose connections a test can cut on the miner's side alone, or slow down.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy, copy_bidirectional};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// How long what a miner says on a slow connection is on its way.
 const SLOWNESS: Duration = Duration::from_secs(1);
+
+/// Bytes that a slow link takes at once, and that wait in front of it.
+const LINK_BYTES: u32 = 8 << 10;
+
+/// A link: what passes from the miner to the validator, and how long each byte is on its way in either direction.
+#[derive(Debug, Clone, Copy)]
+pub struct Link {
+    /// The rate of what the miner sends.
+    pub bytes_per_s: u64,
+    /// The time on the way.
+    pub delay: Duration,
+}
 
 /// Forwards connections to a validator. Dropped, it takes no more.
 #[derive(Debug)]
@@ -31,6 +44,26 @@ impl Proxy {
         tokio::spawn(async move {
             while let Ok((miner, _)) = listener.accept().await {
                 tokio::spawn(forward(miner, validator, cuts.clone()));
+            }
+        });
+        Self { address, cut }
+    }
+
+    /// As [`Proxy::start`], over a slow link.
+    ///
+    /// # Panics
+    /// When it cannot listen.
+    pub async fn start_on_a_link(validator: SocketAddr, link: Link) -> Self {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        // Little waits in the system's own buffers.
+        socket.set_recv_buffer_size(LINK_BYTES).expect("a small buffer");
+        socket.bind("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+        let listener = socket.listen(16).expect("it listens");
+        let address = listener.local_addr().expect("it has an address");
+        let (cut, cuts) = watch::channel(0);
+        tokio::spawn(async move {
+            while let Ok((miner, _)) = listener.accept().await {
+                tokio::spawn(forward_on_a_link(miner, validator, link, cuts.clone()));
             }
         });
         Self { address, cut }
@@ -73,6 +106,57 @@ async fn forward(mut miner: TcpStream, validator: SocketAddr, mut cuts: watch::R
             std::future::pending::<()>().await;
         }
     }
+}
+
+/// Ends for both sides when either ends it, and for the miner alone when it is cut.
+async fn forward_on_a_link(miner: TcpStream, validator: SocketAddr, link: Link, mut cuts: watch::Receiver<u32>) {
+    let Ok(there) = TcpStream::connect(validator).await else { return };
+    cuts.borrow_and_update();
+    let ((from_miner, to_miner), (from_validator, to_validator)) = (miner.into_split(), there.into_split());
+    let both = async {
+        tokio::select! {
+            () = delayed(from_miner, &to_validator, link) => {}
+            () = delayed(from_validator, &to_miner, Link { bytes_per_s: u64::MAX, ..link }) => {}
+        }
+    };
+    tokio::select! {
+        () = both => {}
+        _ = cuts.changed() => {
+            drop(to_miner);
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Passes bytes on at the link's rate, each after its delay.
+async fn delayed(mut from: OwnedReadHalf, to: &OwnedWriteHalf, link: Link) {
+    let (sender, mut on_the_way) = mpsc::channel::<(Instant, Vec<u8>)>(64);
+    let reads = async move {
+        let mut buffer = vec![0; LINK_BYTES as usize];
+        while let Ok(bytes @ 1..) = from.read(&mut buffer).await {
+            sleep(Duration::from_secs_f64(bytes as f64 / link.bytes_per_s as f64)).await;
+            if sender.send((Instant::now() + link.delay, buffer[..bytes].to_vec())).await.is_err() {
+                return;
+            }
+        }
+    };
+    let writes = async {
+        while let Some((at, bytes)) = on_the_way.recv().await {
+            sleep_until(at).await;
+            let mut rest = bytes.as_slice();
+            while !rest.is_empty() {
+                if to.writable().await.is_err() {
+                    return;
+                }
+                match to.try_write(rest) {
+                    Ok(written) => rest = &rest[written..],
+                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                    Err(_) => return,
+                }
+            }
+        }
+    };
+    tokio::join!(reads, writes);
 }
 
 /// Each message of the miner comes one [`SLOWNESS`] after it was sent, so that the answer to its first one finds it

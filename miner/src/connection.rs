@@ -14,18 +14,15 @@ use assay_protocol::wire::limits::MAX_DETAIL_BYTES;
 use assay_protocol::wire::v1::SessionRequest;
 use assay_work::text::{printable, quoted};
 use assay_work::{Nonce, PublicKey};
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::transport::Endpoint;
 
 use crate::driver::{Observer, Start, drive};
 use crate::engine::Engine;
 use crate::limits::SharedLimits;
+use crate::outbox::outbox;
 use crate::session::Closed;
 
-/// Messages ready to go out: enough to keep the connection busy; each is at most 4 MiB, most are far less.
-pub const MAX_OUTBOUND_MESSAGES: usize = 8;
 /// How long a connection may take to come about.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// How often an idle connection is tried by HTTP/2, and how long its answer may take.
@@ -147,13 +144,13 @@ async fn session(
             Err(error) => return Ok(Err(Broken { why: format!("no connection: {}", chain(&error)), was_open: false })),
         },
     };
-    let (outbound, queue) = mpsc::channel(MAX_OUTBOUND_MESSAGES);
+    let (outbox, queue) = outbox();
     let (identity, idle_release, limits) = (dial.identity.clone(), dial.idle_release, dial.limits.clone());
     let start =
         Start { identity, pinned: dial.pinned, channel: Channel::Plaintext, inventory, nonce, idle_release, limits };
     // The validator answers the call only once the hello is there, so both run at once.
-    let inbound = Box::pin(open(channel, ReceiverStream::new(queue)));
-    let driven = drive(start, engine.clone(), inbound, outbound, shutdown, observer).await;
+    let inbound = Box::pin(open(channel, queue));
+    let driven = drive(start, engine.clone(), inbound, outbox, shutdown, observer).await;
     Ok(driven.map_err(|why| Broken { why, was_open: true }))
 }
 

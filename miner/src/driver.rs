@@ -18,6 +18,7 @@ use tokio_stream::{Stream, StreamExt};
 
 use crate::engine::Engine;
 use crate::limits::SharedLimits;
+use crate::outbox::Outbox;
 use crate::session::{Action, Closed, Event, Session};
 
 /// How often progress is read while the devices work.
@@ -26,7 +27,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 /// After how long the inventory of idle devices is read again, when the next ping comes.
 const INVENTORY_INTERVAL: Duration = Duration::from_secs(30);
-/// How long one message may wait for the connection: longer means that the validator does not read.
+/// How long one message that is no opening may wait for the connection: longer means that the validator does not read.
 const SEND_LIMIT: Duration = Duration::from_secs(30);
 
 /// How long the last messages may take to go out.
@@ -100,9 +101,6 @@ impl Stage {
     }
 }
 
-/// The outgoing half of the connection.
-pub type Outbound = mpsc::Sender<MinerMessage>;
-
 /// Runs a session to its end. `inbound` gives an error's text when the stream breaks.
 ///
 /// # Errors
@@ -111,7 +109,7 @@ pub async fn drive(
     start: Start,
     engine: Arc<Engine>,
     mut inbound: impl Stream<Item = Result<ValidatorMessage, String>> + Unpin,
-    outbound: Outbound,
+    outbox: Outbox,
     mut shutdown: Shutdown,
     observer: &mut dyn Observer,
 ) -> Result<Closed, String> {
@@ -124,7 +122,7 @@ pub async fn drive(
     let mut driver = Driver {
         session,
         engine,
-        outbound,
+        outbox,
         events,
         observer,
         handle,
@@ -138,9 +136,9 @@ pub async fn drive(
     // The results of pending work are not needed any more.
     driver.handle.cancel();
     driver.enqueue(|engine| engine.release());
-    let Driver { outbound, queue, .. } = driver;
+    let Driver { outbox, queue, .. } = driver;
     // Without a sender the stream ends once what was queued is out; the validator then ends its half.
-    drop(outbound);
+    drop(outbox);
     let _ = tokio::time::timeout(FLUSH_LIMIT, async { while inbound.next().await.is_some() {} }).await;
     if let Some(last) = queue {
         let _ = last.await;
@@ -151,7 +149,7 @@ pub async fn drive(
 struct Driver<'a> {
     session: Session,
     engine: Arc<Engine>,
-    outbound: Outbound,
+    outbox: Outbox,
     events: mpsc::Sender<Event>,
     observer: &'a mut dyn Observer,
     /// Of the work that runs.
@@ -276,7 +274,7 @@ impl Driver<'_> {
     }
 
     async fn send(&mut self, message: MinerMessage) -> Result<(), String> {
-        match self.outbound.send_timeout(message, SEND_LIMIT).await {
+        match self.outbox.messages.send_timeout(message, SEND_LIMIT).await {
             Ok(()) => Ok(()),
             Err(mpsc::error::SendTimeoutError::Timeout(_)) => {
                 Err(format!("the connection took no message for {SEND_LIMIT:?}"))
@@ -299,9 +297,9 @@ impl Driver<'_> {
     }
 
     fn start_opening(&mut self, id: ChallengeId, items: Vec<OpenItem>) {
-        let (handle, outbound) = (self.handle.clone(), self.outbound.clone());
+        let (handle, openings) = (self.handle.clone(), self.outbox.openings.clone());
         self.report(move |engine| {
-            let give = |chunk| outbound.blocking_send(MinerMessage::OpeningsChunk(chunk)).is_ok();
+            let give = |chunk| openings.blocking_send(chunk).is_ok();
             Event::Opened(id, engine.open(id, items, &handle, give))
         });
     }

@@ -10,6 +10,7 @@ pub mod driver;
 pub mod drivers;
 pub mod engine;
 pub mod limits;
+pub mod outbox;
 pub mod reload;
 pub mod render;
 pub mod session;

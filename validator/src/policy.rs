@@ -24,6 +24,8 @@ const FAST_DEVICE_N: u32 = 8192;
 const FAST_DEVICE_PER_S: f64 = 200e12;
 /// The most challenges of a miner that are remembered to count the abandoned ones.
 pub const MAX_ABANDONED_WINDOW: u32 = 20;
+/// The longest time of openings, in seconds, unless their deadline is longer.
+const DEFAULT_OPENINGS_LIMIT_S: u64 = 3600;
 /// The longest wait for anything: a day.
 const MAX_WAIT_S: u64 = 86_400;
 
@@ -132,9 +134,15 @@ pub struct RawPolicy {
     /// Least percentage of each device's challenged memory that a pass must show; 0: report only
     #[arg(long, value_name = "PERCENT", default_value_t = 0)]
     pub min_held_percent: u32,
-    /// Deadline for the openings, in seconds
+    /// Deadline for the openings, in seconds, beside the time in which they arrive at link_min_kb_per_s or faster
     #[arg(long, value_name = "S", default_value_t = 120)]
     pub openings_deadline_s: u64,
+    /// Longest time of the openings in all, in seconds [default: 3600, or openings_deadline_s where that is longer]
+    #[arg(long, value_name = "S")]
+    pub openings_limit_s: Option<u64>,
+    /// Least rate of a miner's link, in kB/s: openings, roots and digests may take as long as they need at this rate
+    #[arg(long, value_name = "KB_PER_S", default_value_t = 8)]
+    pub link_min_kb_per_s: u64,
     /// Challenge every miner when it connects
     #[arg(long, default_value_t = Switch(true))]
     pub challenge_on_connect: Switch,
@@ -187,7 +195,7 @@ pub struct Policy {
     /// What may hide from it.
     pub hiding: HidingPolicy,
     /// From the request for openings to the last of them.
-    pub openings_deadline: Duration,
+    pub openings: OpeningsPolicy,
     /// Whether a miner is challenged when it connects.
     pub challenge_on_connect: bool,
     /// Between two challenges; `None`: only when asked to.
@@ -220,6 +228,18 @@ pub struct AbandonedPolicy {
     pub limit: u32,
     /// Among so many of its last challenges.
     pub window: u32,
+}
+
+/// How long openings may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpeningsPolicy {
+    /// Beside the time in which they arrive.
+    pub deadline: Duration,
+    /// The bytes per second of the slowest link that a miner may have: above zero. Time in which less arrives counts
+    /// against the deadline.
+    pub least_rate_per_s: u64,
+    /// In all: not below the deadline.
+    pub limit: Duration,
 }
 
 /// What a probe is sized for.
@@ -280,7 +300,7 @@ impl Policy {
             commit_deadline: wait("commit_deadline_s", raw.commit_deadline_s, 1)?,
             probe: ProbePolicy::check(settings, raw)?,
             hiding: HidingPolicy::check(settings, raw)?,
-            openings_deadline: wait("openings_deadline_s", raw.openings_deadline_s, 1)?,
+            openings: OpeningsPolicy::check(settings, raw)?,
             challenge_on_connect: raw.challenge_on_connect.0,
             challenge_interval: Some(interval).filter(|i| !i.is_zero()),
             abandoned: AbandonedPolicy::check(settings, raw)?,
@@ -343,13 +363,46 @@ impl Default for Policy {
                 deadline: Duration::from_millis(2500),
             },
             hiding: HidingPolicy { rate_factor: 2.0, peak_per_s: None, bus_bytes_per_s: 64e9, min_held: 0.0 },
-            openings_deadline: Duration::from_secs(120),
+            openings: OpeningsPolicy {
+                deadline: Duration::from_secs(120),
+                least_rate_per_s: 8000,
+                limit: Duration::from_secs(DEFAULT_OPENINGS_LIMIT_S),
+            },
             challenge_on_connect: true,
             challenge_interval: Some(Duration::from_secs(600)),
             abandoned: AbandonedPolicy { limit: 3, window: MAX_ABANDONED_WINDOW },
             device_missing: DeviceMissing::Inconclusive,
             expectations: Arc::default(),
         }
+    }
+}
+
+impl OpeningsPolicy {
+    fn check<R: Args>(settings: &Settings<R>, raw: &RawPolicy) -> Result<Self, SettingsError> {
+        let reason = "less never suffices, and a day is the longest wait";
+        let deadline_s = settings.in_range("openings_deadline_s", raw.openings_deadline_s, 1..=MAX_WAIT_S, reason)?;
+        let reason = "at least openings_deadline_s, and a day is the longest wait";
+        let limit_s = raw.openings_limit_s.unwrap_or(DEFAULT_OPENINGS_LIMIT_S.max(deadline_s));
+        let limit_s = settings.in_range("openings_limit_s", limit_s, deadline_s..=MAX_WAIT_S, reason)?;
+        let reason = "a slower link carries no openings in a day, and no link is faster than 1 TB/s";
+        let rate = settings.in_range("link_min_kb_per_s", raw.link_min_kb_per_s, 1..=1_000_000_000, reason)?;
+        Ok(Self {
+            deadline: Duration::from_secs(deadline_s),
+            least_rate_per_s: 1000 * rate,
+            limit: Duration::from_secs(limit_s),
+        })
+    }
+
+    /// How long so many bytes take at the least rate.
+    #[must_use]
+    pub fn time_of(&self, bytes: u64) -> Duration {
+        Duration::from_millis(bytes.saturating_mul(1000) / self.least_rate_per_s)
+    }
+
+    /// The longest that openings of so many bytes may take.
+    #[must_use]
+    pub fn longest(&self, bytes: u64) -> Duration {
+        (self.deadline + self.time_of(bytes)).min(self.limit)
     }
 }
 

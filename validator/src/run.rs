@@ -5,10 +5,11 @@
 
 mod ending;
 mod limits;
+mod pace;
 mod positions;
 mod signed;
 
-pub use limits::{FOLLOW_UP_BYTES_PER_S, FOLLOW_UP_LIMIT, HANDOVER_LIMIT};
+pub use limits::{FOLLOW_UP_LIMIT, HANDOVER_LIMIT, LINK_ALLOWANCE_LIMIT, LINK_ROUND_TRIPS};
 pub use signed::commitment_reason;
 
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use assay_work::text::quoted;
 use assay_work::{Challenge, ChallengeId};
 
 use self::ending::abandoned;
-use self::limits::follow_up_limit;
+use self::pace::OpeningsPace;
 use self::signed::{check_answer, check_commitment};
 use crate::action::{Action, ChallengeFacts, SentAt};
 use crate::entropy::Entropy;
@@ -35,6 +36,7 @@ use crate::policy::Policy;
 use crate::verify::check::{Collector, TrustedValues};
 use crate::verify::judge::{DeviceClaims, Gaps};
 use crate::verify::replay::Extent;
+use crate::verify::size;
 
 /// What the miner signed at the end of a stage, and the stage's time by the validator's clock.
 #[derive(Debug, Clone)]
@@ -58,11 +60,11 @@ enum RunStage {
     /// The offer is out.
     Working { sent: SentAt },
     /// The commitment came and the probe is out; the roots come.
-    Probing { commitment: Timed, roots: Roots, probe: Probe, sent: SentAt },
+    Probing { commitment: Timed, roots: Roots, probe: Probe, deadline: Duration, sent: SentAt },
     /// The probe answer came, its digests come.
     Digests { commitment: Timed, evidence: Arc<Evidence>, probe: Probe, answer: Timed, devices: Vec<DeviceAnswer> },
     /// The openings come.
-    Opening { answered: Answered, collector: Box<Collector>, sent: SentAt },
+    Opening { answered: Answered, collector: Box<Collector>, pace: OpeningsPace, sent: SentAt },
     /// All openings came; checks and the replay may run.
     Judging(Answered),
     /// The verdict is out.
@@ -204,7 +206,7 @@ impl ChallengeRun {
             MinerMessage::DeviceRoots(roots) => self.device_roots(roots, received),
             MinerMessage::ProbeAnswer(answer) => self.probe_answer(answer, received),
             MinerMessage::DeviceDigests(digests) => self.device_digests(digests, received, entropy),
-            MinerMessage::OpeningsChunk(chunk) => self.openings(chunk),
+            MinerMessage::OpeningsChunk(chunk) => self.openings(chunk, received),
             MinerMessage::Progress { done_slots, all_slots, .. } => Ok(self.progress(done_slots, all_slots)),
             MinerMessage::Declined(stop) => self.declined(&stop),
             MinerMessage::Abort(stop) => return self.leave(self.stopped_by_miner(&stop)),
@@ -248,6 +250,9 @@ impl ChallengeRun {
     /// Excludes the time of a check from the miner's deadline: nothing was read meanwhile.
     pub fn excuse(&mut self, ours: Duration) {
         self.stage_began += ours;
+        if let RunStage::Opening { pace, .. } = &mut self.stage {
+            pace.excuse(ours);
+        }
     }
 
     /// Hands a message to the transport, which may wait for the miner to read.
@@ -292,9 +297,10 @@ impl ChallengeRun {
         let probe = issue_probe(policy, &self.challenge, &shown, *round_trip, entropy)
             .map_err(|error| Reason::new(ReasonCode::ValidatorInternal, error.to_string()))?;
         let sent = SentAt::default();
-        let message = ValidatorMessage::Probe { challenge_id: self.id(), probe, deadline: policy.probe.deadline };
+        let deadline = policy.probe.deadline + self.probe_allowance();
+        let message = ValidatorMessage::Probe { challenge_id: self.id(), probe, deadline };
         let roots = Roots::Due { since: now, devices: Vec::new() };
-        self.enter(RunStage::Probing { commitment, roots, probe, sent: sent.clone() }, now);
+        self.enter(RunStage::Probing { commitment, roots, probe, deadline, sent: sent.clone() }, now);
         Ok(vec![Action::Phase("probe"), self.hand_over(message, sent, now)])
     }
 
@@ -343,13 +349,13 @@ impl ChallengeRun {
             let detail = format!("it is for challenge {}", signed.challenge_id);
             return Err(Reason::new(ReasonCode::ProbeChallenge, detail));
         }
-        let RunStage::Probing { commitment, roots, probe, sent } = &self.stage else {
+        let RunStage::Probing { commitment, roots, probe, deadline, sent } = &self.stage else {
             return Err(Reason::new(ReasonCode::Protocol, "a probe answer came before the probe"));
         };
         let Roots::Complete(evidence) = roots else {
             return Err(Reason::new(ReasonCode::Protocol, "a probe answer came before the last of the roots"));
         };
-        let limit = self.context.policy.probe.deadline;
+        let limit = *deadline;
         let took = received.saturating_duration_since(sent.get().unwrap_or(self.stage_began));
         if took > limit {
             let detail = format!("it took {took:.1?}, {limit:?} were allowed");
@@ -362,10 +368,13 @@ impl ChallengeRun {
     }
 
     fn device_digests(&mut self, digests: DeviceDigests, received: Instant, entropy: &mut dyn Entropy) -> Step {
+        let RunStage::Digests { probe, .. } = &self.stage else {
+            return Err(Reason::new(ReasonCode::Protocol, "digests came out of turn"));
+        };
+        let limit = self.digests_limit(probe);
         let RunStage::Digests { commitment, evidence, probe, answer, devices } = &mut self.stage else {
             return Err(Reason::new(ReasonCode::Protocol, "digests came out of turn"));
         };
-        let limit = follow_up_limit(&self.challenge, u64::from(probe.rounds()));
         let took = received.saturating_duration_since(self.stage_began);
         if took > limit {
             return Err(Reason::new(ReasonCode::DigestsLate, format!("they took {took:.1?}, {limit:?} were allowed")));
@@ -399,7 +408,8 @@ impl ChallengeRun {
         let (items, iterations) = self
             .draw(&binding.probe, entropy)
             .map_err(|error| Reason::new(ReasonCode::ValidatorInternal, error.to_string()))?;
-        let deadline = self.context.policy.openings_deadline;
+        let openings = self.context.policy.openings;
+        let deadline = openings.longest(size::most_bytes(&self.challenge, &binding.probe, &items));
         let message = ValidatorMessage::Open { challenge_id: self.id(), items: items.clone(), deadline };
         let replay = match self.context.mode {
             Mode::Replay => Replay::Waiting(Box::new(binding.clone()), Extent::Everything),
@@ -408,18 +418,21 @@ impl ChallengeRun {
         };
         let answered = Answered { commitment, probe: binding.probe, answer, checks_pending: 0, replay };
         let (collector, sent) = (Box::new(Collector::new(binding, items)), SentAt::default());
-        self.enter(RunStage::Opening { answered, collector, sent: sent.clone() }, now);
+        let pace = OpeningsPace::begin(openings, now);
+        self.enter(RunStage::Opening { answered, collector, pace, sent: sent.clone() }, now);
         Ok(vec![Action::Phase("openings"), self.hand_over(message, sent, now)])
     }
 
-    fn openings(&mut self, chunk: OpeningsChunk) -> Step {
-        let (answered, collector) = match &mut self.stage {
-            RunStage::Opening { answered, collector, .. } => (answered, collector),
+    fn openings(&mut self, chunk: OpeningsChunk, received: Instant) -> Step {
+        let (answered, collector, pace) = match &mut self.stage {
+            RunStage::Opening { answered, collector, pace, .. } => (answered, collector, pace),
             RunStage::Judging(_) => {
                 return Err(Reason::new(ReasonCode::AuditRows, "openings came after the last item"));
             }
             _ => return Err(Reason::new(ReasonCode::Protocol, "openings came before they were asked")),
         };
+        pace.took(size::part_bytes(&chunk.part), received)
+            .map_err(|late| Reason::new(ReasonCode::OpeningsLate, pace.detail(late, received)))?;
         let job = collector.take(chunk)?;
         answered.checks_pending += usize::from(job.is_some());
         if collector.is_complete() {

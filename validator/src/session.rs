@@ -316,7 +316,7 @@ impl Session {
             SessionState::Connected { .. } if self.leaving.is_some() => None,
             SessionState::Connected { .. } => {
                 let ping = self.pings.due(self.admission.ping_interval).unwrap_or(now);
-                let unread = self.pings.unread_at();
+                let unread = self.unread_at();
                 let run = self.run.as_ref().and_then(|run| run.poll_timeout(now));
                 // While a ping waits, the run's deadlines do too.
                 let run = if unread.is_some() { run.map(|at| at.max(now + UNREAD_PAUSE)) } else { run };
@@ -328,9 +328,19 @@ impl Session {
         }
     }
 
-    /// When a miner that says nothing more counts as gone.
+    /// When a ping that the transport has not taken shows that the miner does not read.
+    fn unread_at(&self) -> Option<Instant> {
+        self.pings.unread_since().map(|since| since + self.handover_limit())
+    }
+
+    fn handover_limit(&self) -> Duration {
+        self.run.as_ref().map_or(HANDOVER_LIMIT, ChallengeRun::handover_limit)
+    }
+
+    /// When a miner that says nothing more counts as gone: what it sends by now may take its time.
     fn silent_at(&self) -> Instant {
-        self.heard + self.admission.ping_interval * MISSED_PINGS
+        let arrival = self.run.as_ref().map_or(Duration::ZERO, ChallengeRun::arrival_time);
+        self.heard + self.admission.ping_interval * MISSED_PINGS + arrival
     }
 
     /// Enforces deadlines and sends the ping that is due.
@@ -342,12 +352,12 @@ impl Session {
             let late = !matches!(self.state, SessionState::Closed) && now >= self.began + HANDSHAKE_LIMIT;
             return if late { self.refuse(RefusedCode::Malformed, "the handshake took too long") } else { Vec::new() };
         }
-        if self.pings.unread_at().is_some_and(|at| now >= at) {
-            let detail = format!("a message waited {HANDOVER_LIMIT:?} for the connection");
+        if self.unread_at().is_some_and(|at| now >= at) {
+            let detail = format!("a message waited {:?} for the connection", self.handover_limit());
             return self.leave(Reason::new(ReasonCode::NotReading, detail));
         }
         // A message that the miner has not read may have taken the transport's only place before one with a deadline.
-        let mut actions = if self.pings.unread_at().is_some() {
+        let mut actions = if self.unread_at().is_some() {
             Vec::new()
         } else {
             let actions = self.run.as_mut().map(|run| run.tick(now)).unwrap_or_default();
@@ -429,7 +439,8 @@ impl Session {
     }
 
     fn pong(&mut self, sequence: u64, received: Instant) -> Vec<Action> {
-        let Some(round_trip) = self.pings.answered(sequence, received) else {
+        let opens = self.run.as_ref().is_some_and(ChallengeRun::is_opening);
+        let Some(round_trip) = self.pings.answered(sequence, received, !opens) else {
             return self.protocol_violation("a pong came that answers no ping");
         };
         if let Some(run) = &mut self.run {

@@ -11,10 +11,11 @@ use std::sync::Arc;
 
 use assay_device::Device;
 use assay_device::host::Host;
-use assay_miner::connection::{MAX_OUTBOUND_MESSAGES, open};
+use assay_miner::connection::open;
 use assay_miner::driver::{Observer, Start, drive};
 use assay_miner::engine::Engine;
 use assay_miner::limits::SharedLimits;
+use assay_miner::outbox::outbox;
 use assay_miner::session::Closed;
 use assay_program::shutdown::{Shutdown, Trigger};
 use assay_protocol::identity::{Identity, random_bytes};
@@ -33,6 +34,8 @@ pub use lie::{Incoming, Lies, Outgoing, ProbeLie, SharedLies, WorkLie};
 
 /// Bytes of a slot of the smallest matrices: what tests size devices by.
 pub const SLOT_BYTES: u64 = 1 << 16;
+/// Messages between the filter and the connection.
+const MAX_REWRITTEN_MESSAGES: usize = 8;
 
 /// A connected miner that may lie. Dropped, it drops its connection.
 pub struct DishonestMiner {
@@ -134,11 +137,11 @@ impl Session {
         let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|error| error.to_string())?;
         let channel = endpoint.connect().await.map_err(|error| error.to_string())?;
         let filter = Arc::new(Filter::new(self.lies));
-        let (outbound, mut said) = mpsc::channel(MAX_OUTBOUND_MESSAGES);
-        let (rewritten, queue) = mpsc::channel(MAX_OUTBOUND_MESSAGES);
+        let (outbox, mut said) = outbox();
+        let (rewritten, queue) = mpsc::channel(MAX_REWRITTEN_MESSAGES);
         let outgoing = filter.clone();
         tokio::spawn(async move {
-            while let Some(message) = said.recv().await {
+            while let Some(message) = said.next().await {
                 for message in outgoing.outgoing(message) {
                     let is_last = outgoing.is_last(&message);
                     // Without a sender the stream's half ends.
@@ -161,7 +164,7 @@ impl Session {
             idle_release,
             limits,
         };
-        drive(start, self.engine, inbound, outbound, self.stop, &mut Silent).await
+        drive(start, self.engine, inbound, outbox, self.stop, &mut Silent).await
     }
 }
 

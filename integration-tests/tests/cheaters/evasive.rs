@@ -89,6 +89,9 @@ async fn no_challenge_on_connecting_after_an_abandoned_one() {
     drop(other);
 }
 
+/// Longer than roots and digests may take, whatever the round trips are.
+const LAG: Duration = Duration::from_secs(8);
+
 /// Slots could move while roots or digests are on their way, if that time were on no clock.
 #[tokio::test(flavor = "multi_thread")]
 async fn roots_and_digests_that_lag() {
@@ -98,7 +101,7 @@ async fn roots_and_digests_that_lag() {
         rewrite::each(move |message| {
             if is_late(message) {
                 // What was sent before goes out meanwhile.
-                tokio::task::block_in_place(|| std::thread::sleep(Duration::from_secs(3)));
+                tokio::task::block_in_place(|| std::thread::sleep(LAG));
             }
         })
     };

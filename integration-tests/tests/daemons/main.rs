@@ -22,6 +22,7 @@ mod python;
 mod reload;
 mod service_manager;
 mod sizing;
+mod slow_links;
 mod standard_services;
 mod strangers;
 mod takeover;

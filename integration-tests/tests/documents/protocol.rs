@@ -15,7 +15,7 @@ use assay_protocol::wire::limits::*;
 use assay_protocol::wire::v1;
 use assay_validator::peer::{MAX_STRANGERS, MAX_STREAMS};
 use assay_validator::policy::Policy;
-use assay_validator::run::{FOLLOW_UP_BYTES_PER_S, FOLLOW_UP_LIMIT, HANDOVER_LIMIT};
+use assay_validator::run::{FOLLOW_UP_LIMIT, HANDOVER_LIMIT, LINK_ALLOWANCE_LIMIT, LINK_ROUND_TRIPS};
 use assay_validator::session::{HANDSHAKE_LIMIT, MAX_MESSAGES_PER_PING, MISSED_PINGS};
 use assay_work::split::{Weight, split};
 use assay_work::{ChallengeId, DeviceId, Digest, Nonce, PublicKey, Signature};
@@ -228,7 +228,7 @@ fn every_limit_is_the_codes() {
 fn sentences_have_the_figures_of_the_code() {
     let page = read(PAGE).split_whitespace().collect::<Vec<_>>().join(" ");
     let seconds_of = |time: Duration| time.as_secs();
-    let abandoned = Policy::default().abandoned;
+    let Policy { abandoned, openings, .. } = Policy::default();
     let sentences = [
         format!("The protocol version is the number **{}**.", PROTOCOL_VERSIONS[0]),
         format!("the versions that the miner speaks, at most {MAX_VERSIONS},"),
@@ -260,8 +260,18 @@ fn sentences_have_the_figures_of_the_code() {
             seconds("miner/src/connection.rs", "GOOD_SESSION")
         ),
         format!(
-            "r is {} bytes a second. Deadlines on the wire are from {MIN_DEADLINE_MS} ms to 1 day.",
-            thousands(FOLLOW_UP_BYTES_PER_S)
+            "r is the least rate of a link, a setting of the validator: {} bytes a second by default.",
+            thousands(openings.least_rate_per_s)
+        ),
+        format!("Deadlines on the wire are from {MIN_DEADLINE_MS} ms to 1 day."),
+        format!(
+            "a is {LINK_ROUND_TRIPS} times the least of the last round trips, at most {} s",
+            seconds_of(LINK_ALLOWANCE_LIMIT)
+        ),
+        format!(
+            "{} s by default, beside the time in which bytes arrive at r or faster, and {} s in all",
+            seconds_of(openings.deadline),
+            thousands(seconds_of(openings.limit))
         ),
         format!(
             "{} s to connect, {} s for the handshake, {} ping intervals without a message, {} s for a message to go out, and {} min of silence",

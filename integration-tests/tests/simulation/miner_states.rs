@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use assay_miner::driver::{Observer, Start, drive};
+use assay_miner::outbox::outbox;
 use assay_miner::session::{Action, Closed, Event, Session};
 use assay_program::shutdown::Shutdown;
 use assay_protocol::channel::Channel;
@@ -12,6 +13,7 @@ use assay_protocol::verdict::{Mode, Verdict};
 use assay_work::{Challenge, ChallengeId, PublicKey};
 
 use tokio::sync::mpsc;
+use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::recording::{MinerStep, Recording};
@@ -225,7 +227,14 @@ async fn driven(recording: &Recording, steps: &[(&str, DriverStep)], problem: Op
     }
     let (to_miner, inbound) = mpsc::channel(16);
     // Room for everything: the engine waits for no reader.
-    let (outbound, mut from_miner) = mpsc::channel(1024);
+    let (outbox, mut said) = outbox();
+    let (reader, mut from_miner) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Some(message) = said.next().await {
+            // Who has heard enough is gone.
+            let _ = reader.send(message);
+        }
+    });
     let inventory = recording.inventory.clone();
     let (identity, nonce, idle_release) = (miner_identity(), MINER_NONCE, Duration::ZERO);
     let limits = assay_miner::limits::SharedLimits::default();
@@ -233,7 +242,7 @@ async fn driven(recording: &Recording, steps: &[(&str, DriverStep)], problem: Op
     let (_trigger, shutdown) = Shutdown::by_hand();
     let driver = tokio::spawn(async move {
         let inbound = ReceiverStream::new(inbound);
-        drive(start, Arc::new(engine()), inbound, outbound, shutdown, &mut Nobody).await
+        drive(start, Arc::new(engine()), inbound, outbox, shutdown, &mut Nobody).await
     });
     for (_, step) in steps {
         match step {

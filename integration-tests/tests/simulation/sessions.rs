@@ -16,8 +16,9 @@ use assay_protocol::verdict::{Mode, Outcome, Reason, ReasonCode, Verdict};
 use assay_validator::action::Action;
 use assay_validator::allow::AllowList;
 use assay_validator::entropy::SeededEntropy;
-use assay_validator::policy::{Policy, ProbePolicy};
+use assay_validator::policy::{OpeningsPolicy, Policy, ProbePolicy};
 use assay_validator::session::{Admission, Session, SessionContext};
+use assay_validator::verify::size::part_bytes;
 use assay_work::{DeviceId, Nonce};
 use proptest::prelude::*;
 
@@ -56,6 +57,14 @@ pub struct World {
     check_takes: Duration,
     /// How long passes before each chunk of openings.
     chunk_takes: Duration,
+    /// The rate of the link for openings, in bytes per second; `None`: they take no time.
+    rate_per_s: Option<f64>,
+    /// What passes besides before the next chunks.
+    pauses: VecDeque<Duration>,
+    /// How long openings may take.
+    openings: OpeningsPolicy,
+    /// When the first chunk was waited for, and the bytes that came since.
+    opened: Option<(Instant, u64)>,
     mode: Mode,
     /// What both sides were given so far.
     pub recording: Recording,
@@ -87,6 +96,10 @@ impl World {
             verdicts: Vec::new(),
             check_takes: Duration::ZERO,
             chunk_takes: Duration::ZERO,
+            rate_per_s: None,
+            pauses: VecDeque::new(),
+            openings: Policy::default().openings,
+            opened: None,
             mode,
             recording,
         };
@@ -104,8 +117,8 @@ impl World {
 
     pub fn start(&mut self) {
         let probe = ProbePolicy { expect_gb_per_s: 0.001, steps: 4, walks: 64, ..Policy::default().probe };
-        let policy =
-            Policy { mode: Some(self.mode), n: Some(256), samples: 16, segments: 4, probe, ..Policy::default() };
+        let (mode, openings) = (Some(self.mode), self.openings);
+        let policy = Policy { mode, n: Some(256), samples: 16, segments: 4, probe, openings, ..Policy::default() };
         let policy = Arc::new(policy);
         self.recording.validator.push(Step::Start(policy.clone()));
         let Self { validator, entropy, now, .. } = self;
@@ -133,7 +146,12 @@ impl World {
         if let MinerMessage::OpeningsChunk(chunk) = &message
             && chunk.part != OpeningsPart::End
         {
-            self.pass(self.chunk_takes);
+            let bytes = part_bytes(&chunk.part);
+            let on_its_way =
+                self.rate_per_s.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(bytes as f64 / rate));
+            self.opened = Some(self.opened.map_or((self.now, bytes), |(since, before)| (since, before + bytes)));
+            let pause = self.pauses.pop_front().unwrap_or_default();
+            self.pass(self.chunk_takes + on_its_way + pause);
         }
         let Self { validator, entropy, now, .. } = self;
         let mut context = SessionContext { now: *now, unix_seconds: 0, entropy, replayer: None };
@@ -260,4 +278,84 @@ proptest! {
             }
         }
     }
+}
+
+/// The least rate of these tests' links.
+const LEAST_PER_S: u64 = 8000;
+
+/// Openings that may take ten seconds beside their bytes.
+fn on_slow_links(limit: Duration) -> OpeningsPolicy {
+    OpeningsPolicy { deadline: Duration::from_secs(10), least_rate_per_s: LEAST_PER_S, limit }
+}
+
+/// A world with a link of this rate, and these pauses before the first chunks of openings.
+fn on_a_link(seed: u64, rate_per_s: f64, pauses_ms: &[u64], openings: OpeningsPolicy) -> World {
+    let mut world = World::new(seed);
+    world.rate_per_s = Some(rate_per_s);
+    world.pauses = pauses_ms.iter().map(|ms| Duration::from_millis(*ms)).collect();
+    world.openings = openings;
+    world
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    /// However slow a link is, down to the least rate, and however the time of the openings is spread over them: what
+    /// they take beside their bytes is less than the deadline.
+    #[test]
+    fn an_honest_miner_on_a_slow_link_is_not_late(
+        seed: u64,
+        faster in 1.02_f64..2000.0,
+        pauses in prop::collection::vec(0_u64..900, 0..11),
+    ) {
+        let rate = LEAST_PER_S as f64 * faster;
+        let mut world = on_a_link(seed, rate, &pauses, on_slow_links(Duration::from_secs(3600)));
+        let verdict = world.challenge();
+        prop_assert_eq!(verdict.outcome, Outcome::Pass, "{:?}", verdict.reasons);
+    }
+
+    /// Whatever a miner does with its time, it holds its challenge no longer than the deadline and the time of what it
+    /// sent at the least rate, and never longer than the limit.
+    #[test]
+    fn openings_hold_a_challenge_no_longer_than_they_may(
+        seed: u64,
+        rate in 500.0_f64..200_000.0,
+        pauses in prop::collection::vec(0_u64..14_000, 40),
+        limit_s in 10_u64..60,
+    ) {
+        let openings = on_slow_links(Duration::from_secs(limit_s));
+        let mut world = on_a_link(seed, rate, &pauses, openings);
+        world.start();
+        let mut ended = None;
+        while ended.is_none() && world.deliver() {
+            ended = world.verdicts.pop();
+        }
+        let verdict = ended.expect("it ends before the openings do, or with them");
+        let (since, bytes) = world.opened.expect("it came to the openings");
+        let took = world.now - since;
+        let allowed = (openings.deadline + openings.time_of(bytes)).min(openings.limit);
+        match verdict.outcome {
+            Outcome::Pass => prop_assert!(took <= allowed + Duration::from_millis(50), "{took:?}, {allowed:?}"),
+            _ => prop_assert_eq!(verdict.reasons[0].code, ReasonCode::OpeningsLate, "{:?}", verdict.reasons),
+        }
+    }
+}
+
+#[test]
+fn a_link_below_the_least_rate_is_late() {
+    let verdict = on_a_link(6, LEAST_PER_S as f64 / 2.0, &[], on_slow_links(Duration::from_secs(3600))).challenge();
+    assert_eq!(verdict.reasons[0].code, ReasonCode::OpeningsLate);
+    assert!(verdict.reasons[0].detail.contains("10s were allowed beside the time"), "{}", verdict.reasons[0].detail);
+}
+
+/// Bytes that come at once are no credit: the stall behind them ends the challenge as one at the beginning would.
+#[test]
+fn a_fast_link_earns_no_time_to_stall() {
+    let mut pauses = vec![0; 40];
+    pauses[30..].fill(6000);
+    let mut world = on_a_link(7, 1e9, &pauses, on_slow_links(Duration::from_secs(3600)));
+    world.start();
+    while world.verdicts.is_empty() && world.deliver() {}
+    assert_eq!(world.verdicts[0].reasons[0].code, ReasonCode::OpeningsLate);
+    assert!(world.pauses.len() > 6, "with the second stall, not later: {} left", world.pauses.len());
 }

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use assay_protocol::verdict::{Reason, ReasonCode};
-use assay_work::Challenge;
 use assay_work::probe::Probe;
 
 use super::{ChallengeRun, Roots, RunStage};
@@ -11,10 +10,12 @@ use crate::action::{Action, SentAt};
 
 /// How long a message may wait for the transport to take it: longer means that the miner does not read.
 pub const HANDOVER_LIMIT: Duration = Duration::from_secs(5);
-/// How long roots and digests may lag behind their head, beside the time for their size.
+/// How long roots and digests may lag behind their head, beside what the link is allowed.
 pub const FOLLOW_UP_LIMIT: Duration = Duration::from_secs(2);
-/// The rate, in bytes per second, that roots and digests come at: 2 Mbit/s.
-pub const FOLLOW_UP_BYTES_PER_S: u64 = 250_000;
+/// The round trips that a link is allowed: what is lost is sent again after one, then two, then four more.
+pub const LINK_ROUND_TRIPS: u32 = 10;
+/// The most that round trips add to a deadline: a miner can answer pings late.
+pub const LINK_ALLOWANCE_LIMIT: Duration = Duration::from_secs(5);
 /// Bytes of roots or digests of a device beside the hashes themselves: its claims, the telemetry among them.
 const FOLLOW_UP_BYTES: u64 = 1024;
 
@@ -32,39 +33,82 @@ impl ChallengeRun {
     /// taken has a limit of its own.
     fn limits(&self) -> [Option<(Instant, Duration, ReasonCode)>; 2] {
         let policy = &self.context.policy;
-        let taken = |sent: &SentAt, limit, code| match sent.get() {
-            Some(at) => (at, limit, code),
-            None => (self.stage_began, HANDOVER_LIMIT, ReasonCode::NotReading),
-        };
+        let unread = (self.stage_began, self.handover_limit(), ReasonCode::NotReading);
+        let taken = |sent: &SentAt, limit, code| sent.get().map_or(unread, |at| (at, limit, code));
         match &self.stage {
             RunStage::Working { sent } => [Some(taken(sent, policy.commit_deadline, ReasonCode::CommitmentLate)), None],
-            RunStage::Probing { roots, sent, .. } => {
+            RunStage::Probing { roots, deadline, sent, .. } => {
                 let roots = match roots {
                     Roots::Due { since, .. } => Some((*since, self.roots_limit(), ReasonCode::RootsLate)),
                     Roots::Complete(_) => None,
                 };
-                [Some(taken(sent, policy.probe.deadline, ReasonCode::ProbeLate)), roots]
+                [Some(taken(sent, *deadline, ReasonCode::ProbeLate)), roots]
             }
             RunStage::Digests { probe, .. } => {
                 [Some((self.stage_began, self.digests_limit(probe), ReasonCode::DigestsLate)), None]
             }
-            RunStage::Opening { sent, .. } => {
-                let open = match sent.get() {
-                    Some(_) => (self.stage_began, policy.openings_deadline, ReasonCode::OpeningsLate),
-                    None => (self.stage_began, HANDOVER_LIMIT, ReasonCode::NotReading),
-                };
-                [Some(open), None]
+            RunStage::Opening { collector, pace, sent, .. } => {
+                let (due, _) = pace.due(collector.next_bytes());
+                let limit = due.saturating_duration_since(self.stage_began);
+                let late = (self.stage_began, limit, ReasonCode::OpeningsLate);
+                [Some(sent.get().map_or(unread, |_| late)), None]
             }
             RunStage::Judging(_) | RunStage::Over(_) => [None, None],
         }
     }
 
     pub(super) fn roots_limit(&self) -> Duration {
-        follow_up_limit(&self.challenge, u64::from(self.challenge.iterations()))
+        self.follow_up_limit(self.challenge.iterations())
     }
 
     pub(super) fn digests_limit(&self, probe: &Probe) -> Duration {
-        follow_up_limit(&self.challenge, u64::from(probe.rounds()))
+        self.follow_up_limit(probe.rounds())
+    }
+
+    /// How long so many hashes of each device may take to follow their head.
+    fn follow_up_limit(&self, hashes: u32) -> Duration {
+        let devices = self.challenge.shares().len() as u64;
+        FOLLOW_UP_LIMIT + self.link_allowance() + self.time_of(devices * follow_up_bytes(hashes))
+    }
+
+    /// What is allowed for losses on the way.
+    fn link_allowance(&self) -> Duration {
+        (self.context.round_trip.unwrap_or_default() * LINK_ROUND_TRIPS).min(LINK_ALLOWANCE_LIMIT)
+    }
+
+    /// What a probe is allowed beside its deadline: losses, and the roots, which the answer waits behind. More would
+    /// only show less memory.
+    pub(super) fn probe_allowance(&self) -> Duration {
+        let devices = self.challenge.shares().len() as u64;
+        let roots = self.time_of(devices * follow_up_bytes(self.challenge.iterations()));
+        (self.link_allowance() + roots).min(LINK_ALLOWANCE_LIMIT)
+    }
+
+    /// How long so many bytes take on the slowest link that a miner may have.
+    fn time_of(&self, bytes: u64) -> Duration {
+        self.context.policy.openings.time_of(bytes)
+    }
+
+    /// How long a message may wait for the transport: behind a request for openings, as long as that takes too.
+    #[must_use]
+    pub fn handover_limit(&self) -> Duration {
+        match &self.stage {
+            RunStage::Opening { collector, .. } => HANDOVER_LIMIT + self.time_of(collector.request_bytes()),
+            _ => HANDOVER_LIMIT,
+        }
+    }
+
+    /// How long the miner's next message may be on its way, in which nothing else is heard of it.
+    #[must_use]
+    pub fn arrival_time(&self) -> Duration {
+        match &self.stage {
+            RunStage::Probing { roots: Roots::Due { .. }, .. } => {
+                self.time_of(follow_up_bytes(self.challenge.iterations()))
+            }
+            RunStage::Digests { probe, .. } => self.time_of(follow_up_bytes(probe.rounds())),
+            RunStage::Opening { collector, .. } => self.time_of(collector.next_bytes()),
+            _ => Duration::ZERO,
+        }
     }
 
     /// When to call [`ChallengeRun::tick`] next: never later than the moment at which it ends the challenge. `None` when the
@@ -79,23 +123,28 @@ impl ChallengeRun {
         self.limits().into_iter().flatten().map(due).min()
     }
 
+    fn openings_detail(&self, now: Instant) -> String {
+        let RunStage::Opening { collector, pace, .. } = &self.stage else { return String::new() };
+        pace.detail(pace.due(collector.next_bytes()).1, now)
+    }
+
     fn shortest_deadline(&self) -> Duration {
         let policy = &self.context.policy;
-        policy.commit_deadline.min(policy.probe.deadline).min(policy.openings_deadline)
+        policy.commit_deadline.min(policy.probe.deadline).min(policy.openings.deadline)
     }
 
     fn overdue(&self, now: Instant) -> Option<Reason> {
         let (_, limit, code) = self.limits().into_iter().flatten().find(|(since, limit, _)| now >= *since + *limit)?;
         let detail = match code {
             ReasonCode::NotReading => format!("a message of the challenge waited {limit:?} for the connection"),
+            ReasonCode::OpeningsLate => return Some(Reason::new(code, self.openings_detail(now))),
             _ => format!("nothing complete came within {limit:?}"),
         };
         Some(Reason::new(code, detail))
     }
 }
 
-/// How long so many hashes of each device may take to follow their head.
-pub(super) fn follow_up_limit(challenge: &Challenge, hashes: u64) -> Duration {
-    let bytes = challenge.shares().len() as u64 * (32 * hashes + FOLLOW_UP_BYTES);
-    FOLLOW_UP_LIMIT + Duration::from_millis(1000 * bytes / FOLLOW_UP_BYTES_PER_S)
+/// The bytes of one device's roots or digests.
+fn follow_up_bytes(hashes: u32) -> u64 {
+    32 * u64::from(hashes) + FOLLOW_UP_BYTES
 }

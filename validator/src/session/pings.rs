@@ -7,10 +7,9 @@ use assay_protocol::message::ValidatorMessage;
 
 use crate::action::{Action, SentAt};
 use crate::entropy::Entropy;
-use crate::run::HANDOVER_LIMIT;
 
-/// Pings in flight: two follow each message of a challenge that has a deadline, beside those at intervals.
-const MAX_PINGS: usize = 8;
+/// Pings in flight: on a slow link pongs wait behind openings for minutes, and a miner that hears no pings leaves.
+const MAX_PINGS: usize = 64;
 /// How long after a message with a deadline pings go out, to show whether the miner reads. The transport takes what is
 /// ready together, and then one message ahead of a shut window, so that it takes more than one, one after the other.
 pub(super) const FOLLOW_UP_PINGS: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(200)];
@@ -53,20 +52,23 @@ impl Pings {
         Some(Action::Send(ValidatorMessage::Ping(sequence), sent))
     }
 
-    /// When a ping that the transport has not taken shows that the miner does not read.
-    pub(super) fn unread_at(&self) -> Option<Instant> {
-        let unread = self.waiting.iter().find(|ping| ping.sent.get().is_none())?;
-        Some(unread.handed_over + HANDOVER_LIMIT)
+    /// Since when a ping waits that the transport has not taken.
+    pub(super) fn unread_since(&self) -> Option<Instant> {
+        self.waiting.iter().find(|ping| ping.sent.get().is_none()).map(|unread| unread.handed_over)
     }
 
     /// The round trip of a ping; `None` when there is no such ping in flight.
-    pub(super) fn answered(&mut self, sequence: u64, received: Instant) -> Option<Duration> {
+    ///
+    /// Behind openings a pong waits for the link: such a round trip tells nothing of another message's, and is not kept.
+    pub(super) fn answered(&mut self, sequence: u64, received: Instant, keep: bool) -> Option<Duration> {
         let place = self.waiting.iter().position(|ping| ping.sequence == sequence)?;
         let sent = self.waiting[place].sent.get()?;
         // Pongs come in order: what was pinged before is answered too.
         self.waiting.drain(..=place);
         let round_trip = received.saturating_duration_since(sent);
-        self.round_trips.push_back(round_trip);
+        if keep || self.round_trips.is_empty() {
+            self.round_trips.push_back(round_trip);
+        }
         if self.round_trips.len() > MAX_ROUND_TRIPS {
             self.round_trips.pop_front();
         }

@@ -13,6 +13,8 @@ use assay_work::probe::{Answer, Probe};
 use assay_work::segment::{SegmentAudit, SegmentCheck, SegmentOpenings};
 use assay_work::{Challenge, Digest, Root};
 
+use super::size;
+
 /// Everything that the miner is bound by when it opens.
 #[derive(Debug, Clone)]
 pub struct TrustedValues {
@@ -88,6 +90,23 @@ impl Collector {
             count + draws as u64 + 1
         };
         self.items[self.current..].iter().map(due).sum()
+    }
+
+    /// The most bytes that the next chunk may have.
+    #[must_use]
+    pub fn next_bytes(&self) -> u64 {
+        let Some(item) = self.items.get(self.current) else { return 0 };
+        if self.check.is_some() {
+            return size::most_draw_bytes(&self.binding.challenge, &self.binding.probe, &item.what);
+        }
+        let count = self.binding.challenge.share(item.device_id).map_or(0, |share| u64::from(share.count));
+        size::most_digest_bytes(count.saturating_sub(self.slot_digests.len() as u64))
+    }
+
+    /// About how many bytes the request for the items has.
+    #[must_use]
+    pub fn request_bytes(&self) -> u64 {
+        size::request_bytes(&self.items)
     }
 
     /// Whether every item came.

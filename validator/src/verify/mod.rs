@@ -4,4 +4,5 @@ pub mod check;
 pub mod draw;
 pub mod judge;
 pub mod replay;
+pub mod size;
 pub mod turns;
