@@ -24,6 +24,10 @@ pub const SYSTEM_FILE: &str = "miner.toml";
 const MAX_RECONNECT_MS: u64 = 3_600_000;
 /// The longest time to drain: a supervisor kills long before.
 const MAX_DRAIN_S: u64 = 3600;
+/// The most validators: each waits until the challenges of all others are over.
+const MAX_VALIDATORS: usize = 16;
+/// The longest turn at the devices where several validators take them, unless the operator says otherwise.
+const MAX_TURN_S: u64 = 1800;
 /// The longest time of a challenge: a week.
 const MAX_CHALLENGE_S: u64 = 7 * 86_400;
 /// The longest time that memory is kept for the next challenge: a day.
@@ -33,10 +37,18 @@ const MAX_IDLE_S: u64 = 86_400;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection")]
 pub struct RawConnection {
-    /// Validator to serve: host:port, or http://host:port
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7400")]
-    pub validator: String,
-    /// Public key of the validator, 64 hex digits; any other validator is refused. Without it any is accepted
+    /// Validators to serve: host:port, or http://host:port. Several, separated by commas or given several times, have a
+    /// session each and take turns at the devices
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        action = clap::ArgAction::Append,
+        value_delimiter = ',',
+        default_value = "127.0.0.1:7400"
+    )]
+    pub validator: Vec<String>,
+    /// Public key of the validator, 64 hex digits; any other validator is refused. Without it any is accepted. For several
+    /// validators, give each key in its address: assay://HOST:PORT#KEY
     #[arg(long, value_name = "KEY")]
     pub validator_key: Option<String>,
     /// Allow plaintext connections to other machines. Anyone on the path can read, drop or delay messages; commitments
@@ -71,7 +83,7 @@ pub struct RawLimits {
     #[arg(long, value_name = "PERCENT", default_value_t = 100)]
     pub max_memory_percent: u32,
     /// Seconds that a challenge may take on this miner; a longer one is stopped and ends as miner_declined, or, once the
-    /// validator has asked for openings, as abandoned. 0 means no limit
+    /// validator has asked for openings, as abandoned. 0 means no limit, or 1800 where several validators take turns
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub max_challenge_s: u64,
     /// Hours in which challenges are declined, such as 22:00-06:00, or Mon-Fri 08:00-18:00, Sat; a challenge that runs
@@ -167,8 +179,8 @@ pub struct KeyFlags {
 /// All settings, checked: nothing downstream checks again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MinerConfig {
-    /// The validator to serve: on this machine, unless the operator allowed otherwise.
-    pub validator: Address,
+    /// The validators to serve, one at least, each once: on this machine, unless the operator allowed otherwise.
+    pub validators: Vec<Address>,
     /// The only validator to accept; `None`: any.
     pub validator_key: Option<PublicKey>,
     /// The file with the miner's secret key.
@@ -204,10 +216,10 @@ impl MinerConfig {
         let idle_reason = "a day is longer than any interval between challenges";
         let idle_s =
             settings.in_range("idle_release_s", settings.raw.memory.idle_release_s, 0..=MAX_IDLE_S, idle_reason)?;
-        let key = raw.validator_key.as_deref();
+        let validators = validators(settings)?;
         Ok(Self {
-            validator: validator(settings)?,
-            validator_key: key.map(|text| settings.parsed("validator_key", text)).transpose()?,
+            validator_key: validator_key(settings, validators.len())?,
+            validators,
             key_file: settings.raw.files.key_file.clone(),
             reconnect_min,
             reconnect_max,
@@ -221,9 +233,37 @@ impl MinerConfig {
     }
 }
 
-fn validator(settings: &Settings<RawConfig>) -> Result<Address, SettingsError> {
+fn validators(settings: &Settings<RawConfig>) -> Result<Vec<Address>, SettingsError> {
+    let mut found: Vec<Address> = Vec::new();
+    for text in &settings.raw.connection.validator {
+        let address = validator(settings, text)?;
+        if found.contains(&address) {
+            return Err(
+                settings.wrong("validator", format!("{address} is named twice: one session of a key is served"))
+            );
+        }
+        found.push(address);
+    }
+    match found.len() {
+        0 => Err(settings.wrong("validator", "no validator to serve")),
+        1..=MAX_VALIDATORS => Ok(found),
+        _ => Err(settings.wrong("validator", format!("at most {MAX_VALIDATORS}: each waits for its turn"))),
+    }
+}
+
+fn validator_key(settings: &Settings<RawConfig>, validators: usize) -> Result<Option<PublicKey>, SettingsError> {
+    let Some(text) = settings.raw.connection.validator_key.as_deref() else { return Ok(None) };
+    if validators > 1 {
+        let reason =
+            "several validators have several keys: give each in its address, --validator assay://HOST:PORT#KEY";
+        return Err(settings.wrong("validator_key", reason));
+    }
+    settings.parsed("validator_key", text).map(Some)
+}
+
+fn validator(settings: &Settings<RawConfig>, text: &str) -> Result<Address, SettingsError> {
     let raw = &settings.raw.connection;
-    let address: Address = settings.parsed("validator", &raw.validator)?;
+    let address: Address = settings.parsed("validator", text)?;
     if address.port == 0 {
         return Err(settings.wrong("validator", "port 0 is not valid"));
     }
@@ -244,6 +284,8 @@ fn limits(settings: &Settings<RawConfig>) -> Result<Limits, SettingsError> {
     let zone = Zone::new(&raw.decline_hours_zone).map_err(|why| settings.wrong("decline_hours_zone", why))?;
     let hours = raw.decline_hours.as_deref().map(|text| DeclineHours::new(text, &zone));
     let decline_hours = hours.transpose().map_err(|why| settings.wrong("decline_hours", why))?.unwrap_or_default();
+    let several = settings.raw.connection.validator.len() > 1;
+    let max_s = if max_s == 0 && several { MAX_TURN_S } else { max_s };
     let max_challenge = (max_s > 0).then(|| Duration::from_secs(max_s));
     Ok(Limits { max_memory_percent, max_challenge, decline_hours })
 }

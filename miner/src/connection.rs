@@ -8,7 +8,7 @@ use assay_program::address::Address;
 use assay_program::shutdown::Shutdown;
 use assay_protocol::channel::Channel;
 use assay_protocol::identity::{Identity, random_bytes};
-use assay_protocol::message::{MinerMessage, ValidatorMessage};
+use assay_protocol::message::{Inventory, MinerMessage, ValidatorMessage};
 use assay_protocol::wire::codec::session_client;
 use assay_protocol::wire::limits::MAX_DETAIL_BYTES;
 use assay_protocol::wire::v1::SessionRequest;
@@ -22,6 +22,7 @@ use crate::engine::Engine;
 use crate::limits::SharedLimits;
 use crate::outbox::outbox;
 use crate::session::Closed;
+use crate::turns::Turns;
 
 /// How long a connection may take to come about.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
@@ -49,6 +50,8 @@ pub struct Dial {
     pub idle_release: Duration,
     /// What the operator allows.
     pub limits: SharedLimits,
+    /// The validator's turns at the devices.
+    pub turns: Turns,
 }
 
 /// Why the miner cannot go on.
@@ -132,8 +135,8 @@ async fn session(
     shutdown: Shutdown,
     observer: &mut dyn Observer,
 ) -> Result<Result<Closed, Broken>, ConnectionError> {
-    let reader = engine.clone();
-    let read = tokio::task::spawn_blocking(move || reader.inventory(0)).await;
+    let (reader, turns) = (engine.clone(), dial.turns.clone());
+    let read = tokio::task::spawn_blocking(move || inventory(&reader, &turns)).await;
     let inventory = read.map_err(|error| DeviceError::Sick(error.to_string()))??;
     let nonce = Nonce(random_bytes().map_err(ConnectionError::Random)?);
     let mut stopping = shutdown.clone();
@@ -146,12 +149,21 @@ async fn session(
     };
     let (outbox, queue) = outbox();
     let (identity, idle_release, limits) = (dial.identity.clone(), dial.idle_release, dial.limits.clone());
+    let (channel_kind, turns) = (Channel::Plaintext, dial.turns.clone());
     let start =
-        Start { identity, pinned: dial.pinned, channel: Channel::Plaintext, inventory, nonce, idle_release, limits };
+        Start { identity, pinned: dial.pinned, channel: channel_kind, inventory, nonce, idle_release, limits, turns };
     // The validator answers the call only once the hello is there, so both run at once.
     let inbound = Box::pin(open(channel, queue));
     let driven = drive(start, engine.clone(), inbound, outbox, shutdown, observer).await;
     Ok(driven.map_err(|why| Broken { why, was_open: true }))
+}
+
+/// The devices as they are; while another validator's challenge has them, as they were before it.
+fn inventory(engine: &Engine, turns: &Turns) -> Result<Inventory, DeviceError> {
+    if let Some(asked) = turns.between(|| engine.ask()) {
+        return engine.described(asked, 0);
+    }
+    engine.last_inventory().map_or_else(|| engine.inventory(0), Ok)
 }
 
 /// Opens the stream on a channel: what is queued goes out, what comes in is checked at the edge.

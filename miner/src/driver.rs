@@ -1,6 +1,7 @@
 //! Drives a session: moves messages between its state machine, the connection and the devices.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use assay_device::Handle;
@@ -19,7 +20,8 @@ use tokio_stream::{Stream, StreamExt};
 use crate::engine::Engine;
 use crate::limits::SharedLimits;
 use crate::outbox::Outbox;
-use crate::session::{Action, Closed, Event, Session};
+use crate::session::{Action, Closed, Event, Session, SessionLimits};
+use crate::turns::{Turn, Turns};
 
 /// How often progress is read while the devices work.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -27,6 +29,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 /// After how long the inventory of idle devices is read again, when the next ping comes.
 const INVENTORY_INTERVAL: Duration = Duration::from_secs(30);
+/// Between two attempts to read an inventory that has changed.
+const INVENTORY_PAUSE: Duration = Duration::from_millis(200);
 /// How long one message that is no opening may wait for the connection: longer means that the validator does not read.
 const SEND_LIMIT: Duration = Duration::from_secs(30);
 
@@ -50,6 +54,8 @@ pub struct Start {
     pub idle_release: Duration,
     /// What the operator allows.
     pub limits: SharedLimits,
+    /// The validator's turns at the devices.
+    pub turns: Turns,
 }
 
 /// Shows the operator what happens in a session.
@@ -117,7 +123,7 @@ pub async fn drive(
     let (session, actions) =
         Session::start(start.identity, start.pinned, start.channel, start.inventory, start.nonce, now);
     let (events, mut reports) = mpsc::channel(64);
-    let (handle, changes_seen) = (Handle::default(), engine.changes());
+    let (handle, changes_seen) = (Handle::default(), Arc::new(AtomicU64::new(engine.changes())));
     let idle = Idle { keeps: start.idle_release, release_at: None };
     let mut driver = Driver {
         session,
@@ -131,11 +137,14 @@ pub async fn drive(
         inventory_read: Instant::now(),
         idle,
         limits: start.limits,
+        turns: start.turns,
+        turn: None,
     };
     let ended = driver.run(actions, &mut inbound, &mut reports, &mut shutdown).await;
     // The results of pending work are not needed any more.
     driver.handle.cancel();
-    driver.enqueue(|engine| engine.release());
+    driver.turns.leave();
+    driver.release_all();
     let Driver { outbox, queue, .. } = driver;
     // Without a sender the stream ends once what was queued is out; the validator then ends its half.
     drop(outbox);
@@ -157,18 +166,22 @@ struct Driver<'a> {
     /// The last thing asked of the engine: each waits for the one before.
     queue: Option<JoinHandle<()>>,
     /// The engine's changes when the inventory was read last.
-    changes_seen: u64,
+    changes_seen: Arc<AtomicU64>,
     inventory_read: Instant,
     idle: Idle,
     limits: SharedLimits,
+    turns: Turns,
+    /// While a challenge has the devices.
+    turn: Option<Turn>,
 }
 
 /// When idle memory is released.
 struct Idle {
     /// For how long it is kept.
     keeps: Duration,
-    /// Until when; `None` while a challenge uses it, and when nothing is kept.
-    release_at: Option<Instant>,
+    /// Until when, and the challenges that had begun by then: a later one uses it. `None` while a challenge of this
+    /// session does, and when nothing is kept.
+    release_at: Option<(Instant, u64)>,
 }
 
 impl Driver<'_> {
@@ -210,10 +223,13 @@ impl Driver<'_> {
                     Event::Tick
                 }
             };
-            if matches!(event, Event::Message(ValidatorMessage::Challenge(_))) {
-                self.session.set_limits(self.limits.get().for_session(SystemTime::now()));
-            }
+            let turn = match &event {
+                Event::Message(ValidatorMessage::Challenge(_)) => self.prepare_for_challenge(),
+                _ => None,
+            };
             let actions = self.session.handle(event, Instant::now());
+            // A challenge that is declined leaves the devices as they are.
+            self.turn = turn.filter(|_| self.session.is_running()).or(self.turn.take());
             if let Some(closed) = self.act(actions).await? {
                 return Ok(closed);
             }
@@ -221,10 +237,23 @@ impl Driver<'_> {
         }
     }
 
+    /// What a challenge is held against: the operator's limits, and whose turn it is.
+    fn prepare_for_challenge(&mut self) -> Option<Turn> {
+        let limits = self.limits.get().for_session(SystemTime::now());
+        let turn = (limits.declines.is_none() && !self.session.is_running()).then(|| self.turns.take());
+        let (turn, busy) = match turn {
+            Some(Ok(turn)) => (Some(turn), None),
+            Some(Err(busy)) => (None, Some(busy.to_string())),
+            None => (None, None),
+        };
+        self.session.set_limits(SessionLimits { busy, ..limits });
+        turn
+    }
+
     /// When the session or the idle memory is due next.
     fn poll_timeout(&self) -> Instant {
         let session = self.session.poll_timeout();
-        self.idle.release_at.map_or(session, |release_at| release_at.min(session))
+        self.idle.release_at.map_or(session, |(release_at, _)| release_at.min(session))
     }
 
     async fn show_progress(&mut self, shown: &mut Progress) -> Result<(), String> {
@@ -284,6 +313,9 @@ impl Driver<'_> {
     }
 
     fn start_work(&mut self, challenge: Arc<Challenge>) {
+        if let Some(turn) = &self.turn {
+            turn.begin();
+        }
         self.observer.challenged(&challenge);
         self.idle.release_at = None;
         self.handle = Handle::default();
@@ -304,39 +336,76 @@ impl Driver<'_> {
         });
     }
 
-    /// Releases the memory of a challenge that is over: at once, or when no other one comes in time.
+    /// Releases the memory of a challenge that is over: at once, or when no other one comes in time. Only then the
+    /// devices are free for another validator.
     fn release(&mut self) {
+        let turn = self.turn.take();
         if self.idle.keeps.is_zero() {
-            self.enqueue(Engine::release);
+            self.enqueue(move |engine| {
+                engine.release();
+                drop(turn);
+            });
         } else {
-            self.enqueue(Engine::forget);
-            self.idle.release_at = Some(Instant::now() + self.idle.keeps);
+            self.enqueue(move |engine| {
+                engine.forget();
+                drop(turn);
+            });
+            self.idle.release_at = Some((Instant::now() + self.idle.keeps, self.turns.begun()));
         }
     }
 
     fn release_if_idle(&mut self) {
-        if self.idle.release_at.is_some_and(|at| Instant::now() >= at) {
+        if let Some((_, begun)) = self.idle.release_at.filter(|(at, _)| Instant::now() >= *at) {
             self.idle.release_at = None;
-            tracing::debug!("idle: releasing the devices' memory");
-            self.enqueue(Engine::release);
+            self.enqueue_release(begun);
+        }
+    }
+
+    /// Releases the idle memory, unless another challenge has begun since.
+    fn enqueue_release(&mut self, begun: u64) {
+        let turns = self.turns.clone();
+        self.enqueue(move |engine| {
+            if turns.since(begun, || engine.start_release()).is_some() {
+                tracing::debug!("idle: releasing the devices' memory");
+            }
+        });
+    }
+
+    /// Leaves nothing of this session on the devices: neither of a challenge that runs, nor kept for the next.
+    fn release_all(&mut self) {
+        if let Some(turn) = self.turn.take() {
+            self.enqueue(move |engine| {
+                engine.release();
+                drop(turn);
+            });
+        } else if let Some((_, begun)) = self.idle.release_at.take() {
+            self.enqueue_release(begun);
         }
     }
 
     /// Reads the inventory of idle devices again when one was lost or came back, or the last reading is old. Pings
     /// lead here often enough, so that no timer is needed.
     fn read_inventory_if_due(&mut self) {
-        let changed = self.engine.changes() != self.changes_seen;
-        if !self.session.is_running() && (changed || self.inventory_read.elapsed() >= INVENTORY_INTERVAL) {
+        // Not in a tight loop while another validator's challenge has the devices.
+        let since = self.inventory_read.elapsed();
+        let changed = self.engine.changes() != self.changes_seen.load(Ordering::Relaxed) && since >= INVENTORY_PAUSE;
+        if !self.session.is_running() && (changed || since >= INVENTORY_INTERVAL) {
             self.read_inventory();
         }
     }
 
+    /// Reads the inventory. While a challenge has the devices, of whichever validator, it is left for later: they would
+    /// seem smaller than they are.
     fn read_inventory(&mut self) {
-        self.changes_seen = self.engine.changes();
         self.inventory_read = Instant::now();
-        self.report(|engine| match engine.inventory(0) {
-            Ok(inventory) => Event::Inventory(inventory),
-            Err(error) => {
+        let (turns, changes, seen) = (self.turns.clone(), self.engine.changes(), self.changes_seen.clone());
+        self.report(move |engine| match turns.between(|| engine.ask()).map(|asked| engine.described(asked, 0)) {
+            None => Event::Tick,
+            Some(Ok(inventory)) => {
+                seen.store(changes, Ordering::Relaxed);
+                Event::Inventory(inventory)
+            }
+            Some(Err(error)) => {
                 tracing::warn!(%error, "cannot read the device inventory");
                 Event::Tick
             }

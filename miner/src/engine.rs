@@ -43,7 +43,12 @@ pub struct Engine {
     limits: SharedLimits,
     /// The devices as they were asked last, those with a fault too, and as they were offered.
     asked: Mutex<Vec<AskedDevice>>,
+    /// The inventory that was read last.
+    described: Mutex<Option<Inventory>>,
 }
+
+/// Devices that were asked what they are.
+pub struct AskedHost(Vec<Pending<DeviceReport>>);
 
 /// A device as it was when it was asked last.
 #[derive(Debug, Clone)]
@@ -85,6 +90,7 @@ impl Engine {
             watched: Mutex::new(None),
             limits: SharedLimits::default(),
             asked: Mutex::default(),
+            described: Mutex::default(),
         }
     }
 
@@ -117,6 +123,33 @@ impl Engine {
     /// # Errors
     /// [`DeviceError::Sick`] when a device's thread is gone.
     pub fn inventory(&self, sequence: u32) -> Result<Inventory, DeviceError> {
+        self.described(self.ask(), sequence)
+    }
+
+    /// Asks the devices what they are, and waits for nothing.
+    #[must_use]
+    pub fn ask(&self) -> AskedHost {
+        AskedHost(self.host.ask(&MATRIX_SIZES))
+    }
+
+    /// The devices that can take work, once they have answered.
+    ///
+    /// # Errors
+    /// [`DeviceError::Sick`] when a device's thread is gone.
+    pub fn described(&self, asked: AskedHost, sequence: u32) -> Result<Inventory, DeviceError> {
+        let reports: Result<Vec<_>, _> = asked.0.into_iter().map(Pending::wait).collect();
+        let inventory = self.inventory_of(reports?, sequence);
+        *lock(&self.described) = Some(inventory.clone());
+        Ok(inventory)
+    }
+
+    /// The inventory that was read last, for a session that begins while the devices work.
+    #[must_use]
+    pub fn last_inventory(&self) -> Option<Inventory> {
+        lock(&self.described).clone()
+    }
+
+    fn inventory_of(&self, reports: Vec<DeviceReport>, sequence: u32) -> Inventory {
         let limits = self.limits.get();
         let claim = |report: &DeviceReport| {
             let mut slots = [0; MATRIX_SIZES.len()];
@@ -135,7 +168,6 @@ impl Engine {
             // The session splits challenges by the very numbers that it sends.
             limits.offered(claim.consistent())
         };
-        let reports = self.host.report(&MATRIX_SIZES)?;
         let asked = reports.into_iter().map(|report| (report.fault.is_none().then(|| claim(&report)), report));
         let (devices, asked): (Vec<_>, Vec<_>) = asked
             .map(|(claim, DeviceReport { info, fault, .. })| {
@@ -144,7 +176,7 @@ impl Engine {
             })
             .unzip();
         *lock(&self.asked) = asked;
-        Ok(Inventory { sequence, devices: devices.into_iter().flatten().collect() })
+        Inventory { sequence, devices: devices.into_iter().flatten().collect() }
     }
 
     /// Computes every share of a challenge, all devices at once, and commits to it: gives the signed commitment and
@@ -267,6 +299,12 @@ impl Engine {
     pub fn release(&self) {
         self.forget();
         self.host.release();
+    }
+
+    /// Gives the memory of idle devices back, and waits for nothing.
+    pub fn start_release(&self) {
+        // Whatever is queued after it waits for it.
+        drop(self.host.start_release());
     }
 
     /// Forgets the challenge held; the devices keep its memory for the next one.

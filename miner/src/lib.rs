@@ -16,3 +16,4 @@ pub mod render;
 pub mod session;
 pub mod status;
 pub mod telemetry;
+pub mod turns;

@@ -53,7 +53,7 @@ impl Limits {
             let hours = &self.decline_hours;
             format!("this miner takes no challenges at {hours}; ask again in {minutes} min (its setting decline_hours)")
         });
-        SessionLimits { declines, max_challenge: self.max_challenge }
+        SessionLimits { declines, busy: None, max_challenge: self.max_challenge }
     }
 }
 

@@ -171,6 +171,8 @@ struct RunningChallenge {
 pub struct SessionLimits {
     /// Why challenges are declined now; `None` while they are taken.
     pub declines: Option<String>,
+    /// Why the devices are not free for this validator now.
+    pub busy: Option<String>,
     /// How long a challenge may take.
     pub max_challenge: Option<Duration>,
 }
@@ -360,6 +362,9 @@ impl Session {
         }
         if self.running.is_some() {
             return Err((StopCode::Busy, "another challenge runs".into()));
+        }
+        if let Some(why) = &self.limits.busy {
+            return Err((StopCode::Busy, why.clone()));
         }
         if offer.inventory_sequence != self.inventory.sequence {
             let detail = format!("inventory {} is current, not {}", self.inventory.sequence, offer.inventory_sequence);

@@ -32,10 +32,13 @@ pub struct Status {
     pub written: u64,
     /// The miner's public key.
     pub miner_key: String,
-    /// The validator's address.
+    /// The validators' addresses, with commas between.
     pub validator: String,
-    /// How the connection is.
+    /// How the connection to the first validator is that is connected; to the first of all where none is.
     pub connection: Connection,
+    /// Each validator.
+    #[serde(default)]
+    pub validators: Vec<ValidatorStatus>,
     /// The challenge that runs.
     pub challenge: Option<RunningStatus>,
     /// The last verdict.
@@ -49,6 +52,21 @@ pub struct Status {
     /// The devices.
     pub devices: Vec<DeviceStatus>,
     /// When and why the miner ended; `None` while it runs, and of one that was killed.
+    pub ended: Option<Ended>,
+}
+
+/// One of the validators that the miner serves.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ValidatorStatus {
+    /// Its address.
+    pub address: String,
+    /// How the connection is.
+    pub connection: Connection,
+    /// Its last verdict.
+    pub last_verdict: Option<VerdictStatus>,
+    /// Its verdicts since the start.
+    pub verdicts: VerdictCounts,
+    /// When and why it is not served any more, until the miner is started again.
     pub ended: Option<Ended>,
 }
 
@@ -81,6 +99,9 @@ pub struct Ended {
 pub struct RunningStatus {
     /// The challenge.
     pub challenge_id: String,
+    /// The address of its validator.
+    #[serde(default)]
+    pub validator: String,
     /// The matrix size.
     pub n: u32,
     /// Passes.
@@ -145,6 +166,16 @@ pub struct VerdictCounts {
     pub inconclusive: u64,
 }
 
+impl VerdictCounts {
+    const fn add(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Pass => self.pass += 1,
+            Outcome::Fail => self.fail += 1,
+            Outcome::Inconclusive => self.inconclusive += 1,
+        }
+    }
+}
+
 /// The operator's limits in force.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LimitsStatus {
@@ -193,10 +224,12 @@ fn now() -> u64 {
     unix_s(SystemTime::now())
 }
 
-/// Where the miner notes what happens. Clones note it in the same place.
+/// Where the miner notes what happens with one of its validators. Clones note it in the same place.
 #[derive(Clone)]
 pub struct StatusBoard {
     status: Arc<Mutex<Status>>,
+    /// The validator, by its place among them.
+    validator: usize,
     devices: Arc<OnceLock<DeviceWatch>>,
     limits: SharedLimits,
 }
@@ -251,16 +284,24 @@ impl LimitsStatus {
 impl StatusBoard {
     /// The board of a miner that starts now.
     #[must_use]
-    pub fn new(miner_key: &PublicKey, validator: &str, limits: SharedLimits) -> Self {
+    pub fn new(miner_key: &PublicKey, validators: &[String], limits: SharedLimits) -> Self {
+        let validator = |address: &String| ValidatorStatus { address: address.clone(), ..ValidatorStatus::default() };
         let status = Arc::new(Mutex::new(Status {
             program: concat!("assay-miner ", env!("CARGO_PKG_VERSION")).into(),
             pid: std::process::id(),
             started: now(),
             miner_key: miner_key.to_string(),
-            validator: validator.to_owned(),
+            validator: validators.join(", "),
+            validators: validators.iter().map(validator).collect(),
             ..Status::default()
         }));
-        Self { status, devices: Arc::default(), limits }
+        Self { status, validator: 0, devices: Arc::default(), limits }
+    }
+
+    /// The board for what happens with another validator.
+    #[must_use]
+    pub fn of(&self, validator: usize) -> Self {
+        Self { validator, ..self.clone() }
     }
 
     /// From now on the devices are shown.
@@ -274,34 +315,52 @@ impl StatusBoard {
     pub fn get(&self) -> Status {
         let devices = self.devices.get().map(DeviceWatch::devices).unwrap_or_default();
         let limits = LimitsStatus::at(&self.limits.get(), SystemTime::now());
-        Status { devices, limits, ..self.lock().clone() }
+        let status = self.lock().clone();
+        let is_connected = |validator: &&ValidatorStatus| validator.connection.connected_since.is_some();
+        let shown = status.validators.iter().find(is_connected).or(status.validators.first());
+        let connection = shown.map(|validator| validator.connection.clone()).unwrap_or_default();
+        Status { devices, limits, connection, ..status }
     }
 
     /// A session stands.
     pub fn connected(&self, validator_key: &PublicKey) {
-        let mut status = self.lock();
-        let sessions = status.connection.sessions + 1;
-        let last_error = status.connection.last_error.take();
-        let validator_key = Some(validator_key.to_string());
-        status.connection =
-            Connection { connected_since: Some(now()), validator_key, sessions, last_error, next_attempt: None };
+        self.change(|validator| {
+            let sessions = validator.connection.sessions + 1;
+            let last_error = validator.connection.last_error.take();
+            let validator_key = Some(validator_key.to_string());
+            validator.connection =
+                Connection { connected_since: Some(now()), validator_key, sessions, last_error, next_attempt: None };
+        });
     }
 
     /// A session ended or did not come about; another attempt follows.
     pub fn disconnected(&self, why: &str, again_in: Duration) {
-        let mut status = self.lock();
-        status.challenge = None;
-        let connection = &mut status.connection;
-        connection.connected_since = None;
-        connection.last_error = Some(Ended { at: now(), why: why.to_owned() });
-        connection.next_attempt = Some(unix_s(SystemTime::now() + again_in));
+        self.released();
+        self.change(|ValidatorStatus { connection, .. }| {
+            connection.connected_since = None;
+            connection.last_error = Some(Ended { at: now(), why: why.to_owned() });
+            connection.next_attempt = Some(unix_s(SystemTime::now() + again_in));
+        });
+    }
+
+    /// The validator is not served any more.
+    pub fn not_served(&self, why: &str) {
+        self.released();
+        self.change(|ValidatorStatus { connection, ended, .. }| {
+            connection.connected_since = None;
+            connection.next_attempt = None;
+            *ended = Some(Ended { at: now(), why: why.to_owned() });
+        });
     }
 
     /// A challenge starts.
     pub fn challenged(&self, challenge: &Challenge) {
         let slots: u64 = challenge.shares().iter().map(|share| u64::from(share.count)).sum();
-        self.lock().challenge = Some(RunningStatus {
+        let mut status = self.lock();
+        let validator = status.validators.get(self.validator).map(|validator| validator.address.clone());
+        status.challenge = Some(RunningStatus {
             challenge_id: challenge.id().to_string(),
+            validator: validator.unwrap_or_default(),
             n: challenge.n(),
             iterations: challenge.iterations(),
             devices: challenge.shares().len(),
@@ -333,9 +392,13 @@ impl StatusBoard {
         self.lock().last_stop = Some(stopped);
     }
 
-    /// No challenge runs any more.
+    /// No challenge of this validator runs any more.
     pub fn released(&self) {
-        self.lock().challenge = None;
+        let mut status = self.lock();
+        let Some(own) = status.validators.get(self.validator).map(|validator| validator.address.clone()) else {
+            return;
+        };
+        status.challenge.take_if(|challenge| challenge.validator == own);
     }
 
     /// A verdict came.
@@ -345,28 +408,35 @@ impl StatusBoard {
             class: reason.code.class().name().to_owned(),
             detail: reason.detail.clone(),
         };
-        let mut status = self.lock();
-        status.last_verdict = Some(VerdictStatus {
+        let shown = VerdictStatus {
             challenge_id: verdict.challenge_id.to_string(),
             at: now(),
             outcome: verdict.outcome.to_string(),
             tops: verdict.whole.tops,
             reasons: verdict.reasons.iter().take(MAX_REASONS).map(reason).collect(),
+        };
+        self.change(|validator| {
+            validator.last_verdict = Some(shown.clone());
+            validator.verdicts.add(verdict.outcome);
         });
-        match verdict.outcome {
-            Outcome::Pass => status.verdicts.pass += 1,
-            Outcome::Fail => status.verdicts.fail += 1,
-            Outcome::Inconclusive => status.verdicts.inconclusive += 1,
-        }
+        let mut status = self.lock();
+        status.last_verdict = Some(shown);
+        status.verdicts.add(verdict.outcome);
     }
 
     /// The miner ends.
     pub fn ended(&self, why: &str) {
         let mut status = self.lock();
         status.challenge = None;
-        status.connection.connected_since = None;
-        status.connection.next_attempt = None;
+        for ValidatorStatus { connection, .. } in &mut status.validators {
+            connection.connected_since = None;
+            connection.next_attempt = None;
+        }
         status.ended = Some(Ended { at: now(), why: why.to_owned() });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut ValidatorStatus)) {
+        self.lock().validators.get_mut(self.validator).map(change);
     }
 
     fn lock(&self) -> MutexGuard<'_, Status> {

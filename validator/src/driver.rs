@@ -88,6 +88,7 @@ pub async fn drive(
         challenge: None,
         recording: None,
         next_challenge: None,
+        busy: 0,
         running: None,
         has_ended: false,
         was_stopped: false,
@@ -144,6 +145,8 @@ struct Driver {
     /// A verdict that is on its way to the disk.
     recording: Option<Recording>,
     next_challenge: Option<Instant>,
+    /// How often in a row the miner was busy when a challenge was due.
+    busy: u32,
     /// The challenge that runs, as operators see it.
     running: Option<RunningChallenge>,
     /// Nothing more comes in.
@@ -313,10 +316,29 @@ impl Driver {
     }
 
     fn schedule(&mut self) {
-        let Some(interval) = self.validator.policy().challenge_interval else { return };
+        if let Some(interval) = self.validator.policy().challenge_interval {
+            self.schedule_in(interval);
+        }
+    }
+
+    fn schedule_in(&mut self, interval: Duration) {
         // Between four and six fifths, so that no host knows the moment and a fleet does not move in step.
         let spread = self.entropy.below(1000).unwrap_or(500) as f64 / 1000.0;
         self.next_challenge = Some(Instant::now() + interval.mul_f64(0.8 + 0.4 * spread));
+    }
+
+    /// When the next challenge is due, after this verdict on one: soon where one was due and the miner was busy.
+    fn schedule_after(&mut self, verdict: &Verdict, asked: Option<Asked>) {
+        let was_busy = verdict.reasons.iter().any(|reason| reason.code == ReasonCode::MinerBusy);
+        if !(was_busy && asked == Some(Asked::Schedule)) {
+            self.busy = 0;
+            return self.schedule();
+        }
+        self.busy += 1;
+        match self.validator.policy().busy_pause(self.busy) {
+            Some(pause) => self.schedule_in(pause),
+            None => self.schedule(),
+        }
     }
 
     /// The miner's key, once it is proved.
@@ -501,12 +523,12 @@ impl Driver {
         if let Some(who) = &self.who {
             events::verdict(&self.validator.hook, who, &verdict, self.challenge.map(|(_, began, _)| began));
         }
-        self.challenge = None;
+        let asked = self.challenge.take().map(|(_, _, asked)| asked);
         self.validator.verdict_counts.add(verdict.outcome);
         self.running = None;
         self.publish();
         self.unchallenged();
-        self.schedule();
+        self.schedule_after(&verdict, asked);
         let closed = self.act(then.into()).await;
         for watcher in self.watchers.drain(..) {
             let _ = watcher.send_timeout(Update::Verdict(verdict.clone()), WATCHER_LIMIT).await;

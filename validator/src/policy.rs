@@ -24,6 +24,9 @@ const FAST_DEVICE_N: u32 = 8192;
 const FAST_DEVICE_PER_S: f64 = 200e12;
 /// The most challenges of a miner that are remembered to count the abandoned ones.
 pub const MAX_ABANDONED_WINDOW: u32 = 20;
+/// Doublings of the pause after which a busy miner is challenged again: the devices are kept for a validator that was
+/// declined for 90 s, and it asks again after a minute.
+const MAX_BUSY_DOUBLINGS: u32 = 2;
 /// The longest time of openings, in seconds, unless their deadline is longer.
 const DEFAULT_OPENINGS_LIMIT_S: u64 = 3600;
 /// The longest wait for anything: a day.
@@ -149,6 +152,10 @@ pub struct RawPolicy {
     /// Seconds between challenges of a miner; 0: on demand only
     #[arg(long, value_name = "S", default_value_t = 600)]
     pub challenge_interval_s: u64,
+    /// Seconds until a miner is challenged again that was busy with another validator's challenge, doubled each time up
+    /// to four times as long; 0: not before the next challenge is due
+    #[arg(long, value_name = "S", default_value_t = 15)]
+    pub busy_retry_s: u64,
     /// Abandoned challenges, among the last abandoned_window of a miner, that fail it
     #[arg(long, value_name = "COUNT", default_value_t = 3)]
     pub abandoned_limit: u32,
@@ -200,6 +207,8 @@ pub struct Policy {
     pub challenge_on_connect: bool,
     /// Between two challenges; `None`: only when asked to.
     pub challenge_interval: Option<Duration>,
+    /// How soon a miner that was busy is challenged again; `None`: not before the next challenge is due.
+    pub busy_retry: Option<Duration>,
     /// When a miner has abandoned too many challenges.
     pub abandoned: AbandonedPolicy,
     /// What a verdict says of a device that the key showed before and that takes no part.
@@ -303,10 +312,19 @@ impl Policy {
             openings: OpeningsPolicy::check(settings, raw)?,
             challenge_on_connect: raw.challenge_on_connect.0,
             challenge_interval: Some(interval).filter(|i| !i.is_zero()),
+            busy_retry: Some(wait("busy_retry_s", raw.busy_retry_s, 0)?).filter(|pause| !pause.is_zero()),
             abandoned: AbandonedPolicy::check(settings, raw)?,
             device_missing: raw.device_missing,
             expectations: Arc::default(),
         })
+    }
+
+    /// How long to wait before a miner is challenged again that was busy so many times in a row, where that is sooner than
+    /// the interval.
+    #[must_use]
+    pub fn busy_pause(&self, times: u32) -> Option<Duration> {
+        let pause = self.busy_retry? * (1 << times.saturating_sub(1).min(MAX_BUSY_DOUBLINGS));
+        Some(self.challenge_interval.map_or(pause, |interval| pause.min(interval)))
     }
 
     /// The matrix size to begin with, and the smallest to fall back to, for devices that showed this rate at most.
@@ -370,6 +388,7 @@ impl Default for Policy {
             },
             challenge_on_connect: true,
             challenge_interval: Some(Duration::from_secs(600)),
+            busy_retry: Some(Duration::from_secs(15)),
             abandoned: AbandonedPolicy { limit: 3, window: MAX_ABANDONED_WINDOW },
             device_missing: DeviceMissing::Inconclusive,
             expectations: Arc::default(),

@@ -17,6 +17,7 @@ use assay_miner::engine::Engine;
 use assay_miner::limits::SharedLimits;
 use assay_miner::outbox::outbox;
 use assay_miner::session::Closed;
+use assay_miner::turns::Turns;
 use assay_program::shutdown::{Shutdown, Trigger};
 use assay_protocol::identity::{Identity, random_bytes};
 use assay_protocol::message::Inventory;
@@ -155,15 +156,8 @@ impl Session {
         let inbound = Box::pin(heard.map(move |message| message.map(|message| filter.incoming(message))));
         let nonce = Nonce(random_bytes()?);
         let (idle_release, limits) = (std::time::Duration::ZERO, SharedLimits::default());
-        let start = Start {
-            identity,
-            pinned: None,
-            channel: assay_protocol::channel::Channel::Plaintext,
-            inventory,
-            nonce,
-            idle_release,
-            limits,
-        };
+        let (channel, turns) = (assay_protocol::channel::Channel::Plaintext, Turns::default());
+        let start = Start { identity, pinned: None, channel, inventory, nonce, idle_release, limits, turns };
         drive(start, self.engine, inbound, outbox, self.stop, &mut Silent).await
     }
 }

@@ -21,6 +21,7 @@ mod one_key;
 mod python;
 mod reload;
 mod service_manager;
+mod several_validators;
 mod sizing;
 mod slow_links;
 mod standard_services;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use assay_program::address::Address;
 use assay_program::exit::{Exit, Failure, chain};
 use assay_program::lock::StateLock;
 use assay_program::manager::ServiceManager;
@@ -15,6 +16,7 @@ use assay_protocol::verdict::{Outcome, Verdict};
 use assay_work::text::quoted;
 use assay_work::{Challenge, ChallengeId, PublicKey};
 use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
 
 use crate::config::MinerConfig;
 use crate::connection::{ConnectionError, Dial, serve};
@@ -25,8 +27,9 @@ use crate::reload::{Reloader, Resolve};
 use crate::status::file::{StatusWriter, path_of};
 use crate::status::{DeviceWatch, StatusBoard};
 use crate::telemetry;
+use crate::turns::Turns;
 
-/// Serves the validator until a signal, then drains. `resolve` reads the settings again on SIGHUP.
+/// Serves the validators until a signal, then drains. `resolve` reads the settings again on SIGHUP.
 ///
 /// # Errors
 /// What keeps the miner from starting: its key, another miner with it, its devices.
@@ -41,7 +44,7 @@ pub fn execute(config: &MinerConfig, resolve: Resolve) -> anyhow::Result<Exit> {
     let manager = ServiceManager::of_process();
     let reloader = Reloader::new(resolve, limits.clone(), manager.clone())?;
     let reloading = runtime.spawn(reloader.run(hangups));
-    let board = StatusBoard::new(&key, &config.validator.to_string(), limits.clone());
+    let board = StatusBoard::new(&key, &addresses(config), limits.clone());
     let shown = board.clone();
     let _status =
         StatusWriter::start(path_of(&config.key_file), move || shown.get()).context("no thread for status")?;
@@ -72,32 +75,83 @@ fn serve_with(
     }
     let engine = Arc::new(engine);
     board.watch(DeviceWatch { engine: engine.clone(), workers: chosen.workers, indices: chosen.indices });
-    let dial = Dial {
-        validator: config.validator.clone(),
+    let turns = Turns::default();
+    let dial = |(number, validator): (usize, &Address)| Dial {
+        validator: validator.clone(),
         pinned: config.validator_key,
-        identity,
+        identity: identity.clone(),
         idle_release: config.idle_release,
         backoff: (config.reconnect_min, config.reconnect_max),
-        limits,
+        limits: limits.clone(),
+        turns: turns.of(number),
     };
-    let (served, cut_short) = runtime.block_on(async {
+    let dials: Vec<_> = config.validators.iter().enumerate().map(dial).collect();
+    let cut_short = runtime.block_on(async {
         let shutdown = Shutdown::on_signals(config.drain_timeout).context("no signal handlers")?;
-        let mut log = Log::new(board.clone());
-        manager.ready(format_args!("connecting to {}", config.validator));
-        let served = tokio::select! {
-            served = serve(dial, engine, shutdown.clone(), &mut log) => served,
+        manager.ready(format_args!("connecting to {}", addresses(config).join(", ")));
+        let cut_short = tokio::select! {
+            served = serve_each(dials, &engine, &shutdown, board) => served?,
             never = manager.attend(shutdown.clone(), || board.get().in_a_line()) => match never {},
         };
         manager.stopping();
-        Ok::<_, anyhow::Error>((served, log.challenge.filter(|_| shutdown.was_cut_short())))
+        Ok::<_, anyhow::Error>(cut_short.filter(|_| shutdown.was_cut_short()))
     })?;
-    match served {
-        Ok(()) => Ok(ended(cut_short, board)),
-        Err(error @ (ConnectionError::Operator(_) | ConnectionError::Address(_))) => {
-            Err(Failure::because(Exit::Config, "the miner cannot serve this validator", error).into())
-        }
-        Err(error) => Err(error.into()),
+    Ok(ended(cut_short, board))
+}
+
+/// Serves each validator in a session of its own, until all have ended; gives the challenge that was under way then.
+/// What ends one, and only an operator can resolve, does not disturb the others.
+async fn serve_each(
+    dials: Vec<Dial>,
+    engine: &Arc<Engine>,
+    shutdown: &Shutdown,
+    board: &StatusBoard,
+) -> anyhow::Result<Option<ChallengeId>> {
+    let is_only_one = dials.len() == 1;
+    let mut sessions = JoinSet::new();
+    for (number, dial) in dials.into_iter().enumerate() {
+        let address = dial.validator.to_string();
+        let mut log = Log::new(board.of(number), (!is_only_one).then(|| address.clone()));
+        let (engine, shutdown) = (engine.clone(), shutdown.clone());
+        sessions.spawn(async move {
+            let served = serve(dial, engine, shutdown, &mut log).await;
+            (served, log, address)
+        });
     }
+    let (mut has_drained, mut cut_short, mut failed) = (false, None, Vec::new());
+    while let Some(session) = sessions.join_next().await {
+        let (served, log, address) = session.context("a session failed")?;
+        match served {
+            Ok(()) => {
+                has_drained = true;
+                cut_short = cut_short.or(log.challenge);
+            }
+            Err(error @ (ConnectionError::Operator(_) | ConnectionError::Address(_))) => {
+                if !is_only_one {
+                    tracing::error!(validator = address, "not served any more: {}", chain(&error));
+                }
+                log.board.not_served(&chain(&error));
+                failed.push((address, error));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    match failed.into_iter().next() {
+        Some((address, error)) if !has_drained => {
+            let what = if is_only_one {
+                "the miner cannot serve this validator".to_owned()
+            } else {
+                format!("the miner can serve none of its validators; {address}, the first that ended")
+            };
+            Err(Failure::because(Exit::Config, what, error).into())
+        }
+        _ => Ok(cut_short),
+    }
+}
+
+/// The validators' addresses.
+fn addresses(config: &MinerConfig) -> Vec<String> {
+    config.validators.iter().map(ToString::to_string).collect()
 }
 
 /// The exit code of a miner that was asked to stop, and broke off this challenge.
@@ -119,20 +173,22 @@ fn ended(cut_short: Option<ChallengeId>, board: &StatusBoard) -> Exit {
 /// Shows a session in the log, and notes it for `status`.
 struct Log {
     board: StatusBoard,
+    /// The validator's address, where there are several validators.
+    validator: Option<String>,
     /// The challenge that is under way.
     challenge: Option<ChallengeId>,
     all_slots: u64,
     /// When it came.
-    since: Instant,
+    since: Option<Instant>,
 }
 
 impl Log {
-    fn new(board: StatusBoard) -> Self {
-        Self { board, challenge: None, all_slots: 0, since: Instant::now() }
+    const fn new(board: StatusBoard, validator: Option<String>) -> Self {
+        Self { board, validator, challenge: None, all_slots: 0, since: None }
     }
 
     fn seconds(&self) -> f64 {
-        (self.since.elapsed().as_secs_f64() * 1000.0).round() / 1000.0
+        (self.since.map_or(0.0, |since| since.elapsed().as_secs_f64()) * 1000.0).round() / 1000.0
     }
 }
 
@@ -141,22 +197,24 @@ impl Observer for Log {
         // One that a lost connection took with it is over.
         self.challenge = None;
         self.board.connected(&validator_key);
-        tracing::info!(validator = %validator_key, "connected: waiting for challenges");
+        let address = self.validator.as_deref();
+        tracing::info!(validator = %validator_key, address, "connected: waiting for challenges");
     }
 
     fn disconnected(&mut self, why: &str, again_in: Duration) {
         self.board.disconnected(why, again_in);
-        tracing::info!("connecting again in {:.1} s", again_in.as_secs_f64());
+        let validator = self.validator.as_deref();
+        tracing::info!(validator, "connecting again in {:.1} s", again_in.as_secs_f64());
     }
 
     fn challenged(&mut self, challenge: &Challenge) {
         let slots: u64 = challenge.shares().iter().map(|s| u64::from(s.count)).sum();
         self.challenge = Some(challenge.id());
         self.all_slots = slots * u64::from(challenge.iterations());
-        self.since = Instant::now();
+        self.since = Some(Instant::now());
         self.board.challenged(challenge);
         tracing::info!(
-            challenge = %challenge.id(), n = challenge.n(), iterations = challenge.iterations(),
+            challenge = %challenge.id(), validator = self.validator.as_deref(), n = challenge.n(), iterations = challenge.iterations(),
             devices = challenge.shares().len(), slots, "working"
         );
     }
@@ -169,16 +227,18 @@ impl Observer for Log {
     fn stage(&mut self, stage: Stage) {
         self.board.stage(stage.name());
         let challenge = self.challenge.map(tracing::field::display);
-        tracing::info!(challenge, seconds = self.seconds(), "{}", stage.about());
+        let validator = self.validator.as_deref();
+        tracing::info!(challenge, validator, seconds = self.seconds(), "{}", stage.about());
     }
 
     fn stopped(&mut self, stop: &Stop) {
         self.board.stopped(stop);
-        let challenge = stop.challenge_id;
+        let (challenge, validator) = (stop.challenge_id, self.validator.as_deref());
         if self.challenge == Some(challenge) {
-            tracing::warn!(%challenge, code = ?stop.code, seconds = self.seconds(), "broke the challenge off: {}", stop.detail);
+            let seconds = self.seconds();
+            tracing::warn!(%challenge, validator, code = ?stop.code, seconds, "broke the challenge off: {}", stop.detail);
         } else {
-            tracing::info!(%challenge, code = ?stop.code, "declined a challenge: {}", stop.detail);
+            tracing::info!(%challenge, validator, code = ?stop.code, "declined a challenge: {}", stop.detail);
         }
     }
 
@@ -189,13 +249,15 @@ impl Observer for Log {
     fn verdict(&mut self, verdict: &Verdict) {
         let seconds = self.challenge.take().map(|_| self.seconds());
         self.board.verdict(verdict);
+        let validator = self.validator.as_deref();
         let (challenge, tops) = (verdict.challenge_id, (verdict.whole.tops * 1000.0).round() / 1000.0);
         match verdict.outcome {
-            Outcome::Pass => tracing::info!(%challenge, tops, seconds, "verdict: pass"),
+            Outcome::Pass => tracing::info!(%challenge, validator, tops, seconds, "verdict: pass"),
             outcome => {
                 for reason in &verdict.reasons {
                     let (code, class) = (reason.code.name(), reason.code.class().name());
-                    tracing::warn!(%challenge, code, class, seconds, "verdict: {outcome}: {}", quoted(&reason.detail));
+                    let detail = quoted(&reason.detail);
+                    tracing::warn!(%challenge, validator, code, class, seconds, "verdict: {outcome}: {detail}");
                 }
             }
         }

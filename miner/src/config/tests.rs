@@ -20,7 +20,8 @@ fn check(flags: &[&str]) -> Result<MinerConfig, String> {
 #[test]
 fn the_defaults_are_a_configuration() {
     let config = check(&[]).unwrap();
-    assert_eq!(config.validator.to_string(), "127.0.0.1:7400");
+    assert_eq!(config.validators.iter().map(ToString::to_string).collect::<Vec<_>>(), ["127.0.0.1:7400"]);
+    assert_eq!(config.limits.max_challenge, None);
     assert_eq!(config.validator_key, None);
     assert!(config.key_file.ends_with("miner.key"));
     let devices = config.devices.unseeded;
@@ -45,7 +46,7 @@ fn what_is_written_is_what_is_meant() {
         "--drain-timeout-s=0",
     ])
     .unwrap();
-    assert_eq!(config.validator.url(), "http://[::1]:1");
+    assert_eq!(config.validators[0].url(), "http://[::1]:1");
     assert_eq!(config.validator_key, Some(PublicKey([0xab; 32])));
     let cpu = config.devices.unseeded.cpu;
     assert_eq!((cpu.memory_bytes, cpu.threads), (vec![512 << 20], vec![3]));
@@ -68,6 +69,7 @@ fn every_bound_is_kept_and_explained() {
         ("--worker-program=/nonexistent", "no such file"),
         ("--validator=https://127.0.0.1:1", "`https://` is not supported"),
         ("--validator-key=abcd", "expected 64 hex digits"),
+        ("--validator=127.0.0.1:1,[::1]:2,127.0.0.1:1", "127.0.0.1:1 is named twice"),
         ("--cpu-devices=0", "from 1 to 64: a host has at most 64 devices"),
         ("--cpu-devices=65", "from 1 to 64"),
         ("--cpu-memory=8MB", "at least 8MiB: the smallest share"),
@@ -132,4 +134,23 @@ fn the_commands_flags_are_settings() {
     let crate::cli::Command::Devices(args) = crate::cli::Cli::try_parse_from(line).unwrap().command else { panic!() };
     let settings = Settings::<RawConfig>::resolve(&args.settings, &Environment::default()).unwrap();
     assert_eq!(MinerConfig::check(&settings).unwrap().devices.unseeded.cpu.devices, 3);
+}
+
+#[test]
+fn several_validators_take_turns_of_a_bounded_length() {
+    let config = check(&["--validator=127.0.0.1:1,[::1]:2", "--validator=127.0.0.1:3"]).unwrap();
+    let validators: Vec<_> = config.validators.iter().map(ToString::to_string).collect();
+    assert_eq!(validators, ["127.0.0.1:1", "[::1]:2", "127.0.0.1:3"]);
+    assert_eq!(config.limits.max_challenge, Some(Duration::from_secs(1800)));
+    let config = check(&["--validator=127.0.0.1:1,127.0.0.1:2", "--max-challenge-s=60"]).unwrap();
+    assert_eq!(config.limits.max_challenge, Some(Duration::from_secs(60)));
+    let many = (1..=17).map(|port| format!("127.0.0.1:{port}")).collect::<Vec<_>>().join(",");
+    assert!(check(&[&format!("--validator={many}")]).unwrap_err().contains("at most 16"));
+}
+
+#[test]
+fn one_key_is_not_that_of_several_validators() {
+    let key = format!("--validator-key={}", "ab".repeat(32));
+    let error = check(&["--validator=127.0.0.1:1,127.0.0.1:2", &key]).unwrap_err();
+    assert!(error.contains("validator_key") && error.contains("assay://HOST:PORT#KEY"), "{error}");
 }

@@ -7,7 +7,7 @@ use assay_program::render::{Screen, short_ids, table, units};
 use assay_program::utc;
 use assay_work::text::{printable, quoted};
 
-use crate::status::{Connection, DeviceStatus, Ended, LimitsStatus, RunningStatus, Status, VerdictStatus};
+use crate::status::{DeviceStatus, Ended, LimitsStatus, RunningStatus, Status, ValidatorStatus, VerdictStatus};
 
 /// Digits of a challenge's id.
 const SHORT_ID: usize = 16;
@@ -28,22 +28,18 @@ pub fn text(found: &Found, key_file: &Path, now_s: u64, screen: &Screen) -> Stri
     let Some(status) = &found.status else { return lines.remove(0) };
     let is_running = found.holder.is_some();
     lines.push(field("miner key", &status.miner_key));
-    lines.push(field("validator", &validator(&status.validator, &status.connection, is_running, now_s)));
-    if let Some(key) = &status.connection.validator_key {
-        lines.push(field("", &format!("key {key}")));
-    }
-    if let (None, Some(error)) = (status.connection.connected_since, &status.connection.last_error) {
-        lines.push(field("last error", &happened(error, now_s)));
-    }
+    lines.extend(status.validators.iter().flat_map(|v| validator(v, status.validators.len(), is_running, now_s)));
     match &status.challenge {
-        Some(challenge) if is_running => lines.push(field("challenge", &running(challenge, now_s))),
+        Some(challenge) if is_running => {
+            lines.push(field("challenge", &running(challenge, status.validators.len(), now_s)))
+        }
         _ if is_running => lines.push(field("challenge", "none runs")),
         _ => {}
     }
     match &status.last_verdict {
         None => lines.push(field("last verdict", "none")),
         Some(verdict) => {
-            lines.push(field("last verdict", &self::verdict(verdict, now_s)));
+            lines.push(field("last verdict", &verdict_line(verdict, now_s)));
             let reason = |reason: &crate::status::ReasonStatus| {
                 field("", &format!("{} ({}): {}", reason.code, reason.class, quoted(&reason.detail)))
             };
@@ -85,27 +81,39 @@ fn headline(found: &Found, key_file: &Path, now_s: u64) -> String {
     }
 }
 
-fn validator(address: &str, connection: &Connection, is_running: bool, now_s: u64) -> String {
-    let Connection { connected_since, next_attempt, .. } = connection;
-    let how = match (connected_since, next_attempt) {
+/// A validator, one of so many; the last verdict of a single one has a line of its own elsewhere.
+fn validator(status: &ValidatorStatus, of: usize, is_running: bool, now_s: u64) -> Vec<String> {
+    let ValidatorStatus { address, connection, last_verdict, ended, .. } = status;
+    let how = match (connection.connected_since, connection.next_attempt, ended) {
         _ if !is_running => String::new(),
-        (Some(since), _) => format!(", connected since {}", moment(*since, now_s)),
-        (None, Some(next)) if *next > now_s => format!(", not connected; next attempt in {}", duration(next - now_s)),
+        (_, _, Some(ended)) => format!(", not served since {}", moment(ended.at, now_s)),
+        (Some(since), ..) => format!(", connected since {}", moment(since, now_s)),
+        (None, Some(next), _) if next > now_s => format!(", not connected; next attempt in {}", duration(next - now_s)),
         _ => ", not connected; connecting".to_owned(),
     };
-    format!("{}{how}", printable(address, usize::MAX))
+    let mut lines = vec![field("validator", &format!("{}{how}", printable(address, usize::MAX)))];
+    lines.extend(connection.validator_key.iter().map(|key| field("", &format!("key {key}"))));
+    match (ended, connection.connected_since, &connection.last_error) {
+        (Some(ended), ..) => lines.push(field("", &printable(&ended.why, usize::MAX))),
+        (None, None, Some(error)) => lines.push(field("last error", &happened(error, now_s))),
+        _ => {}
+    }
+    let verdict = last_verdict.as_ref().filter(|_| of > 1);
+    lines.extend(verdict.map(|last| field("", &format!("last verdict {}", verdict_line(last, now_s)))));
+    lines
 }
 
-fn running(challenge: &RunningStatus, now_s: u64) -> String {
-    let RunningStatus { n, iterations, devices, stage, done_slots, all_slots, since, .. } = challenge;
+fn running(challenge: &RunningStatus, of: usize, now_s: u64) -> String {
+    let RunningStatus { validator, n, iterations, devices, stage, done_slots, all_slots, since, .. } = challenge;
     let id = short(&challenge.challenge_id);
     let percent = done_slots * 100 / (*all_slots).max(1);
     let progress = format!("{stage}, {done_slots} of {all_slots} slots ({percent} %)");
     let taken = duration(now_s.saturating_sub(*since));
-    format!("{id}, n = {n}, iterations {iterations}, devices {devices}: {progress}, for {taken}")
+    let of = if of > 1 { format!(" of {}", printable(validator, usize::MAX)) } else { String::new() };
+    format!("{id}{of}, n = {n}, iterations {iterations}, devices {devices}: {progress}, for {taken}")
 }
 
-fn verdict(verdict: &VerdictStatus, now_s: u64) -> String {
+fn verdict_line(verdict: &VerdictStatus, now_s: u64) -> String {
     let VerdictStatus { challenge_id, at, outcome, tops, .. } = verdict;
     let rate = if *tops > 0.0 { format!(", {} TOPS", units::figures(*tops)) } else { String::new() };
     format!("{outcome}{rate}, challenge {}, {}", short(challenge_id), moment(*at, now_s))
@@ -187,6 +195,7 @@ fn duration(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::Connection;
 
     const NOW_S: u64 = 1_795_392_000;
 
@@ -221,13 +230,18 @@ mod tests {
             written: NOW_S - 3,
             miner_key: "cd".repeat(32),
             validator: "127.0.0.1:7400".into(),
-            connection: Connection {
-                connected_since: Some(NOW_S - 90),
-                validator_key: Some("ef".repeat(32)),
-                ..Connection::default()
-            },
+            validators: vec![ValidatorStatus {
+                address: "127.0.0.1:7400".into(),
+                connection: Connection {
+                    connected_since: Some(NOW_S - 90),
+                    validator_key: Some("ef".repeat(32)),
+                    ..Connection::default()
+                },
+                ..ValidatorStatus::default()
+            }],
             challenge: Some(RunningStatus {
                 challenge_id: "01".repeat(16),
+                validator: "127.0.0.1:7400".into(),
                 n: 2048,
                 iterations: 2,
                 devices: 1,
@@ -287,13 +301,34 @@ mod tests {
     fn an_error_is_shown_until_the_miner_is_connected_again() {
         let last_error = Some(Ended { at: NOW_S - 5, why: "no connection: refused".into() });
         let mut status = status();
-        status.connection =
+        status.validators[0].connection =
             Connection { last_error, next_attempt: Some(NOW_S + 7), connected_since: None, ..Connection::default() };
         let waiting = shown(holder(), Some(status.clone()));
         assert!(waiting.contains("not connected; next attempt in 7 s"), "{waiting}");
         assert!(waiting.contains("no connection: refused, 2026-11-22 23:59:55 UTC (5 s ago)"), "{waiting}");
-        status.connection.connected_since = Some(NOW_S);
+        status.validators[0].connection.connected_since = Some(NOW_S);
         assert!(!shown(holder(), Some(status)).contains("refused"));
+    }
+
+    #[test]
+    fn each_of_several_validators_is_shown_with_its_last_verdict() {
+        let mut status = status();
+        let ended = Some(Ended { at: NOW_S - 60, why: "this key is not on its list".into() });
+        let refused = ValidatorStatus { address: "v2:7400".into(), ended, ..ValidatorStatus::default() };
+        let mut waiting = ValidatorStatus { address: "v3:7400".into(), ..ValidatorStatus::default() };
+        waiting.last_verdict = status.last_verdict.clone();
+        status.validators.extend([refused, waiting]);
+        let text = shown(holder(), Some(status));
+        for part in [
+            "127.0.0.1:7400, connected since",
+            "v2:7400, not served since 2026-11-22 23:59:00 UTC (1 min 0 s ago)\n",
+            "this key is not on its list",
+            "v3:7400, not connected; connecting\n",
+            "last verdict fail, 1.50 TOPS, challenge 0202020202020202",
+            "0101010101010101 of 127.0.0.1:7400, n = 2048",
+        ] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
     }
 
     #[test]

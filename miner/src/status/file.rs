@@ -143,7 +143,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = path_of(&folder.path().join("miner.key"));
         assert_eq!(read(&path).unwrap(), None);
-        let board = StatusBoard::new(&PublicKey([7; 32]), "127.0.0.1:7400", SharedLimits::default());
+        let board = StatusBoard::new(&PublicKey([7; 32]), &["127.0.0.1:7400".to_owned()], SharedLimits::default());
         let shared = board.clone();
         let writer = StatusWriter::start(path.clone(), move || shared.get()).unwrap();
         board.ended("a test");

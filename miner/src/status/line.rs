@@ -9,6 +9,10 @@ impl Status {
         let VerdictCounts { pass, fail, inconclusive } = self.verdicts;
         let now = match (&self.challenge, &self.connection) {
             (Some(challenge), _) => format!("challenge {}: {}", challenge.challenge_id, challenge.stage),
+            (None, _) if self.validators.len() > 1 => {
+                let connected = self.validators.iter().filter(|v| v.connection.connected_since.is_some()).count();
+                format!("connected to {connected} of {} validators", self.validators.len())
+            }
             (None, Connection { connected_since: Some(_), .. }) => {
                 format!("connected to {}, waiting for challenges", self.validator)
             }
@@ -24,7 +28,7 @@ impl Status {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::{Ended, RunningStatus};
+    use crate::status::{Ended, RunningStatus, ValidatorStatus};
 
     #[test]
     fn the_line_says_what_is_done_now() {
@@ -35,8 +39,12 @@ mod tests {
         assert_eq!(line(&status), "not connected to a:7400: refused");
         status.connection.connected_since = Some(2);
         assert_eq!(line(&status), "connected to a:7400, waiting for challenges");
+        status.validators = vec![ValidatorStatus::default(); 2];
+        status.validators[1].connection.connected_since = Some(2);
+        assert_eq!(line(&status), "connected to 1 of 2 validators");
         status.challenge = Some(RunningStatus {
             challenge_id: "ab".into(),
+            validator: "a:7400".into(),
             n: 256,
             iterations: 1,
             devices: 1,

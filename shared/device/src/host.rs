@@ -128,6 +128,12 @@ impl Host {
     /// # Errors
     /// [`DeviceError::Sick`] when a device's thread is gone.
     pub fn report(&self, sizes: &'static [u32]) -> Result<Vec<DeviceReport>, DeviceError> {
+        self.ask(sizes).into_iter().map(Pending::wait).collect()
+    }
+
+    /// Asks the same, and waits for nothing: ahead of whatever is queued after it.
+    #[must_use]
+    pub fn ask(&self, sizes: &'static [u32]) -> Vec<Pending<DeviceReport>> {
         let ask = |thread: &DeviceThread| {
             thread.submit(move |device: &mut dyn Device| DeviceReport {
                 fault: device.fault(),
@@ -135,18 +141,21 @@ impl Host {
                 slots: sizes.iter().map(|n| device.slots_that_fit(*n)).collect(),
             })
         };
-        let pending: Vec<_> = self.threads.iter().map(ask).collect();
-        pending.into_iter().map(Pending::wait).collect()
+        self.threads.iter().map(ask).collect()
     }
 
     /// Gives all device memory back, once running jobs have ended.
     pub fn release(&self) {
-        let pending: Vec<_> =
-            self.threads.iter().map(|t| t.submit(|device: &mut dyn Device| device.release())).collect();
-        for done in pending {
+        for done in self.start_release() {
             // A device whose thread is gone holds nothing any more.
             let _ = done.wait();
         }
+    }
+
+    /// Does the same, and waits for nothing: ahead of whatever is queued after it.
+    #[must_use]
+    pub fn start_release(&self) -> Vec<Pending<()>> {
+        self.threads.iter().map(|t| t.submit(|device: &mut dyn Device| device.release())).collect()
     }
 
     /// Runs tasks on whatever devices there are: each device takes the first task left that fits it,

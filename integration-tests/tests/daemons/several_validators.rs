@@ -1,0 +1,152 @@
+//! One miner and several validators: each has its session and its turn, and none disturbs another.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use assay_integration_tests::daemon::{Daemon, PATIENCE, run};
+use assay_integration_tests::miner::TestMiner;
+use assay_integration_tests::validator::{Policy, TestValidator};
+use assay_protocol::verdict::{Mode, ReasonCode};
+use serde_json::Value;
+
+/// A miner of several validators.
+fn miner_of(validators: &[SocketAddr], flags: &[&str]) -> TestMiner {
+    let others = validators[1..].iter().map(|address| format!("--validator={address}")).collect::<Vec<_>>();
+    let flags: Vec<_> = others.iter().map(String::as_str).chain(flags.iter().copied()).collect();
+    TestMiner::start(validators[0], 1, &flags)
+}
+
+/// A policy of challenges on demand, of about this many iterations.
+fn on_demand(iterations: u32) -> Policy {
+    Policy { iterations, ..Policy::default() }
+}
+
+/// A policy of challenges one after the other, which asks again soon where the miner was busy.
+fn back_to_back(iterations: u32) -> Policy {
+    let flags = ["--challenge-interval-s=1", "--busy-retry-s=1"].map(str::to_owned).to_vec();
+    Policy { iterations, challenge_on_connect: true, flags, ..Policy::default() }
+}
+
+fn status(miner: &TestMiner) -> Value {
+    let key = format!("--key-file={}", miner.file("miner.key").display());
+    let output = run("assay-miner", ["status", "--json", &key]);
+    serde_json::from_slice(&output.stdout).expect("the miner's status is JSON")
+}
+
+/// Waits until the status is as it is to be.
+async fn wait_for_status(miner: &TestMiner, is: impl Fn(&Value) -> bool) -> Value {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let shown = status(miner);
+        if is(&shown["status"]) {
+            return shown["status"].clone();
+        }
+        assert!(Instant::now() < until, "the status never is as waited for: {shown:#}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Waits for so many passes in a validator's log.
+fn wait_for_passes(daemon: &mut Daemon, passes: usize) {
+    for _ in 0..passes {
+        daemon.wait_for("\"message\":\"pass\"");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_has_its_session_and_status_shows_both() {
+    let (first, second) = (TestValidator::start(&on_demand(1)).await, TestValidator::start(&on_demand(1)).await);
+    let miner = miner_of(&[first.address, second.address], &[]);
+    for validator in [&first, &second] {
+        validator.wait_for_miner(miner.key, true).await;
+        validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    }
+    let shown = wait_for_status(&miner, |status| status["verdicts"]["pass"] == 2).await;
+    for (shown, validator) in shown["validators"].as_array().unwrap().iter().zip([&first, &second]) {
+        assert_eq!(shown["address"], validator.address.to_string());
+        assert_eq!(shown["connection"]["validator_key"], validator.key.to_string());
+        assert!(shown["connection"]["connected_since"].is_u64(), "{shown:#}");
+        assert_eq!((&shown["last_verdict"]["outcome"], &shown["verdicts"]["pass"]), (&"pass".into(), &1.into()));
+    }
+    assert_eq!(shown["validators"].as_array().unwrap().len(), 2);
+}
+
+/// The second challenge is declined while the first runs, and the memory of the first one is right for all afterwards.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_challenge_while_another_validators_runs_is_declined_as_busy() {
+    let (first, second) = (TestValidator::start(&on_demand(1500)).await, TestValidator::start(&on_demand(1)).await);
+    let mut miner = miner_of(&[first.address, second.address], &["--idle-release-s=0"]);
+    first.wait_for_miner(miner.key, true).await;
+    second.wait_for_miner(miner.key, true).await;
+    let offered = |miners: Vec<assay_protocol::wire::v1::ConnectedMiner>| miners[0].inventory.clone().unwrap().devices;
+    let before = offered(second.miners().await);
+    let challenge = first.ask(miner.key, Some(Mode::Audit)).await.unwrap();
+    miner.daemon.wait_for("\"message\":\"working\"");
+    let busy = second.challenge(miner.key, Some(Mode::Audit)).await.unwrap();
+    let detail = &busy.expect(ReasonCode::MinerBusy).verdict.reasons[0].detail;
+    assert!(detail.contains("a challenge of another validator") && !detail.contains("127.0.0.1"), "{detail}");
+    let line = miner.daemon.wait_for("declined a challenge");
+    assert_eq!(line["validator"], second.address.to_string(), "{line}");
+    assert_eq!(offered(second.miners().await), before, "memory that the other's challenge takes is not missing");
+    challenge.ruling().await.unwrap().expect_pass();
+    // It was declined, so it is first.
+    first.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect(ReasonCode::MinerBusy);
+    second.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    assert_eq!(offered(second.miners().await), before);
+    first.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+}
+
+/// Both challenge on their own, again and again, and longer than their interval: each gets its turns.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_that_challenge_all_the_time_both_get_their_turns() {
+    let policy = back_to_back(800);
+    let (mut first, mut second) = (TestValidator::start(&policy).await, TestValidator::start(&policy).await);
+    let _miner = miner_of(&[first.address, second.address], &[]);
+    wait_for_passes(&mut first.daemon, 2);
+    wait_for_passes(&mut second.daemon, 2);
+    let failed =
+        [&mut first, &mut second].map(|v| v.daemon.log().iter().any(|line| line.contains("\"message\":\"fail\"")));
+    assert_eq!(failed, [false; 2]);
+}
+
+/// One holds the devices with work without end, and has whatever is kept for it lapse; the other has its turns.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_whose_challenges_never_end_starves_nobody() {
+    let hostile = TestValidator::start(&Policy { challenge_on_connect: true, ..back_to_back(60_000) }).await;
+    let mut honest = TestValidator::start(&back_to_back(1)).await;
+    let _miner = miner_of(&[hostile.address, honest.address], &["--max-challenge-s=1"]);
+    wait_for_passes(&mut honest.daemon, 3);
+}
+
+/// One is not there, one refuses the key, one has another key than its miner was told: the last one is served.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_is_down_and_one_that_refuses_do_not_disturb_the_third() {
+    let flags = vec![format!("--allowed-miners={}", "ab".repeat(32))];
+    let refuses = TestValidator::start(&Policy { flags, ..Policy::default() }).await;
+    let serves = TestValidator::start(&on_demand(1)).await;
+    let gone = TestValidator::start(&on_demand(1)).await;
+    let down = gone.address;
+    drop(gone);
+    let mut miner = miner_of(&[refuses.address, down, serves.address], &[]);
+    let line = miner.daemon.wait_for("not served any more");
+    assert_eq!(line["validator"], refuses.address.to_string(), "{line}");
+    serves.wait_for_miner(miner.key, true).await;
+    serves.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    let shown = wait_for_status(&miner, |status| status["verdicts"]["pass"] == 1).await;
+    let why = shown["validators"][0]["ended"]["why"].as_str().unwrap();
+    assert!(why.contains("not on the validator's list"), "{why}");
+    assert!(shown["validators"][1]["connection"]["last_error"].is_object(), "{shown:#}");
+    miner.daemon.terminate();
+    assert_eq!(miner.daemon.wait().code(), Some(0), "it served one of them, and drained");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_miner_that_all_refuse_ends_with_an_error_for_its_operator() {
+    let flags = vec![format!("--allowed-miners={}", "ab".repeat(32))];
+    let policy = Policy { flags, ..Policy::default() };
+    let (first, second) = (TestValidator::start(&policy).await, TestValidator::start(&policy).await);
+    let mut miner = miner_of(&[first.address, second.address], &[]);
+    assert_eq!(miner.daemon.wait().code(), Some(78));
+    let log = miner.daemon.log().join("\n");
+    assert!(log.contains("the miner can serve none of its validators"), "{log}");
+}
