@@ -22,6 +22,12 @@ impl AllowList {
         Self::new(BTreeSet::new())
     }
 
+    /// Whether any miner may connect.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.0.borrow().is_empty()
+    }
+
     /// Whether a miner may connect, or stay.
     #[must_use]
     pub fn allows(&self, key: &PublicKey) -> bool {

@@ -12,6 +12,10 @@ use assay_program::settings::{Environment, Flags, Settings, SettingsError, Switc
 use assay_work::PublicKey;
 use clap::Args;
 
+use crate::bounds::{
+    Bounds, DEFAULT_ADDRESS_CONNECTS_PER_S, DEFAULT_CHALLENGES, DEFAULT_CONNECTS_PER_S, DEFAULT_HANDSHAKES,
+    MAX_CONNECTS_PER_S, MAX_HANDSHAKES, MAX_MINERS,
+};
 use crate::hook::HookTarget;
 use crate::policy::{Policy, RawPolicy};
 use crate::tls::{RawTls, TlsConfig};
@@ -22,8 +26,6 @@ pub const ENV_PREFIX: &str = "ASSAY_VALIDATOR_";
 /// The configuration file in `/etc/assay`, which is read where no other is named.
 pub const SYSTEM_FILE: &str = "validator.toml";
 
-/// The most miners at once: each costs a connection, a task and its queues.
-const MAX_MINERS: u32 = 65_536;
 /// The longest time to drain: a supervisor kills long before.
 const MAX_DRAIN_S: u64 = 3600;
 
@@ -40,6 +42,24 @@ pub struct RawService {
     /// Maximum number of connected miners, each with a key that it has proved
     #[arg(long, value_name = "COUNT", default_value_t = 256)]
     pub max_miners: u32,
+    /// Maximum number of connected miners from one address (IPv6: one /64 network) [default: max_miners with
+    /// allowed_miners; otherwise an eighth of it, at least 16]
+    #[arg(long, value_name = "COUNT")]
+    pub max_address_miners: Option<u32>,
+    /// Maximum number of connections without a session: handshakes, health checks, refused miners
+    #[arg(long, value_name = "COUNT", default_value_t = DEFAULT_HANDSHAKES)]
+    pub max_handshakes: u32,
+    /// New connections per second from one address (IPv6: one /64 network), after a burst of ten times as many; 0: no
+    /// limit, for a proxy or tunnel that all miners come through
+    #[arg(long, value_name = "COUNT", default_value_t = DEFAULT_ADDRESS_CONNECTS_PER_S)]
+    pub max_address_connects_per_s: u32,
+    /// New connections per second from all addresses that no miner was connected from, after a burst of ten times as
+    /// many; 0: no limit
+    #[arg(long, value_name = "COUNT", default_value_t = DEFAULT_CONNECTS_PER_S)]
+    pub max_connects_per_s: u32,
+    /// Maximum number of challenges at once, over all miners; others wait for their turn
+    #[arg(long, value_name = "COUNT", default_value_t = DEFAULT_CHALLENGES)]
+    pub max_challenges: u32,
     /// Also take plaintext from other machines, which otherwise have to speak TLS. Anyone on the path can read, drop or
     /// delay messages, and pass a session on; commitments stay signed
     #[arg(long, default_value_t = Switch(false))]
@@ -131,8 +151,8 @@ pub struct ValidatorConfig {
     pub key_file: PathBuf,
     /// Who may connect; empty: anyone.
     pub allowed_miners: BTreeSet<PublicKey>,
-    /// How many may be connected at once.
-    pub max_miners: u32,
+    /// How many may be connected, connect and be challenged at once.
+    pub bounds: Bounds,
     /// Whether gRPC reflection is served.
     pub reflection: bool,
     /// How often miners are pinged.
@@ -169,7 +189,6 @@ impl ValidatorConfig {
     /// [`SettingsError::Value`] for the first value out of bounds, with the bound and its reason.
     pub fn check(settings: &Settings<RawConfig>) -> Result<Self, SettingsError> {
         let RawConfig { service, tls: _, files, policy, devices, logging } = &settings.raw;
-        let each = "each connection costs memory and file descriptors";
         let ping = "faster pings load the link, slower ones notice a lost miner late";
         let ping_ms = settings.in_range("ping_interval_ms", service.ping_interval_ms, 100..=600_000, ping)?;
         let drain = "a supervisor kills the validator earlier";
@@ -181,7 +200,7 @@ impl ValidatorConfig {
             control_socket: files.control_socket.clone(),
             key_file: files.key_file.clone(),
             allowed_miners: service.allowed_miners.iter().map(key).collect::<Result<_, _>>()?,
-            max_miners: settings.in_range("max_miners", service.max_miners, 1..=MAX_MINERS, each)?,
+            bounds: bounds(settings)?,
             reflection: service.reflection.0,
             ping_interval: Duration::from_millis(ping_ms),
             verdict_log: service.verdict_log.clone(),
@@ -193,6 +212,27 @@ impl ValidatorConfig {
             log: LogConfig::check(settings, logging)?,
         })
     }
+}
+
+fn bounds(settings: &Settings<RawConfig>) -> Result<Bounds, SettingsError> {
+    let raw = &settings.raw.service;
+    let each = "each connection costs memory and file descriptors";
+    let cost = "each costs a core up to a millisecond for TLS";
+    let max_miners = settings.in_range("max_miners", raw.max_miners, 1..=MAX_MINERS, each)?;
+    let of_address = |count| settings.in_range("max_address_miners", count, 1..=MAX_MINERS, each);
+    let per_s = |name, count| {
+        let count = settings.in_range(name, count, 0..=MAX_CONNECTS_PER_S, cost)?;
+        Ok(Some(count).filter(|count| *count > 0))
+    };
+    let one = "a challenge cannot start otherwise";
+    Ok(Bounds {
+        max_miners,
+        max_address_miners: raw.max_address_miners.map(of_address).transpose()?,
+        max_handshakes: settings.in_range("max_handshakes", raw.max_handshakes, 8..=MAX_HANDSHAKES, each)?,
+        address_connects_per_s: per_s("max_address_connects_per_s", raw.max_address_connects_per_s)?,
+        connects_per_s: per_s("max_connects_per_s", raw.max_connects_per_s)?,
+        max_challenges: settings.in_range("max_challenges", raw.max_challenges, 1..=MAX_MINERS, one)?,
+    })
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
 use tonic::transport::server::Connected;
 
+use crate::intake::{Intake, Pause};
 use crate::peer::Peer;
 
 /// The first byte of a TLS connection: a handshake record. HTTP/2 begins with a letter.
@@ -115,6 +116,7 @@ pub struct Connection {
     transport: Transport,
     admittance: std::sync::Arc<Admittance>,
     peer: Peer,
+    intake: Intake,
     timer: Pin<Box<Sleep>>,
     _permit: OwnedSemaphorePermit,
 }
@@ -134,7 +136,21 @@ impl Connection {
     ) -> Self {
         // The peer sets the timer before it waits for it.
         let timer = Box::pin(tokio::time::sleep(Duration::ZERO));
-        Self { transport: Transport::Silent(stream), admittance, peer, timer, _permit: permit }
+        let intake = Intake::new(std::time::Instant::now());
+        Self { transport: Transport::Silent(stream), admittance, peer, intake, timer, _permit: permit }
+    }
+
+    /// Waits while the peer is ahead of its rate.
+    fn poll_pause(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self.peer.pause(&mut self.intake) {
+            Pause::None => Poll::Ready(()),
+            Pause::For(pause) => {
+                self.timer.as_mut().reset(Instant::now() + pause);
+                self.timer.as_mut().poll(cx)
+            }
+            // Its end wakes the task, and so does a session.
+            Pause::UntilSession => Poll::Pending,
+        }
     }
 
     /// The stream once the connection is within its bounds and its handshake is done.
@@ -206,7 +222,11 @@ impl Connected for Connection {
 
 impl AsyncRead for Connection {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        ready!(self.poll_stream(cx))?.poll_read(cx, buf)
+        let (this, before) = (&mut *self, buf.filled().len());
+        ready!(this.poll_stream(cx))?;
+        ready!(this.poll_pause(cx));
+        ready!(ready!(this.poll_stream(cx))?.poll_read(cx, buf))?;
+        Poll::Ready(this.peer.count(&mut this.intake, &buf.filled()[before..]))
     }
 }
 

@@ -58,11 +58,13 @@ pub enum Refusal {
     Invalid,
     /// The configuration is refused.
     Configuration,
+    /// As many challenges run as may.
+    Overloaded,
 }
 
 impl Refusal {
     /// Every reason there is.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::NoMiner,
         Self::SeveralMiners,
         Self::Busy,
@@ -72,6 +74,7 @@ impl Refusal {
         Self::NoChallenge,
         Self::Invalid,
         Self::Configuration,
+        Self::Overloaded,
     ];
 
     /// The word in the trailer.
@@ -87,6 +90,7 @@ impl Refusal {
             Self::NoChallenge => "no_challenge",
             Self::Invalid => "invalid",
             Self::Configuration => "configuration",
+            Self::Overloaded => "overloaded",
         }
     }
 
@@ -98,6 +102,7 @@ impl Refusal {
             Self::SeveralMiners | Self::Invalid => Code::InvalidArgument,
             Self::Busy | Self::NotPossible | Self::Configuration => Code::FailedPrecondition,
             Self::Draining | Self::MinerLeft => Code::Unavailable,
+            Self::Overloaded => Code::ResourceExhausted,
         }
     }
 
@@ -180,6 +185,7 @@ impl Control {
                 let running = self.running().find(|(miner, _)| *miner == key).map(|(_, running)| running);
                 Refusal::Busy.status(busy(running.as_ref()))
             }
+            StartError::TooMany => Refusal::Overloaded.status(error.to_string()),
             StartError::NotRecording(_) | StartError::Issue(_) => Refusal::NotPossible.status(error.to_string()),
         }
     }

@@ -10,9 +10,10 @@ use assay_protocol::channel::Channel;
 use assay_protocol::message::{MinerMessage, ValidatorMessage};
 use assay_protocol::verdict::{Reason, ReasonCode, Verdict};
 use assay_work::{Challenge, ChallengeId, PublicKey};
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, mpsc, oneshot};
 
 use crate::action::{Action, ChallengeFacts, SentAt};
+use crate::bounds::{CHECK_WAIT_LIMIT, SEND_LIMIT};
 use crate::clock::unix_seconds;
 use crate::entropy::{Entropy, OsEntropy};
 use crate::events::{self, Asked};
@@ -27,10 +28,6 @@ use crate::validator::{Validator, line};
 use crate::verify::check::{CheckJob, TrustedValues};
 use crate::verify::replay::{Extent, Replayed};
 
-/// How long a message may wait for the connection: longer means that the miner does not read.
-const SEND_LIMIT: Duration = Duration::from_secs(10);
-/// How long a check may wait for a core: longer means that we have too much to do.
-const CHECK_WAIT_LIMIT: Duration = Duration::from_secs(60);
 /// How soon after its proof a miner is challenged: one ping must have come back.
 const CONNECT_DELAY: Duration = Duration::from_millis(500);
 /// After an abandoned challenge, how long a miner is not challenged on connecting where the policy has no interval.
@@ -86,6 +83,8 @@ pub async fn drive(
         who: None,
         watchers: Vec::new(),
         challenge: None,
+        place: None,
+        turn: None,
         recording: None,
         next_challenge: None,
         busy: 0,
@@ -112,12 +111,13 @@ pub async fn drive(
             incoming = incoming.recv(), if reads => driver.incoming(incoming),
             Some(command) = asked.recv() => driver.command(command),
             Some((id, result)) = replays.recv() => driver.session.replayed(id, result),
+            place = turn(&mut driver.turn), if idle => driver.start_due(place),
             () = wake(timeout) => driver.tick(),
         };
         if let Some(why) = driver.act(actions).await {
             match &driver.who {
-                Some(who) => events::left(&validator.hook, who, &why),
-                None => events::turned_away(number, address, &why),
+                Some(who) => events::left(&validator.hook, &validator.gate, who, &why),
+                None => events::turned_away(&validator.gate, number, address, &why),
             }
             break;
         }
@@ -142,6 +142,10 @@ struct Driver {
     watchers: Vec<mpsc::Sender<Update>>,
     /// What runs, since when, and who asked for it.
     challenge: Option<(ChallengeFacts, Instant, Asked)>,
+    /// Its place among those that run at once.
+    place: Option<OwnedSemaphorePermit>,
+    /// Waits for such a place: a challenge is due.
+    turn: Option<Turn>,
     /// A verdict that is on its way to the disk.
     recording: Option<Recording>,
     next_challenge: Option<Instant>,
@@ -155,6 +159,9 @@ struct Driver {
     was_stopped: bool,
     entropy: OsEntropy,
 }
+
+/// Gives a place for a challenge, in the order in which they were asked for.
+type Turn = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send + Sync>>;
 
 /// A verdict on its way to the disk, and what waits for it.
 struct Recording {
@@ -196,7 +203,9 @@ impl Driver {
         match command {
             SessionCommand::Replaced { by } => self.session.replaced(by),
             SessionCommand::Run { policy, started, updates } => {
-                let result = self.start(&policy, Asked::Operator);
+                let place = self.validator.challenges.clone().try_acquire_owned();
+                let start = |place| self.start(&policy, Asked::Operator, place);
+                let result = place.map_err(|_| StartError::TooMany).and_then(start);
                 if result.is_ok() {
                     self.watchers.push(updates);
                 }
@@ -224,7 +233,12 @@ impl Driver {
         self.session.drain()
     }
 
-    fn start(&mut self, policy: &Arc<Policy>, asked: Asked) -> Result<Vec<Action>, StartError> {
+    fn start(
+        &mut self,
+        policy: &Arc<Policy>,
+        asked: Asked,
+        place: OwnedSemaphorePermit,
+    ) -> Result<Vec<Action>, StartError> {
         let key = self.key().ok_or(StartError::NotConnected)?;
         // First: a challenge whose verdict waits for the disk is busy for as long as the disk is.
         self.validator.verdicts.check()?;
@@ -244,6 +258,7 @@ impl Driver {
                     _ => None,
                 });
                 self.challenge = facts.map(|facts| (facts, Instant::now(), asked));
+                (self.place, self.turn) = (Some(place), None);
             }
             Err(_) => self.unchallenged(),
         }
@@ -284,20 +299,29 @@ impl Driver {
         let now = Instant::now();
         if self.next_challenge.is_some_and(|at| now >= at) {
             self.next_challenge = None;
-            let policy = self.validator.policy();
-            match self.start(&policy, Asked::Schedule) {
-                Ok(actions) => return actions,
-                // One that was asked for runs: the next is due after its verdict.
-                Err(StartError::Busy) => {}
-                // The log says so once for all.
-                Err(StartError::NotRecording(_)) => self.next_challenge = Some(now + RECORDING_PAUSE),
-                Err(error) => {
-                    tracing::warn!(session = self.number, %error, "no challenge was made");
-                    self.schedule();
-                }
-            }
+            self.turn = Some(Box::pin(self.validator.challenges.clone().acquire_owned()));
         }
         self.session.tick(now, &mut self.entropy)
+    }
+
+    /// Starts the challenge that is due, now that there is a place for it.
+    fn start_due(&mut self, place: Result<OwnedSemaphorePermit, AcquireError>) -> Vec<Action> {
+        self.turn = None;
+        // The places are never closed.
+        let Ok(place) = place else { return Vec::new() };
+        let policy = self.validator.policy();
+        match self.start(&policy, Asked::Schedule, place) {
+            Ok(actions) => return actions,
+            // One that was asked for runs: the next is due after its verdict.
+            Err(StartError::Busy) => {}
+            // The log says so once for all.
+            Err(StartError::NotRecording(_)) => self.next_challenge = Some(Instant::now() + RECORDING_PAUSE),
+            Err(error) => {
+                tracing::warn!(session = self.number, %error, "no challenge was made");
+                self.schedule();
+            }
+        }
+        Vec::new()
     }
 
     /// A miner is challenged when it connects, unless it abandoned a challenge within the interval: connecting again
@@ -416,9 +440,12 @@ impl Driver {
             since,
             round_trip: None,
         };
-        let entered = self.validator.registry.enter(session, miner, self.commands.clone(), self.peer.as_ref());
-        let before = entered.inspect_err(|error| events::not_entered(&who, *error))?;
-        events::connected(&self.validator.hook, &who, devices, before.as_ref());
+        let (gate, is_open) = (&self.validator.gate, self.validator.admission.allowed.is_open());
+        let enter =
+            |()| self.validator.registry.enter(session, miner, self.commands.clone(), self.peer.as_ref(), is_open);
+        let entered = gate.begin_session(who.miner, since).map_err(EnterError::TooOften).and_then(enter);
+        let before = entered.inspect_err(|error| events::not_entered(gate, &who, *error))?;
+        events::connected(&self.validator.hook, gate, &who, devices, before.as_ref());
         self.schedule_first(who.miner);
         self.who = Some(who);
         Ok(())
@@ -524,6 +551,7 @@ impl Driver {
             events::verdict(&self.validator.hook, who, &verdict, self.challenge.map(|(_, began, _)| began));
         }
         let asked = self.challenge.take().map(|(_, _, asked)| asked);
+        self.place = None;
         self.validator.verdict_counts.add(verdict.outcome);
         self.running = None;
         self.publish();
@@ -600,6 +628,14 @@ fn reply_to_start(
 async fn written(recording: &mut Option<Recording>) {
     match recording {
         Some(recording) => recording.written.as_mut().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for a place for a challenge; for ever where none is due.
+async fn turn(turn: &mut Option<Turn>) -> Result<OwnedSemaphorePermit, AcquireError> {
+    match turn {
+        Some(turn) => turn.as_mut().await,
         None => std::future::pending().await,
     }
 }

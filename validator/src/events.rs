@@ -13,6 +13,7 @@ use assay_work::text::quoted;
 use tracing::field::{DisplayValue, display};
 
 use crate::action::ChallengeFacts;
+use crate::gate::{Gate, Line};
 use crate::hook::{Event, Hook, Who};
 use crate::registry::Miner;
 use crate::takeover::{EnterError, place};
@@ -27,15 +28,21 @@ pub enum Asked {
 }
 
 /// A miner proved its key and was entered, perhaps in the place of an earlier session.
-pub fn connected(hook: &Hook, who: &Who, devices: usize, before: Option<&Miner>) {
+pub fn connected(hook: &Hook, gate: &Gate, who: &Who, devices: usize, before: Option<&Miner>) {
     let Who { session, miner, address, agent, .. } = who;
-    tracing::info!(%miner, address = field(*address), agent = agent.as_str(), devices, session, "miner connected");
-    if let Some(before) = before {
+    if let Some(Line { left_out }) = gate.line(*address) {
+        let (address, agent) = (field(*address), agent.as_str());
+        tracing::info!(%miner, address, agent, devices, session, left_out, "miner connected");
+    }
+    if let Some(before) = before
+        && let Some(Line { left_out }) = gate.line(*address)
+    {
         tracing::warn!(
             %miner,
             address = field(*address),
             previous_address = field(before.address),
             session,
+            left_out,
             "this session took over from an earlier one of the same key, {}: if that was another miner, give each a key of \
              its own (key_file)",
             place(before.address)
@@ -45,32 +52,36 @@ pub fn connected(hook: &Hook, who: &Who, devices: usize, before: Option<&Miner>)
 }
 
 /// A miner that proved its key was not entered.
-pub fn not_entered(who: &Who, error: EnterError) {
+pub fn not_entered(gate: &Gate, who: &Who, error: EnterError) {
     let Who { session, miner, address, .. } = who;
+    let Some(Line { left_out }) = gate.line(*address) else { return };
+    let address = field(*address);
     match error {
-        EnterError::Full => tracing::warn!(%miner, address = field(*address), session, "miner refused: {error}"),
-        EnterError::InChallenge(other) => tracing::warn!(
-            %miner,
-            address = field(*address),
-            other_address = field(other),
-            session,
-            "miner refused: {error}"
-        ),
+        EnterError::Full | EnterError::AddressFull(_) | EnterError::TooOften(_) => {
+            tracing::warn!(%miner, address, session, left_out, "miner refused: {error}");
+        }
+        EnterError::InChallenge(other) => {
+            tracing::warn!(%miner, address, other_address = field(other), session, left_out, "miner refused: {error}");
+        }
     }
 }
 
 /// A session of a miner ended.
-pub fn left(hook: &Hook, who: &Who, why: &str) {
+pub fn left(hook: &Hook, gate: &Gate, who: &Who, why: &str) {
     let Who { session, miner, address, agent, since } = who;
     let connected_s = since.elapsed().as_secs();
     // The hook first: whoever acts on the line finds the event numbered before what follows.
     hook.tell(Event::MinerLeft { who, why });
-    tracing::info!(%miner, address = field(*address), agent = agent.as_str(), connected_s, session, "miner left: {why}");
+    let Some(Line { left_out }) = gate.line(*address) else { return };
+    let (address, agent) = (field(*address), agent.as_str());
+    tracing::info!(%miner, address, agent, connected_s, session, left_out, "miner left: {why}");
 }
 
 /// A connection ended before it was a miner's.
-pub fn turned_away(session: u64, address: Option<SocketAddr>, why: &str) {
-    tracing::info!(address = field(address), session, "no session: {why}");
+pub fn turned_away(gate: &Gate, session: u64, address: Option<SocketAddr>, why: &str) {
+    if let Some(Line { left_out }) = gate.line(address) {
+        tracing::info!(address = field(address), session, left_out, "no session: {why}");
+    }
 }
 
 /// A challenge began.

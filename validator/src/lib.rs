@@ -7,6 +7,7 @@ compile_error!("the validator needs a Unix system: operators reach it through a 
 
 pub mod action;
 pub mod allow;
+pub mod bounds;
 pub mod cli;
 pub mod clock;
 pub mod commands;
@@ -19,16 +20,19 @@ pub mod driver;
 pub mod entropy;
 pub mod events;
 pub mod expectations;
+pub mod gate;
 pub mod handshake;
 pub mod health;
 pub mod history;
 pub mod hook;
+pub mod intake;
 pub mod issue;
 pub mod memory;
 pub mod peer;
 pub mod policy;
 pub mod port;
 pub mod preflight;
+pub mod rates;
 pub mod refusal;
 pub mod registry;
 pub mod reload;

@@ -1,33 +1,31 @@
 //! The other end of a connection, and the bounds on connections without a session.
 //!
 //! A connection on which no miner has a session is a stranger's, whether it never had one or has one no more. Strangers
-//! have [`MAX_STRANGERS`] places of their own and `STRANGER_LIMIT` of time. Sessions are bounded by the registry, so
+//! have places of their own (`max_handshakes`) and [`STRANGER_LIMIT`] of time. Sessions are bounded by the registry, so
 //! that strangers never take a miner's place, nor miners a stranger's.
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use assay_protocol::channel::Channel;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
 
-/// HTTP/2 streams of one connection: a session, a health watch, a reflection query.
-pub const MAX_STREAMS: u32 = 4;
-/// Connections without a session: health checks, and miners in the handshake or refused. When one more comes, an older
-/// one is closed.
-pub const MAX_STRANGERS: usize = 64;
-/// How long a connection may stand without a session: long enough for a slow handshake and for health checks, short
-/// enough that nobody keeps one.
-const STRANGER_LIMIT: Duration = Duration::from_secs(30);
+use crate::bounds::{MAX_HANDSHAKE_TRIES, MAX_STREAMS, STRANGER_LIMIT};
+use crate::gate::{Entrance, Gate, origin};
+use crate::intake::{Intake, Pause};
 
-/// The connections without a session.
-#[derive(Debug, Default)]
-pub struct Strangers(Mutex<Vec<Arc<Connection>>>);
+/// The connections without a session, and who lets them in.
+#[derive(Debug)]
+pub struct Strangers {
+    max: usize,
+    gate: Arc<Gate>,
+    list: Mutex<Vec<Arc<Connection>>>,
+}
 
 /// The other end of a connection.
 #[derive(Debug, Clone)]
@@ -47,13 +45,30 @@ struct Connection {
     origin: IpAddr,
     /// Once the first byte has said what it is, with TLS after the handshake.
     channel: OnceLock<Channel>,
+    /// A miner had a session from its address before.
+    is_known: bool,
+    /// It is one too many, and is told so.
+    is_overload: bool,
     state: Mutex<State>,
     streams: Arc<Semaphore>,
+}
+
+/// Why a connection gets no further stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoStream {
+    /// It has as many as it may.
+    #[error("too many streams on one connection")]
+    Streams,
+    /// It had as many without a session as it may.
+    #[error("too many handshakes on one connection")]
+    Handshakes,
 }
 
 #[derive(Debug)]
 struct State {
     standing: Standing,
+    /// Streams since nobody has a session.
+    tries: u32,
     /// Wakes the task that serves the connection.
     task: Option<Waker>,
 }
@@ -73,37 +88,55 @@ enum Standing {
 }
 
 impl Strangers {
-    /// A connection that was just accepted, as a stranger's. Where there are too many, another one is closed for it.
-    pub fn enter(self: &Arc<Self>, address: SocketAddr) -> Peer {
-        let state = State { standing: Standing::Closed, task: None };
+    /// So many places, for connections that the gate lets in.
+    #[must_use]
+    pub const fn new(max: usize, gate: Arc<Gate>) -> Self {
+        Self { max, gate, list: Mutex::new(Vec::new()) }
+    }
+
+    /// A connection that was just accepted, as a stranger's; `None` where it is to be closed. Where there are too many,
+    /// another one is closed for it.
+    pub fn enter(self: &Arc<Self>, address: SocketAddr) -> Option<Peer> {
+        let origin = origin(address.ip());
+        let entrance = self.gate.admit(origin, std::time::Instant::now());
+        if entrance == Entrance::Closed {
+            return None;
+        }
         let connection = Arc::new(Connection {
-            origin: origin(address.ip()),
+            origin,
+            is_known: self.gate.is_known(origin),
+            is_overload: entrance == Entrance::Overloaded,
             channel: OnceLock::new(),
-            state: Mutex::new(state),
+            state: Mutex::new(State { standing: Standing::Closed, tries: 0, task: None }),
             streams: Arc::new(Semaphore::new(MAX_STREAMS as usize)),
         });
         self.add(&mut self.lock(), &connection);
-        Peer { address, connection, strangers: self.clone() }
+        Some(Peer { address, connection, strangers: self.clone() })
     }
 
     /// Makes a connection a stranger's from now on.
     fn add(&self, strangers: &mut Vec<Arc<Connection>>, connection: &Arc<Connection>) {
-        if strangers.len() >= MAX_STRANGERS
+        if strangers.len() >= self.max
             && let Some(place) = first_to_go(strangers, connection.origin)
         {
             strangers.swap_remove(place).close();
+            self.gate.made_room();
         }
-        connection.lock().standing = Standing::Stranger { since: Instant::now(), is_greeted: false };
+        let mut state = connection.lock();
+        state.standing = Standing::Stranger { since: Instant::now(), is_greeted: false };
+        state.tries = 0;
+        drop(state);
         strangers.push(connection.clone());
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Connection>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Of the origins with the most strangers, `newcomer` counted, the connection that is silent for longest; one whose
-/// handshake is under way goes only where none is silent.
+/// handshake is under way goes only where none is silent, and one of an address that a miner had a session from only
+/// where there is no other.
 fn first_to_go(strangers: &[Arc<Connection>], newcomer: IpAddr) -> Option<usize> {
     let mut counts = HashMap::from([(newcomer, 1)]);
     for stranger in strangers {
@@ -111,25 +144,57 @@ fn first_to_go(strangers: &[Arc<Connection>], newcomer: IpAddr) -> Option<usize>
     }
     let most = strangers.iter().map(|stranger| counts[&stranger.origin]).max()?;
     let age = |place: &usize| match strangers[*place].lock().standing {
-        Standing::Stranger { since, is_greeted } => (is_greeted, Some(since)),
-        Standing::Sessions(_) | Standing::Closed => (false, None),
+        Standing::Stranger { since, is_greeted } => (strangers[*place].is_known, is_greeted, Some(since)),
+        Standing::Sessions(_) | Standing::Closed => (false, false, None),
     };
     (0..strangers.len()).filter(|place| counts[&strangers[*place].origin] == most).min_by_key(age)
 }
 
-/// What counts as one address: of IPv6 the network of 64 bits that a host is given.
-fn origin(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (!0 << 64)).into(),
-        address => address,
-    }
-}
-
 impl Peer {
-    /// A place for one more stream; `None` when the connection has [`MAX_STREAMS`].
+    /// A place for one more stream.
+    ///
+    /// # Errors
+    /// [`NoStream`] when the connection has [`MAX_STREAMS`], or tried [`MAX_HANDSHAKE_TRIES`] handshakes.
+    pub fn stream(&self) -> Result<OwnedSemaphorePermit, NoStream> {
+        let permit = self.connection.streams.clone().try_acquire_owned().map_err(|_| NoStream::Streams)?;
+        let mut state = self.connection.lock();
+        if matches!(state.standing, Standing::Stranger { .. }) {
+            state.tries += 1;
+            if state.tries > MAX_HANDSHAKE_TRIES {
+                return Err(NoStream::Handshakes);
+            }
+        }
+        Ok(permit)
+    }
+
+    /// Whether the connection is one too many, and its miner is told to come back later.
     #[must_use]
-    pub fn stream(&self) -> Option<OwnedSemaphorePermit> {
-        self.connection.streams.clone().try_acquire_owned().ok()
+    pub fn is_overload(&self) -> bool {
+        self.connection.is_overload
+    }
+
+    /// Counts bytes that came, without TLS.
+    ///
+    /// # Errors
+    /// The connection is to be closed: it sends too much.
+    pub fn count(&self, intake: &mut Intake, data: &[u8]) -> io::Result<()> {
+        intake.count(data, self.stranger_since(), std::time::Instant::now()).map_err(|why| {
+            self.strangers.gate.sent_too_much(self.address, why);
+            io::Error::other(why)
+        })
+    }
+
+    /// How long the connection is not read.
+    #[must_use]
+    pub fn pause(&self, intake: &mut Intake) -> Pause {
+        intake.pause(self.stranger_since(), std::time::Instant::now())
+    }
+
+    fn stranger_since(&self) -> Option<Instant> {
+        match self.connection.lock().standing {
+            Standing::Stranger { since, .. } => Some(since),
+            Standing::Sessions(_) | Standing::Closed => None,
+        }
     }
 
     /// What the connection's bytes pass through.
@@ -155,12 +220,16 @@ impl Peer {
     /// A miner has a session on the connection for as long as the place is kept.
     #[must_use]
     pub fn session(&self) -> SessionPlace {
+        self.strangers.gate.knows(self.connection.origin, std::time::Instant::now());
         let mut strangers = self.strangers.lock();
         let mut state = self.connection.lock();
         match &mut state.standing {
             Standing::Stranger { .. } => {
                 state.standing = Standing::Sessions(1);
                 strangers.retain(|stranger| !Arc::ptr_eq(stranger, &self.connection));
+                drop(state);
+                // It may have sent more than was read until now.
+                self.connection.wake();
             }
             Standing::Sessions(sessions) => *sessions += 1,
             // It is being closed, and the session will end.
@@ -240,6 +309,19 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bounds::Bounds;
+
+    /// Places in these tests.
+    const PLACES: usize = 64;
+
+    fn strangers() -> Arc<Strangers> {
+        let bounds = Bounds { address_connects_per_s: None, connects_per_s: None, ..Bounds::default() };
+        Arc::new(Strangers::new(PLACES, Arc::new(Gate::new(&bounds, std::time::Instant::now()))))
+    }
+
+    fn entered(strangers: &Arc<Strangers>, host: u8) -> Peer {
+        strangers.enter(address(host)).unwrap()
+    }
 
     fn address(host: u8) -> SocketAddr {
         SocketAddr::from(([10, 0, 0, host], 50_000))
@@ -255,26 +337,26 @@ mod tests {
 
     #[test]
     fn the_oldest_silent_connection_of_the_busiest_address_goes_first() {
-        let strangers = Arc::new(Strangers::default());
-        let honest = strangers.enter(address(1));
-        let first = strangers.enter(address(2));
+        let strangers = strangers();
+        let honest = entered(&strangers, 1);
+        let first = entered(&strangers, 2);
         first.set_greeted(true);
-        let crowd: Vec<_> = (2..MAX_STRANGERS).map(|_| strangers.enter(address(2))).collect();
+        let crowd: Vec<_> = (2..PLACES).map(|_| entered(&strangers, 2)).collect();
         assert!(!is_closed(&honest) && crowd.iter().all(|peer| !is_closed(peer)));
         for (gone, newcomer) in [1, 1, 3].into_iter().enumerate() {
-            let _newcomer = strangers.enter(address(newcomer));
+            let _newcomer = entered(&strangers, newcomer);
             let closed: Vec<_> = crowd.iter().map(is_closed).collect();
             assert!(closed.iter().enumerate().all(|(at, closed)| *closed == (at <= gone)), "{closed:?}");
             assert!(!is_closed(&honest) && !is_closed(&first));
-            assert_eq!(strangers.lock().len(), MAX_STRANGERS);
+            assert_eq!(strangers.lock().len(), PLACES);
         }
     }
 
     #[test]
     fn miners_in_session_are_not_counted_and_are_strangers_again_after_it() {
-        let strangers = Arc::new(Strangers::default());
+        let strangers = strangers();
         let peers: Vec<_> =
-            (0..2 * MAX_STRANGERS).map(|_| strangers.enter(address(1))).map(|peer| (peer.session(), peer)).collect();
+            (0..2 * PLACES).map(|_| entered(&strangers, 1)).map(|peer| (peer.session(), peer)).collect();
         assert!(strangers.lock().is_empty());
         let (place, peer) = &peers[0];
         let second = peer.session();
@@ -282,26 +364,44 @@ mod tests {
         assert_eq!((standing(peer), standing(&place.0)), (Standing::Sessions(1), Standing::Sessions(1)));
         let peers: Vec<_> = peers.into_iter().map(|(place, peer)| (drop(place), peer)).collect();
         let closed: Vec<_> = peers.iter().map(|((), peer)| is_closed(peer)).collect();
-        assert!(closed[..MAX_STRANGERS].iter().all(|closed| *closed) && closed[MAX_STRANGERS..].iter().all(|c| !c));
+        assert!(closed[..PLACES].iter().all(|closed| *closed) && closed[PLACES..].iter().all(|c| !c));
         peers.iter().for_each(|((), peer)| peer.left());
         assert!(strangers.lock().is_empty());
     }
 
     #[test]
-    fn one_network_of_ipv6_is_one_address() {
-        let origin = |text: &str| origin(text.parse().unwrap());
-        assert_eq!(origin("2001:db8:1:2:3:4:5:6"), origin("2001:db8:1:2::1"));
-        assert_ne!(origin("2001:db8:1:3::1"), origin("2001:db8:1:2::1"));
-        assert_eq!(origin("::ffff:10.0.0.1"), origin("10.0.0.1"));
-        assert_ne!(origin("10.0.0.1"), origin("10.0.0.2"));
+    fn a_connection_has_few_streams() {
+        let peer = entered(&strangers(), 1);
+        let streams: Vec<_> = (0..MAX_STREAMS).map(|_| peer.stream().unwrap()).collect();
+        assert_eq!(peer.stream().unwrap_err(), NoStream::Streams);
+        drop(streams);
+        assert_eq!(peer.stream().unwrap_err(), NoStream::Handshakes);
+        let place = peer.session();
+        assert!(peer.stream().is_ok());
+        drop(place);
+        assert!((0..MAX_HANDSHAKE_TRIES).all(|_| peer.stream().is_ok()), "after a session they are counted anew");
+        assert!(peer.stream().is_err());
     }
 
     #[test]
-    fn a_connection_has_few_streams() {
-        let peer = Arc::new(Strangers::default()).enter(address(1));
-        let streams: Vec<_> = (0..MAX_STREAMS).map(|_| peer.stream().unwrap()).collect();
-        assert!(peer.stream().is_none());
-        drop(streams);
-        assert!(peer.stream().is_some());
+    fn a_crowd_of_addresses_does_not_close_the_connection_of_a_known_one() {
+        let strangers = strangers();
+        let before = entered(&strangers, 1);
+        drop(before.session());
+        before.left();
+        let known = entered(&strangers, 1);
+        let crowd: Vec<_> = (2..=200).map(|host| entered(&strangers, host)).collect();
+        assert!(!is_closed(&known));
+        assert_eq!(crowd.iter().filter(|peer| !is_closed(peer)).count(), PLACES - 1);
+    }
+
+    #[test]
+    fn an_address_over_its_rate_gets_no_connection() {
+        let gate = Arc::new(Gate::new(&Bounds::default(), std::time::Instant::now()));
+        let strangers = Arc::new(Strangers::new(PLACES, gate));
+        let peers: Vec<_> = (0..1000).map_while(|_| strangers.enter(address(1))).collect();
+        assert!((200..300).contains(&peers.len()), "{}", peers.len());
+        assert!(peers.iter().any(Peer::is_overload) && !peers[0].is_overload());
+        assert!(strangers.enter(address(2)).is_some());
     }
 }

@@ -9,9 +9,9 @@ use assay_program::exit::{Exit, Failure};
 use assay_protocol::identity::Identity;
 use assay_protocol::key_file::KeyFileError;
 
+use crate::bounds::Bounds;
 use crate::config::ValidatorConfig;
 use crate::expectations::Expectations;
-use crate::peer::MAX_STRANGERS;
 
 /// The most bytes of a Unix socket's path, by `sockaddr_un` of Linux without the zero at its end; macOS has 4 fewer.
 const MAX_SOCKET_PATH_BYTES: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
@@ -112,8 +112,8 @@ fn check_ancestor(name: &str, path: &Path) -> Result<(), Failure> {
 }
 
 /// Warns where the system lets the validator open fewer files than its miners take.
-pub fn warn_of_few_files(max_miners: u32) {
-    let needed = u64::from(max_miners) + MAX_STRANGERS as u64 + OTHER_FILES;
+pub fn warn_of_few_files(bounds: &Bounds) {
+    let (needed, max_miners) = (bounds.connections() as u64 + OTHER_FILES, bounds.max_miners);
     if let Some(limit) = open_files_limit().filter(|limit| *limit < needed) {
         tracing::warn!(
             limit,

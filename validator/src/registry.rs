@@ -10,6 +10,8 @@ use assay_protocol::verdict::Verdict;
 use assay_work::{ChallengeId, PublicKey};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::bounds::Bounds;
+use crate::gate::origin;
 use crate::peer::{Peer, SessionPlace};
 use crate::policy::Policy;
 use crate::session::StartError;
@@ -102,7 +104,7 @@ pub struct Miner {
 /// All connected miners, at most one session for each key, and as many keys as the validator takes.
 #[derive(Debug)]
 pub struct Registry {
-    max_miners: usize,
+    bounds: Bounds,
     entries: Mutex<HashMap<PublicKey, MinerEntry>>,
 }
 
@@ -117,28 +119,29 @@ struct MinerEntry {
 }
 
 impl Registry {
-    /// A registry for so many miners.
+    /// A registry within these bounds.
     #[must_use]
-    pub fn new(max_miners: usize) -> Self {
-        Self { max_miners, entries: Mutex::default() }
+    pub fn new(bounds: Bounds) -> Self {
+        Self { bounds, entries: Mutex::default() }
     }
 
     /// Enters a miner that proved its key on the connection of `peer`. A session that the key had before is told to go,
-    /// and gives its place: it is returned.
+    /// and gives its place: it is returned. `is_open`: anyone may connect.
     ///
     /// # Errors
-    /// [`EnterError::Full`] for a key that is not here when as many others are as may be; [`EnterError::InChallenge`] for
-    /// one that is being challenged.
+    /// [`EnterError::Full`] and [`EnterError::AddressFull`] for a key that is not here when as many others are as may
+    /// be; [`EnterError::InChallenge`] for one that is being challenged.
     pub fn enter(
         &self,
         session: u64,
         miner: Miner,
         commands: mpsc::Sender<SessionCommand>,
         peer: Option<&Peer>,
+        is_open: bool,
     ) -> Result<Option<Miner>, EnterError> {
         let mut entries = self.lock();
-        if entries.len() >= self.max_miners && !entries.contains_key(&miner.key) {
-            return Err(EnterError::Full);
+        if !entries.contains_key(&miner.key) {
+            self.check_room(&entries, &miner, is_open)?;
         }
         if let Some(before) = entries.get(&miner.key).filter(|entry| entry.miner.challenged) {
             return Err(EnterError::InChallenge(before.miner.address));
@@ -152,6 +155,22 @@ impl Registry {
             let _ = before.commands.try_send(SessionCommand::Replaced { by });
         }
         Ok(before.map(|before| before.miner))
+    }
+
+    /// Whether there is a place for one more key.
+    fn check_room(
+        &self,
+        entries: &HashMap<PublicKey, MinerEntry>,
+        miner: &Miner,
+        is_open: bool,
+    ) -> Result<(), EnterError> {
+        if entries.len() >= self.bounds.max_miners as usize {
+            return Err(EnterError::Full);
+        }
+        let (own, most) = (miner.address.map(|own| origin(own.ip())), self.bounds.address_miners(is_open));
+        let is_neighbour = |other: &&MinerEntry| other.miner.address.map(|other| origin(other.ip())) == own;
+        let neighbours = entries.values().filter(is_neighbour).count();
+        if own.is_some() && neighbours >= most as usize { Err(EnterError::AddressFull(most)) } else { Ok(()) }
     }
 
     /// Notes that a challenge of a session begins: no other session of its key is entered from now on. False where
@@ -201,7 +220,11 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use assay_protocol::message::RefusedCode;
+    use assay_protocol::message::{RefusedCode, ValidatorMessage};
+
+    fn registry(max_miners: u32) -> Registry {
+        Registry::new(Bounds { max_miners, ..Bounds::default() })
+    }
 
     fn miner(key: u8) -> Miner {
         Miner {
@@ -218,12 +241,12 @@ mod tests {
 
     #[test]
     fn a_new_session_takes_the_place_of_the_old_one() {
-        let registry = Registry::new(1);
+        let registry = registry(1);
         let (old, mut old_commands) = mpsc::channel(1);
         let (new, _new_commands) = mpsc::channel(1);
-        assert!(registry.enter(1, miner(7), old, None).unwrap().is_none());
-        assert_eq!(registry.enter(3, miner(8), new.clone(), None).unwrap_err(), EnterError::Full);
-        let before = registry.enter(2, miner(7), new, None).unwrap();
+        assert!(registry.enter(1, miner(7), old, None, false).unwrap().is_none());
+        assert_eq!(registry.enter(3, miner(8), new.clone(), None, false).unwrap_err(), EnterError::Full);
+        let before = registry.enter(2, miner(7), new, None, false).unwrap();
         assert!(before.is_some(), "a key that is here takes over when all places are taken");
         assert!(matches!(old_commands.try_recv(), Ok(SessionCommand::Replaced { by: None })));
         // What it could have been asked meanwhile is not started any more.
@@ -239,22 +262,40 @@ mod tests {
 
     #[test]
     fn a_challenge_under_way_is_not_taken_over() {
-        let registry = Registry::new(2);
+        let registry = registry(2);
         let (old, mut old_commands) = mpsc::channel(1);
         let (new, _new_commands) = mpsc::channel(1);
         let key = PublicKey([7; 32]);
         let at = |address: &str| Miner { address: Some(address.parse().unwrap()), ..miner(7) };
-        registry.enter(1, at("10.0.0.1:5000"), old, None).unwrap();
+        registry.enter(1, at("10.0.0.1:5000"), old, None, false).unwrap();
         assert!(registry.begin(1, key));
-        let refused = registry.enter(2, at("10.0.0.2:5000"), new.clone(), None).unwrap_err();
-        assert_eq!(refused.code(), RefusedCode::InChallenge);
+        let refused = registry.enter(2, at("10.0.0.2:5000"), new.clone(), None, false).unwrap_err();
+        let ValidatorMessage::Refused { code, .. } = refused.refusal() else { panic!("a refusal") };
+        assert_eq!(code, RefusedCode::InChallenge);
         let said = refused.to_string();
         assert!(said.contains("from 10.0.0.1:5000") && said.contains("key_file"), "{said}");
         assert!(old_commands.try_recv().is_err(), "the session with the challenge hears nothing");
         registry.update(1, key, |miner| miner.challenged = false);
-        let before = registry.enter(2, at("10.0.0.2:5000"), new, None).unwrap().unwrap();
+        let before = registry.enter(2, at("10.0.0.2:5000"), new, None, false).unwrap().unwrap();
         assert_eq!(before.address, at("10.0.0.1:5000").address);
         let Ok(SessionCommand::Replaced { by }) = old_commands.try_recv() else { panic!("it is told to go") };
         assert_eq!(by, at("10.0.0.2:5000").address);
+    }
+
+    #[test]
+    fn one_address_has_a_part_of_the_places_where_anyone_may_connect() {
+        let at = |key: u8, host: u8| Miner { address: Some(([10, 0, 0, host], 5000).into()), ..miner(key) };
+        let enter = |registry: &Registry, miner: Miner, is_open: bool| {
+            registry.enter(1, miner, mpsc::channel(1).0, None, is_open).map(|_| ())
+        };
+        let registry = Registry::new(Bounds { max_miners: 100, ..Bounds::default() });
+        assert!((0..16).all(|key| enter(&registry, at(key, 1), true).is_ok()));
+        assert_eq!(enter(&registry, at(16, 1), true), Err(EnterError::AddressFull(16)));
+        assert_eq!(enter(&registry, at(3, 1), true), Ok(()), "a key that is here takes over from itself");
+        assert_eq!(enter(&registry, at(16, 2), true), Ok(()));
+        assert_eq!(enter(&registry, at(17, 1), false), Ok(()), "a list of keys bounds an address by itself");
+        let registry = Registry::new(Bounds { max_address_miners: Some(1), ..Bounds::default() });
+        assert_eq!(enter(&registry, at(1, 1), false), Ok(()));
+        assert_eq!(enter(&registry, at(2, 1), false), Err(EnterError::AddressFull(1)), "as the operator says");
     }
 }

@@ -7,32 +7,26 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use assay_protocol::wire::codec::{control_server, session_server};
-use assay_protocol::wire::limits::MAX_MESSAGE_BYTES;
 use assay_protocol::wire::v1::FILE_DESCRIPTOR_SET;
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio_stream::Stream;
 use tonic::transport::Server;
 
+use crate::bounds::{
+    Bounds, KEEPALIVE, KEEPALIVE_LIMIT, MAX_HEADER_BYTES, MAX_QUERY_BYTES, MAX_RESET_STREAMS, MAX_STREAMS,
+    STREAM_WINDOW,
+};
 use crate::connection::{Admittance, Connection, PlaintextRule};
 use crate::control::{Control, Running};
+use crate::gate::Gate;
 use crate::handshake::HandshakeBound;
 use crate::health::follow;
-use crate::peer::{MAX_STRANGERS, MAX_STREAMS, Strangers};
+use crate::peer::Strangers;
 use crate::preflight::open_files_limit;
 use crate::service::Sessions;
 use crate::validator::Validator;
 
-/// How often HTTP/2 tries an idle connection, and how long its answer may take.
-const KEEPALIVE: Duration = Duration::from_secs(10);
-const KEEPALIVE_LIMIT: Duration = Duration::from_secs(20);
-/// Bytes of headers: gRPC's own take a few hundred.
-const MAX_HEADER_BYTES: u32 = 8 << 10;
-/// The window of one stream and of a connection: one of the largest messages, so that one peer cannot make
-/// the server hold more.
-const STREAM_WINDOW: u32 = MAX_MESSAGE_BYTES as u32;
-/// Connections that were told to close and still stand: their tasks have not run since.
-const MAX_CLOSING: usize = 64;
 /// How often the operator is told that the system gives no connections.
 const ACCEPT_WARNING_INTERVAL: Duration = Duration::from_secs(60);
 /// How long to wait after the system would not give another connection (too many open files, say).
@@ -66,17 +60,20 @@ pub async fn serve_miners(
     listener: TcpListener,
     plaintext: PlaintextRule,
     reflection: bool,
-    max_miners: usize,
+    bounds: Bounds,
 ) -> Result<(), ServeError> {
     let (health, health_service) = tonic_health::server::health_reporter();
+    let health_service = health_service.max_decoding_message_size(MAX_QUERY_BYTES);
     let reflection = if reflection {
         let builder = tonic_reflection::server::Builder::configure();
-        Some(builder.register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET).build_v1()?)
+        let service = builder.register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET).build_v1()?;
+        Some(service.max_decoding_message_size(MAX_QUERY_BYTES))
     } else {
         None
     };
-    let sessions = HandshakeBound(session_server(Sessions::new(validator.clone())));
     let admittance = Arc::new(Admittance::new(validator.tls.clone(), plaintext));
+    let incoming = bounded(listener, admittance, validator.gate.clone(), bounds);
+    let sessions = HandshakeBound(session_server(Sessions::new(validator.clone())));
     Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE_LIMIT))
@@ -84,10 +81,11 @@ pub async fn serve_miners(
         .http2_max_header_list_size(MAX_HEADER_BYTES)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(STREAM_WINDOW)
+        .http2_max_pending_accept_reset_streams(Some(MAX_RESET_STREAMS))
         .add_service(health_service)
         .add_optional_service(reflection)
         .add_service(sessions)
-        .serve_with_incoming_shutdown(bounded(listener, admittance, max_miners), follow(validator, health))
+        .serve_with_incoming_shutdown(incoming, follow(validator, health))
         .await?;
     Ok(())
 }
@@ -153,26 +151,31 @@ fn bind_socket(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Connections as they come. Each is taken at once, as a stranger's; of those that are to be closed no more than
-/// [`MAX_CLOSING`] may still stand.
+/// Connections as they come. Each is taken at once, as a stranger's, unless its address has too many; of those that are
+/// to be closed no more than [`MAX_CLOSING`](crate::bounds::MAX_CLOSING) may still stand.
 fn bounded(
     listener: TcpListener,
     admittance: Arc<Admittance>,
-    max_miners: usize,
+    gate: Arc<Gate>,
+    bounds: Bounds,
 ) -> impl Stream<Item = io::Result<Connection>> {
-    let permits = Arc::new(Semaphore::new(max_miners + MAX_STRANGERS + MAX_CLOSING));
-    let strangers = Arc::new(Strangers::default());
+    let permits = Arc::new(Semaphore::new(bounds.connections()));
+    let strangers = Arc::new(Strangers::new(bounds.max_handshakes as usize, gate));
     let mut refused = RefusedConnections::new("miners");
     async_stream::stream! {
         loop {
             // The semaphore is never closed.
             let Ok(permit) = permits.clone().acquire_owned().await else { return };
             match listener.accept().await {
-                Ok((stream, address)) => {
-                    // A delayed packet would count as the miner's time.
-                    let _ = stream.set_nodelay(true);
-                    yield Ok(Connection::new(stream, admittance.clone(), strangers.enter(address), permit));
-                }
+                Ok((stream, address)) => match strangers.enter(address) {
+                    Some(peer) => {
+                        // A delayed packet would count as the miner's time.
+                        let _ = stream.set_nodelay(true);
+                        yield Ok(Connection::new(stream, admittance.clone(), peer, permit));
+                    }
+                    // Reset, so that the system keeps nothing of it.
+                    None => drop(stream.set_zero_linger()),
+                },
                 Err(error) => refused.pause(&error).await,
             }
         }

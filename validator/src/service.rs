@@ -13,15 +13,11 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::{Code, Request, Response, Status, Streaming};
 
 use crate::action::SentAt;
+use crate::bounds::{MAX_INCOMING_MESSAGES, MAX_OUTGOING_MESSAGES};
 use crate::driver::{Broken, Incoming, Outgoing, drive};
 use crate::peer::Peer;
 use crate::refusal::refusal;
 use crate::validator::Validator;
-
-/// Messages read ahead of the session: one, since each may be 4 MiB and more once it is decoded.
-const MAX_INCOMING_MESSAGES: usize = 1;
-/// Messages ready to go out: the session sends a handful in a row, and none is large.
-const MAX_OUTGOING_MESSAGES: usize = 16;
 
 /// The service that miners dial.
 #[derive(Clone)]
@@ -50,9 +46,13 @@ impl SessionService for Sessions {
         if self.0.shutdown.is_draining() {
             return Ok(refuse(RefusedCode::Draining, "this validator is shutting down"));
         }
-        let Some(permit) = peer.stream() else {
-            return Err(Status::resource_exhausted("too many streams on one connection"));
-        };
+        if peer.is_overload() {
+            return Ok(refuse(
+                RefusedCode::Overloaded,
+                "too many connections come from this address, or to this validator",
+            ));
+        }
+        let permit = peer.stream().map_err(|error| Status::resource_exhausted(error.to_string()))?;
         let (incoming, messages) = mpsc::channel(MAX_INCOMING_MESSAGES);
         tokio::spawn(read(request.into_inner(), peer.clone(), incoming));
         let session = drive(self.0.clone(), Some(peer), messages, outgoing, permit);

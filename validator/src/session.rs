@@ -22,6 +22,7 @@ use assay_work::{Challenge, ChallengeId, Nonce, PublicKey, Signature};
 use self::pings::{FOLLOW_UP_PINGS, Pings};
 use crate::action::Action;
 use crate::allow::AllowList;
+use crate::bounds::{HANDSHAKE_LIMIT, MAX_ENDED, MAX_MESSAGES_PER_PING, MISSED_PINGS};
 use crate::entropy::Entropy;
 use crate::history::History;
 use crate::issue::IssueError;
@@ -31,17 +32,8 @@ use crate::takeover::{EnterError, taken_over};
 use crate::verdict_log::NotRecording;
 use crate::verify::replay::Replayer;
 
-/// How long the handshake may take: three small messages on a slow link.
-pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(15);
-/// Ping intervals without any message after which the miner counts as gone. Any message counts: on a slow link
-/// openings queue before the pong.
-pub const MISSED_PINGS: u32 = 3;
-/// Messages between two pings, openings aside: far more than an honest miner sends.
-pub const MAX_MESSAGES_PER_PING: u32 = 1000;
 /// How often a session whose ping waits for the transport looks whether it went out.
 const UNREAD_PAUSE: Duration = Duration::from_millis(100);
-/// Challenges remembered after their end, for messages that crossed it on the way.
-const MAX_ENDED: usize = 8;
 
 /// What a session needs of the validator that it is part of.
 pub struct SessionContext<'a> {
@@ -77,6 +69,9 @@ pub enum StartError {
     /// One runs.
     #[error("the miner works on another challenge")]
     Busy,
+    /// As many run as may.
+    #[error("as many challenges run as max_challenges allows: try again in some seconds")]
+    TooMany,
     /// Its verdict could be lost.
     #[error(transparent)]
     NotRecording(#[from] NotRecording),
@@ -174,7 +169,7 @@ impl Session {
 
     /// The miner that has just proved its key is not entered.
     pub fn not_entered(&mut self, error: EnterError) -> Vec<Action> {
-        self.refuse(error.code(), &error.to_string())
+        self.end_with(error.refusal(), &error.to_string())
     }
 
     /// A message arrived that could not be read.
@@ -471,7 +466,11 @@ impl Session {
     }
 
     fn refuse(&mut self, code: RefusedCode, detail: &str) -> Vec<Action> {
-        let mut actions = vec![Action::send(refusal(code, detail.into()))];
+        self.end_with(refusal(code, detail.into()), detail)
+    }
+
+    fn end_with(&mut self, refusal: ValidatorMessage, detail: &str) -> Vec<Action> {
+        let mut actions = vec![Action::send(refusal)];
         actions.extend(self.close(format!("refused: {detail}")));
         actions
     }

@@ -1,8 +1,12 @@
-//! Two sessions of one key: which one is refused or told to go, and in which words.
+//! A miner that proved its key and gets no session, and two sessions of one key: which one is refused or told to go, and
+//! in which words.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use assay_protocol::message::RefusedCode;
+use assay_protocol::message::{RefusedCode, ValidatorMessage};
+
+use crate::refusal::refusal;
 
 /// Why a miner that proved its key is not entered. Miners are told so in these words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -10,6 +14,12 @@ pub enum EnterError {
     /// As many others are here as may be.
     #[error("this validator has as many miners as it takes")]
     Full,
+    /// As many others of its address are here as may be.
+    #[error("this validator has {0} miners of this address, as many as it takes of one (max_address_miners)")]
+    AddressFull(u32),
+    /// The key begins sessions too often.
+    #[error("this key begins too many sessions: the next one may come in {:.0} s", .0.as_secs_f64().ceil())]
+    TooOften(Duration),
     /// A challenge of the key is under way in another session.
     #[error(
         "a challenge of this key is under way in another session, {}: where that is another miner, give each a key of its \
@@ -22,10 +32,15 @@ pub enum EnterError {
 impl EnterError {
     /// What the miner is told.
     #[must_use]
-    pub const fn code(self) -> RefusedCode {
+    pub fn refusal(self) -> ValidatorMessage {
+        let refused = |code| refusal(code, self.to_string());
         match self {
-            Self::Full => RefusedCode::Full,
-            Self::InChallenge(_) => RefusedCode::InChallenge,
+            Self::Full | Self::AddressFull(_) => refused(RefusedCode::Full),
+            Self::InChallenge(_) => refused(RefusedCode::InChallenge),
+            Self::TooOften(until) => {
+                let (code, detail) = (RefusedCode::Overloaded, self.to_string());
+                ValidatorMessage::Refused { code, detail, retry_after: Some(until) }
+            }
         }
     }
 }

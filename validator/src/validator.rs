@@ -13,6 +13,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::clock::unix_seconds;
 use crate::drain::Drain;
+use crate::gate::Gate;
 use crate::history::History;
 use crate::history::devices::note;
 use crate::hook::Hook;
@@ -34,10 +35,14 @@ pub struct Validator {
     pub policies: watch::Sender<Arc<Policy>>,
     /// What we present to miners that speak TLS; a reload replaces it.
     pub tls: ServerTls,
+    /// Who is let in, and how often.
+    pub gate: Arc<Gate>,
     /// Who is connected.
     pub registry: Registry,
     /// Our own devices, where there are any.
     pub replayer: Option<Arc<Replayer>>,
+    /// One permit for each challenge that may run at once; who waits gets one in turn.
+    pub challenges: Arc<Semaphore>,
     /// One permit for each check that may run at once: as many as there are cores.
     pub checks: Semaphore,
     /// Who has our devices, and who waits for them.

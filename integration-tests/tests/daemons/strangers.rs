@@ -18,13 +18,21 @@ const MANY: usize = 100;
 const SOON: Duration = Duration::from_secs(20);
 
 async fn validator(max_miners: u32) -> TestValidator {
-    let allowed = [identity().public_key(), other().public_key()].map(|key| key.to_string()).join(",");
-    let flags = vec![format!("--max-miners={max_miners}"), format!("--allowed-miners={allowed}")];
+    let allowed: Vec<_> = (0..=u8::MAX).map(|number| miner(number).public_key().to_string()).collect();
+    let allowed = allowed.join(",");
+    let flags = ["--max-handshakes=64", "--max-address-connects-per-s=0", "--max-connects-per-s=0"].map(str::to_owned);
+    let own = [format!("--max-miners={max_miners}"), format!("--allowed-miners={allowed}")];
+    let flags = flags.into_iter().chain(own).collect();
     TestValidator::start(&Policy { flags, ..Policy::default() }).await
 }
 
+/// One of 256 miners: [`identity`] is one of them.
+fn miner(number: u8) -> Identity {
+    Identity::from_seed(&[number; 32])
+}
+
 fn other() -> Identity {
-    Identity::from_seed(&[0x32; 32])
+    miner(0x32)
 }
 
 async fn within<T>(answer: impl Future<Output = T>) -> T {
@@ -48,9 +56,9 @@ async fn accepted(line: &Line, identity: &Identity) -> RawMiner {
 }
 
 /// A session that ends with the miner's goodbye, on a connection that stands.
-async fn session_that_ended(validator: &TestValidator, from: [u8; 4]) -> Line {
+async fn session_that_ended(validator: &TestValidator, from: [u8; 4], identity: &Identity) -> Line {
     let line = Line::open(validator.address, from).await;
-    let mut miner = accepted(&line, &identity()).await;
+    let mut miner = accepted(&line, identity).await;
     miner.say(encoded(MinerMessage::Goodbye(StopCode::Draining, String::new()))).await;
     while miner.hear().await.is_some() {}
     line
@@ -61,8 +69,8 @@ async fn session_that_ended(validator: &TestValidator, from: [u8; 4]) -> Line {
 async fn sessions_that_ended_keep_no_place() {
     let validator = validator(4).await;
     let mut lines = Vec::new();
-    for _ in 0..MANY {
-        lines.push(within(session_that_ended(&validator, CROWD)).await);
+    for number in 0..MANY as u8 {
+        lines.push(within(session_that_ended(&validator, CROWD, &miner(number))).await);
     }
     let line = within(Line::open(validator.address, HONEST)).await;
     within(accepted(&line, &identity())).await;
@@ -110,7 +118,7 @@ async fn strangers_are_closed_after_30_s() {
     let validator = validator(1).await;
     let start = Instant::now();
     let silent = Line::open(validator.address, HONEST).await;
-    let ended = session_that_ended(&validator, HONEST).await;
+    let ended = session_that_ended(&validator, HONEST, &identity()).await;
     let replaced = Line::open(validator.address, HONEST).await;
     let before = accepted(&replaced, &identity()).await;
     let standing = Line::open(validator.address, HONEST).await;

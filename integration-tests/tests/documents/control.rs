@@ -12,6 +12,7 @@ const fn name(code: Code) -> &'static str {
         Code::InvalidArgument => "INVALID_ARGUMENT",
         Code::FailedPrecondition => "FAILED_PRECONDITION",
         Code::Unavailable => "UNAVAILABLE",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
         _ => "another one",
     }
 }

@@ -13,10 +13,11 @@ use assay_protocol::successor::{MAX_OVERLAP_S, SUCCESSOR_BYTES, Successor, follo
 use assay_protocol::verdict::{Class, ReasonCode};
 use assay_protocol::wire::limits::*;
 use assay_protocol::wire::v1;
-use assay_validator::peer::{MAX_STRANGERS, MAX_STREAMS};
+use assay_validator::bounds::{
+    DEFAULT_HANDSHAKES, HANDSHAKE_LIMIT, MAX_MESSAGES_PER_PING, MAX_STREAMS, MISSED_PINGS, STRANGER_LIMIT,
+};
 use assay_validator::policy::Policy;
 use assay_validator::run::{FOLLOW_UP_LIMIT, HANDOVER_LIMIT, LINK_ALLOWANCE_LIMIT, LINK_ROUND_TRIPS};
-use assay_validator::session::{HANDSHAKE_LIMIT, MAX_MESSAGES_PER_PING, MISSED_PINGS};
 use assay_work::split::{Weight, split};
 use assay_work::{ChallengeId, DeviceId, Digest, Nonce, PublicKey, Signature};
 use prost::Message;
@@ -118,7 +119,7 @@ fn figures_are_read_as_they_are_written() {
 
 #[test]
 fn the_transport_is_as_the_server_sets_it() {
-    let server = "validator/src/server.rs";
+    let server = "validator/src/bounds.rs";
     assert_eq!(written(&read(server), "STREAM_WINDOW"), Some("MAX_MESSAGE_BYTES as u32"));
     let keepalive = vec![seconds(server, "KEEPALIVE"), seconds(server, "KEEPALIVE_LIMIT")];
     assert_figures(
@@ -145,22 +146,22 @@ fn every_deadline_is_the_codes() {
         |hashes: u64| vec![FOLLOW_UP_LIMIT.as_secs(), hashes, number("validator/src/run/limits.rs", "FOLLOW_UP_BYTES")];
     let digest = size_of::<Digest>() as u64;
     let queued =
-        format!("{} messages waiting for the transport", number("validator/src/service.rs", "MAX_OUTGOING_MESSAGES"));
+        format!("{} messages waiting for the transport", number("validator/src/bounds.rs", "MAX_OUTGOING_MESSAGES"));
     assert_figures(
         &tables(&section("Deadlines"))[0],
         &[
             ("handshake, from the start of the call to `Proof`", vec![HANDSHAKE_LIMIT.as_secs()]),
-            ("a connection without a session", vec![seconds("validator/src/peer.rs", "STRANGER_LIMIT")]),
+            ("a connection without a session", vec![STRANGER_LIMIT.as_secs()]),
             ("no message of the miner", vec![MISSED_PINGS.into()]),
             ("`Challenge`, `Probe`, `Open` waiting for the transport", vec![HANDOVER_LIMIT.as_secs()]),
             ("`Ping` waiting for the transport", vec![HANDOVER_LIMIT.as_secs()]),
-            (&queued, vec![seconds("validator/src/driver.rs", "SEND_LIMIT")]),
+            (&queued, vec![seconds("validator/src/bounds.rs", "SEND_LIMIT")]),
             ("`Challenge` to `Commitment`", vec![]),
             ("`Commitment` to last `DeviceRoots`", after(digest)),
             ("`Probe` to `ProbeAnswer`", vec![]),
             ("`ProbeAnswer` to last `DeviceDigests`", after(digest)),
             ("`Open` to last `ItemEnd`", vec![]),
-            ("HTTP/2 keepalive", vec![seconds("validator/src/server.rs", "KEEPALIVE_LIMIT")]),
+            ("HTTP/2 keepalive", vec![seconds("validator/src/bounds.rs", "KEEPALIVE_LIMIT")]),
         ],
     );
 }
@@ -173,7 +174,11 @@ fn every_limit_is_the_codes() {
         met,
         &[
             ("a message", vec![MAX_MESSAGE_BYTES as u64]),
-            ("`Hello`, `Proof`", vec![MAX_HANDSHAKE_BYTES as u64]),
+            ("`Hello`, `Inventory`", vec![MAX_HANDSHAKE_BYTES as u64]),
+            (
+                "`Proof`, `Pong`, `Declined`, `Progress`, `Commitment`, `ProbeAnswer`, `Abort`, `Goodbye`",
+                vec![MAX_SHORT_MESSAGE_BYTES as u64],
+            ),
             ("messages in one ping interval, without openings asked for", vec![MAX_MESSAGES_PER_PING.into()]),
             ("`Hello.versions`", vec![MAX_VERSIONS as u64]),
             ("`Hello.successors`", vec![MAX_SUCCESSORS as u64, SUCCESSOR_BYTES as u64]),
@@ -238,11 +243,8 @@ fn sentences_have_the_figures_of_the_code() {
             "keeps back for {0} s ends the challenge as `not_reading`; a `Ping` that it keeps back for {0} s ends",
             seconds_of(HANDOVER_LIMIT)
         ),
-        format!("At most {MAX_STRANGERS} such connections stand."),
-        format!(
-            "is closed after {} s, also one that had a session before",
-            seconds("validator/src/peer.rs", "STRANGER_LIMIT")
-        ),
+        format!("At most {DEFAULT_HANDSHAKES} such connections stand"),
+        format!("is closed after {} s, also one that had a session before", STRANGER_LIMIT.as_secs()),
         format!("`devices`: at most {MAX_DEVICES}, in strictly ascending order"),
         format!("`slots`: exactly {SLOT_ENTRIES} numbers"),
         format!("After {MISSED_PINGS} intervals without one the validator ends the session"),
@@ -253,7 +255,7 @@ fn sentences_have_the_figures_of_the_code() {
             seconds("miner/src/driver.rs", "INVENTORY_INTERVAL")
         ),
         format!("`digest[0] … digest[count-1]`, 1 to {MAX_CHUNK_DIGESTS} in a chunk"),
-        format!("one of the last {} that ended in this session |", number("validator/src/session.rs", "MAX_ENDED")),
+        format!("one of the last {} that ended in this session |", number("validator/src/bounds.rs", "MAX_ENDED")),
         format!("within the last {} challenges of a key", abandoned.window),
         format!(
             "Start over at 0.5 s after a session of more than {} s.",

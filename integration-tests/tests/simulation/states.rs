@@ -3,7 +3,7 @@
 use assay_protocol::message::{Inventory, MinerMessage, RefusedCode, Stop, StopCode, ValidatorMessage};
 use assay_protocol::verdict::{Mode, Outcome, Reason, ReasonCode};
 use assay_validator::action::Action;
-use assay_validator::session::MAX_MESSAGES_PER_PING;
+use assay_validator::bounds::MAX_MESSAGES_PER_PING;
 use assay_work::ChallengeId;
 
 use super::recording::{Recording, Step};

@@ -27,11 +27,13 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
 use crate::allow::AllowList;
+use crate::bounds::REPORT_INTERVAL;
 use crate::clock::unix_seconds;
 use crate::config::{RawConfig, ValidatorConfig, resolve};
 use crate::control::Running;
 use crate::drain::Drain;
 use crate::expectations::Expectations;
+use crate::gate::Gate;
 use crate::history::History;
 use crate::history::devices::ReadBack;
 use crate::hook::Hook;
@@ -148,7 +150,9 @@ fn validator(
             ..config.policy.clone()
         })),
         tls,
-        registry: Registry::new(config.max_miners as usize),
+        gate: Arc::new(Gate::new(&config.bounds, Instant::now())),
+        registry: Registry::new(config.bounds),
+        challenges: Arc::new(Semaphore::new(config.bounds.max_challenges as usize)),
         replayer,
         checks: Semaphore::new(cores),
         turns: ReplayTurns::default(),
@@ -178,19 +182,20 @@ async fn serve(
     tracing::info!(%address, control_socket = %socket, %key, %target, "listening");
     tokio::spawn(warn_of_expiry(validator.tls.clone()));
     manager.ready(format_args!("listening on {address}"));
-    preflight::warn_of_few_files(config.max_miners);
+    preflight::warn_of_few_files(&config.bounds);
+    tokio::spawn(report(validator.gate.clone()));
     let running = Running {
         validator: validator.clone(),
         reloader,
         address,
         target,
         verdict_log: config.verdict_log.clone(),
-        max_miners: config.max_miners,
+        max_miners: config.bounds.max_miners,
         since: Instant::now(),
         started_unix_seconds: unix_seconds(),
     };
-    let (plaintext, max_miners) = (config.tls.plaintext, config.max_miners as usize);
-    let miners = serve_miners(validator.clone(), listener, plaintext, config.reflection, max_miners);
+    let (plaintext, bounds) = (config.tls.plaintext, config.bounds);
+    let miners = serve_miners(validator.clone(), listener, plaintext, config.reflection, bounds);
     let control = serve_control(Arc::new(running), control, &config.control_socket);
     let both = async { tokio::try_join!(miners, control) };
     tokio::select! {
@@ -222,6 +227,14 @@ async fn serve(
 /// Where the validator listens, by the name that the operator gave it.
 fn bound(config: &ValidatorConfig, address: SocketAddr) -> Address {
     Address { host: config.listen.host.clone(), port: address.port() }
+}
+
+/// Tells the operator at intervals what was turned away, for ever.
+async fn report(gate: Arc<Gate>) {
+    loop {
+        tokio::time::sleep(REPORT_INTERVAL).await;
+        gate.report().tell();
+    }
 }
 
 /// Waits until the last session has ended, or until there is no time left for it.

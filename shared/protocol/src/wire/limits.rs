@@ -17,6 +17,9 @@ pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
 /// Bytes of one message of the handshake: a hello with 64 devices and texts of full length takes nearly all of it. Its
 /// sender is not authenticated yet, and the decoded message may be 90 times as large.
 pub const MAX_HANDSHAKE_BYTES: usize = 64 << 10;
+/// Bytes of a message without lists: a text of 1024 bytes, ids and signatures, and as much again for fields of newer
+/// versions. The messages that are repeated without being asked for are of these kinds.
+pub const MAX_SHORT_MESSAGE_BYTES: usize = 4 << 10;
 /// Messages of a miner's handshake: hello and proof.
 pub const HANDSHAKE_MESSAGES: u32 = 2;
 /// Devices of one host: eight GPUs with eight partitions each.

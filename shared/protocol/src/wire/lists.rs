@@ -1,4 +1,5 @@
-//! Counts the entries of every list of an encoded message before it is decoded.
+//! Counts the entries of every list of an encoded message before it is decoded, and bounds the bytes of a miner's message
+//! by its kind.
 //!
 //! An empty entry takes two bytes on the wire and up to 200 in memory, and decoding allocates it before the bound of the
 //! list is checked: a message of 4 MiB would become 300 MiB. The count is over the whole message, so that neither a
@@ -13,8 +14,9 @@ use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet};
 
 use super::error::{Problem, WireError};
 use super::limits::{
-    MAX_BOUNDS, MAX_DEVICES, MAX_LINES, MAX_OPEN_DRAWS, MAX_OPEN_ITEMS, MAX_REASONS, MAX_SAMPLE_OPENINGS,
-    MAX_SUCCESSORS, MAX_THROTTLE_REASONS, MAX_VERSIONS, MAX_XIDS, SLOT_ENTRIES,
+    MAX_BOUNDS, MAX_DEVICES, MAX_HANDSHAKE_BYTES, MAX_LINES, MAX_OPEN_DRAWS, MAX_OPEN_ITEMS, MAX_REASONS,
+    MAX_SAMPLE_OPENINGS, MAX_SHORT_MESSAGE_BYTES, MAX_SUCCESSORS, MAX_THROTTLE_REASONS, MAX_VERSIONS, MAX_XIDS,
+    SLOT_ENTRIES,
 };
 use super::v1::{FILE_DESCRIPTOR_SET, SessionRequest, SessionResponse};
 
@@ -41,6 +43,20 @@ pub(super) const MAX_ENTRIES: [(&str, usize); 20] = [
     ("SampleOpenings.openings", MAX_SAMPLE_OPENINGS),
     ("SegmentOpenings.lines", MAX_LINES),
 ];
+/// The most bytes of a miner's message that has a field of this kind; of the other kinds, as many as of any message. A
+/// bound of its fields alone would leave the message to be padded with fields that nobody knows.
+pub(super) const MAX_BYTES: [(&str, usize); 10] = [
+    ("hello", MAX_HANDSHAKE_BYTES),
+    ("proof", MAX_SHORT_MESSAGE_BYTES),
+    ("inventory", MAX_HANDSHAKE_BYTES),
+    ("pong", MAX_SHORT_MESSAGE_BYTES),
+    ("declined", MAX_SHORT_MESSAGE_BYTES),
+    ("progress", MAX_SHORT_MESSAGE_BYTES),
+    ("commitment", MAX_SHORT_MESSAGE_BYTES),
+    ("probe_answer", MAX_SHORT_MESSAGE_BYTES),
+    ("abort", MAX_SHORT_MESSAGE_BYTES),
+    ("goodbye", MAX_SHORT_MESSAGE_BYTES),
+];
 /// Messages inside one another: the factors of a sample of an open are six deep. The bound is for a protocol with a
 /// message that contains itself.
 const MAX_DEPTH: usize = 8;
@@ -51,10 +67,12 @@ const PACKAGE: &str = ".assay.v1.";
 /// The messages of the protocol, as far as counting needs to know them.
 static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::read);
 
-/// Checks that no list of an encoded message is longer than its bound. Other messages than those of a session pass.
+/// Checks that no list of an encoded message is longer than its bound, and that a miner's message has no more bytes than
+/// its kind. Other messages than those of a session pass.
 ///
 /// # Errors
-/// [`Problem::Exceeds`] with the list's name; [`Problem::Encoding`] for bytes that are not a message.
+/// [`Problem::Exceeds`] with the list's name; [`Problem::TooLong`] with the message's kind; [`Problem::Encoding`] for bytes
+/// that are not a message.
 pub fn check<M: Message + 'static>(encoded: &[u8]) -> Result<(), WireError> {
     let (root, name) = if TypeId::of::<M>() == TypeId::of::<SessionRequest>() {
         (SCHEMA.request, "SessionRequest")
@@ -64,6 +82,9 @@ pub fn check<M: Message + 'static>(encoded: &[u8]) -> Result<(), WireError> {
         return Ok(());
     };
     let mut count = Count { entries: [0; MAX_ENTRIES.len()], root: name };
+    if root == SCHEMA.request {
+        count.kinds(encoded)?;
+    }
     count.message(root, encoded, 0)
 }
 
@@ -73,6 +94,8 @@ struct Schema {
     messages: Vec<Vec<(u32, Shape)>>,
     request: usize,
     response: usize,
+    /// The bounds of [`MAX_BYTES`] by the number of the kind's field.
+    kinds: Vec<(u32, &'static str, usize)>,
 }
 
 /// A field with entries to count.
@@ -99,11 +122,13 @@ impl Schema {
                 |field| shape(message.name(), field, index).map(|shape| (field.number().cast_unsigned(), shape));
             message.field.iter().filter_map(shape).collect()
         };
-        Self {
-            messages: messages.iter().map(fields).collect(),
-            request: index("SessionRequest"),
-            response: index("SessionResponse"),
-        }
+        let request = index("SessionRequest");
+        let number = |kind: &str| {
+            let field = messages.get(request)?.field.iter().find(|field| field.name() == kind)?;
+            Some(field.number().cast_unsigned())
+        };
+        let kinds = MAX_BYTES.iter().filter_map(|(kind, max)| Some((number(kind)?, *kind, *max))).collect();
+        Self { messages: messages.iter().map(fields).collect(), request, response: index("SessionResponse"), kinds }
     }
 }
 
@@ -132,6 +157,21 @@ struct Count {
 }
 
 impl Count {
+    /// Bounds the bytes of a miner's message by each kind that it names: the last one would be taken.
+    fn kinds(&self, encoded: &[u8]) -> Result<(), WireError> {
+        let (mut rest, found) = (encoded, encoded.len());
+        while !rest.is_empty() {
+            let (number, _) = self.field(&mut rest)?;
+            match SCHEMA.kinds.iter().find(|(kind, ..)| *kind == number) {
+                Some((_, kind, max)) if found > *max => {
+                    return Err(WireError::new(kind, Problem::TooLong { max: *max, found }));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     fn message(&mut self, message: usize, mut bytes: &[u8], depth: usize) -> Result<(), WireError> {
         let fields = SCHEMA.messages.get(message).filter(|_| depth < MAX_DEPTH);
         let fields = fields.ok_or_else(|| self.malformed("has messages too deep in one another"))?;

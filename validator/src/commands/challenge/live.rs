@@ -155,7 +155,7 @@ impl Asked {
 fn not_started(client: &Client, status: &Status) -> NotStarted {
     let failure = client.failure(status);
     match Refusal::of(status) {
-        Some(Refusal::Busy | Refusal::NoMiner | Refusal::MinerLeft) => NotStarted::Later(failure),
+        Some(Refusal::Busy | Refusal::NoMiner | Refusal::MinerLeft | Refusal::Overloaded) => NotStarted::Later(failure),
         _ => NotStarted::Final(failure),
     }
 }

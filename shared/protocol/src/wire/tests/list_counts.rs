@@ -6,7 +6,8 @@ use prost::Message;
 use prost_types::field_descriptor_proto::{Label, Type};
 use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet};
 
-use super::super::lists::{MAX_ENTRIES, check};
+use super::super::limits::MAX_MESSAGE_BYTES;
+use super::super::lists::{MAX_BYTES, MAX_ENTRIES, check};
 use super::super::v1::{FILE_DESCRIPTOR_SET, SessionRequest, SessionResponse};
 use super::super::{Problem, WireError};
 
@@ -169,4 +170,36 @@ fn fields_of_a_newer_version_are_passed_over() {
     let inside = bytes_field(1, &unknown);
     assert_eq!(check::<SessionRequest>(&inside), Ok(()));
     SessionRequest::decode(inside.as_slice()).unwrap();
+}
+
+/// A field that no message has, so often that it takes so many bytes.
+fn padding(bytes: usize) -> Vec<u8> {
+    let odd: &[u8] = if bytes.is_multiple_of(2) { &[] } else { &[15 << 3, 0x80, 0] };
+    [odd, &[15 << 3, 0].repeat((bytes - odd.len()) / 2)].concat()
+}
+
+/// A message could be padded with fields that nobody knows, which cost a copy each time and are not kept.
+#[test]
+fn a_miners_message_is_bounded_by_its_kind() {
+    let files = FileDescriptorSet::decode(FILE_DESCRIPTOR_SET).unwrap().file;
+    let request = files.iter().flat_map(|file| &file.message_type).find(|message| message.name() == "SessionRequest");
+    let kinds = &request.unwrap().field;
+    for kind in kinds {
+        let bound = MAX_BYTES.iter().find(|(bounded, _)| *bounded == kind.name());
+        let field = bytes_field(kind.number().cast_unsigned(), &[]);
+        let padded = |bytes: usize| {
+            let padding = padding(bytes - field.len());
+            [[&field[..], &padding].concat(), [&padding[..], &field].concat()]
+        };
+        for message in padded(bound.map_or(MAX_MESSAGE_BYTES, |(_, max)| *max)) {
+            assert_eq!(check::<SessionRequest>(&message), Ok(()), "{}", kind.name());
+        }
+        let Some((name, max)) = bound else { continue };
+        for message in padded(max + 1) {
+            let problem = Problem::TooLong { max: *max, found: max + 1 };
+            assert_eq!(check::<SessionRequest>(&message), Err(WireError::new(name, problem)));
+        }
+    }
+    let names: BTreeSet<_> = kinds.iter().map(FieldDescriptorProto::name).collect();
+    assert!(MAX_BYTES.iter().all(|(kind, _)| names.contains(kind)));
 }

@@ -1,0 +1,205 @@
+//! How often something may happen: token buckets, one for all or one for each of many keys, in bounded memory.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::time::{Duration, Instant};
+
+/// How often keys whose buckets are full again are dropped: a pass over all of them.
+const PRUNE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// So many in a second, and so many at once.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rate {
+    per_s: f64,
+    burst: f64,
+}
+
+impl Rate {
+    /// So many in a second, and so many at once.
+    #[must_use]
+    pub const fn new(per_s: u32, burst: u32) -> Self {
+        Self { per_s: per_s as f64, burst: burst as f64 }
+    }
+
+    /// One in each interval, and so many at once.
+    #[must_use]
+    pub const fn every(interval: Duration, burst: u32) -> Self {
+        Self { per_s: 1.0 / interval.as_secs_f64(), burst: burst as f64 }
+    }
+}
+
+/// What is left of a rate.
+#[derive(Debug, Clone, Copy)]
+pub struct Bucket {
+    rate: Rate,
+    tokens: f64,
+    at: Instant,
+}
+
+impl Bucket {
+    /// A bucket that nothing was taken from.
+    #[must_use]
+    pub const fn full(rate: Rate, now: Instant) -> Self {
+        Self { rate, tokens: rate.burst, at: now }
+    }
+
+    /// Takes one.
+    ///
+    /// # Errors
+    /// How long until there is one.
+    pub fn take(&mut self, now: Instant) -> Result<(), Duration> {
+        self.refill(now);
+        if self.tokens < 1.0 {
+            return Err(self.until(1.0));
+        }
+        self.tokens -= 1.0;
+        Ok(())
+    }
+
+    /// Takes so many, also more than there are; gives how long until what was taken too much is made up for.
+    pub fn draw(&mut self, count: f64, now: Instant) -> Duration {
+        self.refill(now);
+        self.tokens -= count;
+        self.until(0.0)
+    }
+
+    fn refill(&mut self, now: Instant) {
+        let passed = now.saturating_duration_since(self.at).as_secs_f64();
+        self.tokens = (self.tokens + passed * self.rate.per_s).min(self.rate.burst);
+        self.at = self.at.max(now);
+    }
+
+    /// How long until there are so many.
+    fn until(&self, tokens: f64) -> Duration {
+        Duration::from_secs_f64(((tokens - self.tokens) / self.rate.per_s).clamp(0.0, 86_400.0))
+    }
+
+    fn is_full(&mut self, now: Instant) -> bool {
+        self.refill(now);
+        self.tokens >= self.rate.burst
+    }
+}
+
+/// A bucket for each key that used it of late, in bounded memory: one that is full again says nothing and is dropped.
+#[derive(Debug)]
+pub struct Buckets<K> {
+    rate: Rate,
+    max_keys: usize,
+    keys: HashMap<K, Entry>,
+    /// For keys that have no room.
+    others: Entry,
+    pruned: Instant,
+}
+
+#[derive(Debug)]
+struct Entry {
+    bucket: Bucket,
+    /// How often it was refused since it was not.
+    refused: u64,
+}
+
+impl Entry {
+    const fn new(rate: Rate, now: Instant) -> Self {
+        Self { bucket: Bucket::full(rate, now), refused: 0 }
+    }
+
+    fn take(&mut self, now: Instant) -> Result<u64, Refused> {
+        match self.bucket.take(now) {
+            Ok(()) => Ok(std::mem::take(&mut self.refused)),
+            Err(until) => {
+                self.refused += 1;
+                Err(Refused { until, count: self.refused })
+            }
+        }
+    }
+}
+
+/// There is none left of a rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refused {
+    /// How long until there is.
+    pub until: Duration,
+    /// How often the key was refused in a row.
+    pub count: u64,
+}
+
+impl<K: Copy + Eq + Hash> Buckets<K> {
+    /// For so many keys, each with this rate.
+    #[must_use]
+    pub fn new(rate: Rate, max_keys: usize, now: Instant) -> Self {
+        Self { rate, max_keys, keys: HashMap::new(), others: Entry::new(rate, now), pruned: now }
+    }
+
+    /// Takes one of a key; gives how often the key was refused before.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn take(&mut self, key: K, now: Instant) -> Result<u64, Refused> {
+        if let Some(entry) = self.keys.get_mut(&key) {
+            return entry.take(now);
+        }
+        if self.keys.len() >= self.max_keys && now.saturating_duration_since(self.pruned) >= PRUNE_INTERVAL {
+            self.pruned = now;
+            self.keys.retain(|_, entry| !entry.bucket.is_full(now));
+        }
+        if self.keys.len() >= self.max_keys {
+            return self.others.take(now);
+        }
+        self.keys.entry(key).or_insert_with(|| Entry::new(self.rate, now)).take(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: Rate = Rate::new(2, 10);
+
+    #[test]
+    fn a_bucket_gives_its_burst_and_then_its_rate() {
+        let start = Instant::now();
+        let mut bucket = Bucket::full(RATE, start);
+        assert!((0..10).all(|_| bucket.take(start).is_ok()));
+        assert_eq!(bucket.take(start), Err(Duration::from_millis(500)));
+        let later = start + Duration::from_millis(500);
+        assert_eq!((bucket.take(later), bucket.take(later)), (Ok(()), Err(Duration::from_millis(500))));
+        let much_later = start + Duration::from_secs(3600);
+        assert_eq!((0..100).filter(|_| bucket.take(much_later).is_ok()).count(), 10, "no more than the burst is saved");
+        assert!(bucket.take(start).is_err(), "a clock that stands back gives nothing");
+    }
+
+    #[test]
+    fn what_is_drawn_too_much_takes_its_time() {
+        let start = Instant::now();
+        let mut bucket = Bucket::full(RATE, start);
+        assert_eq!(bucket.draw(10.0, start), Duration::ZERO);
+        assert_eq!(bucket.draw(4.0, start), Duration::from_secs(2));
+        assert_eq!(bucket.draw(0.0, start + Duration::from_secs(1)), Duration::from_secs(1));
+        assert_eq!(bucket.draw(0.0, start + Duration::from_secs(2)), Duration::ZERO);
+    }
+
+    #[test]
+    fn one_key_does_not_pay_for_another() {
+        let start = Instant::now();
+        let mut buckets = Buckets::new(RATE, 100, start);
+        let taken = (0..1000).filter(|_| buckets.take(1, start).is_ok()).count();
+        assert_eq!(taken, 10);
+        assert_eq!(buckets.take(2, start), Ok(0));
+        assert_eq!(buckets.take(1, start).unwrap_err(), Refused { until: Duration::from_millis(500), count: 991 });
+        assert_eq!(buckets.take(1, start + Duration::from_secs(1)), Ok(991), "it is told how many were refused");
+    }
+
+    #[test]
+    fn more_keys_than_there_is_room_for_share_one_bucket() {
+        let start = Instant::now();
+        let mut buckets = Buckets::new(RATE, 100, start);
+        let taken = (0..10_000).filter(|key| buckets.take(*key, start).is_ok()).count();
+        assert_eq!((taken, buckets.keys.len()), (110, 100));
+        // Those whose buckets are full again make room, and no bucket in use is forgotten for it.
+        let later = start + Duration::from_secs(2);
+        while buckets.take(7, later).is_ok() {}
+        assert_eq!(buckets.take(20_000, later), Ok(0));
+        assert_eq!(buckets.keys.len(), 2);
+        assert!(buckets.take(7, later).is_err());
+    }
+}
