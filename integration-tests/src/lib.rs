@@ -8,6 +8,7 @@ pub mod faulty;
 pub mod miner;
 pub mod proxy;
 pub mod raw;
+pub mod relay;
 pub mod stage;
 pub mod standin;
 pub mod standin_nvml;

@@ -30,6 +30,8 @@ struct Special<'a> {
     without: &'a [&'a str],
     /// Another miner's key, which it has too.
     key_file: Option<&'a Path>,
+    /// What it dials in place of the address.
+    target: Option<&'a str>,
 }
 
 impl TestMiner {
@@ -71,6 +73,16 @@ impl TestMiner {
         Self::launch(validator, 1, flags, &special, |_| Vec::new())
     }
 
+    /// Starts one with one device that dials a target as an operator writes it.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn start_at(target: &str, flags: &[&str], environment: Vec<(String, OsString)>) -> Self {
+        let special = Special { target: Some(target), ..Special::default() };
+        Self::launch(SocketAddr::from(([127, 0, 0, 1], 0)), 1, flags, &special, |_| environment)
+    }
+
     /// The same, with variables of the environment that are made for the ids of its devices.
     ///
     /// # Panics
@@ -99,7 +111,8 @@ impl TestMiner {
             std::fs::copy(other, &key_file).expect("the other key file is there");
         }
         let key = Identity::load_or_create(&key_file).expect("a key").public_key();
-        let mut arguments = vec!["run".to_owned(), format!("--validator={validator}")];
+        let target = special.target.map_or_else(|| validator.to_string(), str::to_owned);
+        let mut arguments = vec!["run".to_owned(), format!("--validator={target}")];
         arguments.push(format!("--key-file={}", key_file.display()));
         arguments.push(format!("--cpu-devices={devices}"));
         let common = "--backend=cpu --cpu-memory=8MiB --cpu-threads=1 --reconnect-min-ms=50 --reconnect-max-ms=200";

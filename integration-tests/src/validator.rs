@@ -129,6 +129,14 @@ impl TestValidator {
     /// # Panics
     /// When it does not come up.
     pub async fn start(policy: &Policy) -> Self {
+        Self::start_on(policy, "127.0.0.1:0").await
+    }
+
+    /// Starts one on an address of this machine.
+    ///
+    /// # Panics
+    /// When it does not come up.
+    pub async fn start_on(policy: &Policy, listen: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (socket, key_file) = (folder.path().join("run/control.sock"), folder.path().join("validator.key"));
         let key = Identity::load_or_create(&key_file).expect("a key").public_key();
@@ -136,7 +144,7 @@ impl TestValidator {
         flags.extend(policy.flags());
         flags.push(format!("--control-socket={}", socket.display()));
         flags.push(format!("--key-file={}", key_file.display()));
-        let (daemon, address) = serve(&flags, "127.0.0.1:0", &policy.environment);
+        let (daemon, address) = serve(&flags, listen, &policy.environment);
         let environment = policy.environment.clone();
         let validator = Self { address, key, socket, daemon, flags, environment, folder };
         validator.wait_for_socket().await;

@@ -4,15 +4,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use assay_devices::settings::{DeviceConfig, RawDevices};
-use assay_program::address::Address;
 use assay_program::logging::{LogConfig, RawDaemonLog, RawLogging};
 use assay_program::paths;
 use assay_program::settings::{Settings, SettingsError, Switch};
-use assay_work::PublicKey;
 use clap::{Args, ValueEnum};
 
 use crate::limits::Limits;
 use crate::limits::hours::{DeclineHours, Zone};
+use crate::target::{self, ValidatorTarget};
 
 /// What the miner's environment variables start with.
 pub const ENV_PREFIX: &str = "ASSAY_MINER_";
@@ -24,8 +23,6 @@ pub const SYSTEM_FILE: &str = "miner.toml";
 const MAX_RECONNECT_MS: u64 = 3_600_000;
 /// The longest time to drain: a supervisor kills long before.
 const MAX_DRAIN_S: u64 = 3600;
-/// The most validators: each waits until the challenges of all others are over.
-const MAX_VALIDATORS: usize = 16;
 /// The longest turn at the devices where several validators take them, unless the operator says otherwise.
 const MAX_TURN_S: u64 = 1800;
 /// The longest time of a challenge: a week.
@@ -37,8 +34,9 @@ const MAX_IDLE_S: u64 = 86_400;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection")]
 pub struct RawConnection {
-    /// Validators to serve: host:port, or http://host:port. Several, separated by commas or given several times, have a
-    /// session each and take turns at the devices
+    /// Validators to serve: assay://host:port#key, as `assay-validator address` prints it there, or host:port. On this
+    /// machine host:port is plaintext, elsewhere TLS; assay:// is always TLS, http:// always plaintext. Several, separated
+    /// by commas or given several times, have a session each and take turns at the devices
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -47,12 +45,22 @@ pub struct RawConnection {
         default_value = "127.0.0.1:7400"
     )]
     pub validator: Vec<String>,
-    /// Public key of the validator, 64 hex digits; any other validator is refused. Without it any is accepted. For several
-    /// validators, give each key in its address: assay://HOST:PORT#KEY
+    /// Public key of the only validator, 64 hex digits, where it is not in its address; any other validator is refused
     #[arg(long, value_name = "KEY")]
     pub validator_key: Option<String>,
-    /// Allow plaintext connections to other machines. Anyone on the path can read, drop or delay messages; commitments
-    /// stay signed. Prefer a tunnel
+    /// Certificates of authorities (PEM) to trust for a validator that has a certificate of one, by its host's name
+    #[arg(long, value_name = "FILE")]
+    pub validator_ca: Option<PathBuf>,
+    /// Trust whatever key a validator on another machine has when it is first used, and keep it in the file
+    /// known_validators beside the key file; another key is refused from then on
+    #[arg(long, default_value_t = Switch(false))]
+    pub trust_on_first_use: Switch,
+    /// A proxy in front of the validator ends TLS; its certificate is checked with validator_ca. The proxy can read and
+    /// change every session; the validator has to set tls_proxy too
+    #[arg(long, default_value_t = Switch(false))]
+    pub tls_proxy: Switch,
+    /// Send plaintext to other machines. Anyone on the path can read, drop or delay messages, and pass a session on;
+    /// commitments stay signed
     #[arg(long, default_value_t = Switch(false))]
     pub insecure_allow_remote_plaintext: Switch,
     /// Shortest delay before reconnecting, in milliseconds; it doubles with each failed attempt
@@ -179,10 +187,8 @@ pub struct KeyFlags {
 /// All settings, checked: nothing downstream checks again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MinerConfig {
-    /// The validators to serve, one at least, each once: on this machine, unless the operator allowed otherwise.
-    pub validators: Vec<Address>,
-    /// The only validator to accept; `None`: any.
-    pub validator_key: Option<PublicKey>,
+    /// The validators to serve, one at least, each once.
+    pub validators: Vec<ValidatorTarget>,
     /// The file with the miner's secret key.
     pub key_file: PathBuf,
     /// The shortest pause before connecting again, above zero.
@@ -216,10 +222,8 @@ impl MinerConfig {
         let idle_reason = "a day is longer than any interval between challenges";
         let idle_s =
             settings.in_range("idle_release_s", settings.raw.memory.idle_release_s, 0..=MAX_IDLE_S, idle_reason)?;
-        let validators = validators(settings)?;
         Ok(Self {
-            validator_key: validator_key(settings, validators.len())?,
-            validators,
+            validators: target::check(settings)?,
             key_file: settings.raw.files.key_file.clone(),
             reconnect_min,
             reconnect_max,
@@ -231,48 +235,6 @@ impl MinerConfig {
             log: LogConfig::check(settings, &settings.raw.logging)?,
         })
     }
-}
-
-fn validators(settings: &Settings<RawConfig>) -> Result<Vec<Address>, SettingsError> {
-    let mut found: Vec<Address> = Vec::new();
-    for text in &settings.raw.connection.validator {
-        let address = validator(settings, text)?;
-        if found.contains(&address) {
-            return Err(
-                settings.wrong("validator", format!("{address} is named twice: one session of a key is served"))
-            );
-        }
-        found.push(address);
-    }
-    match found.len() {
-        0 => Err(settings.wrong("validator", "no validator to serve")),
-        1..=MAX_VALIDATORS => Ok(found),
-        _ => Err(settings.wrong("validator", format!("at most {MAX_VALIDATORS}: each waits for its turn"))),
-    }
-}
-
-fn validator_key(settings: &Settings<RawConfig>, validators: usize) -> Result<Option<PublicKey>, SettingsError> {
-    let Some(text) = settings.raw.connection.validator_key.as_deref() else { return Ok(None) };
-    if validators > 1 {
-        let reason =
-            "several validators have several keys: give each in its address, --validator assay://HOST:PORT#KEY";
-        return Err(settings.wrong("validator_key", reason));
-    }
-    settings.parsed("validator_key", text).map(Some)
-}
-
-fn validator(settings: &Settings<RawConfig>, text: &str) -> Result<Address, SettingsError> {
-    let raw = &settings.raw.connection;
-    let address: Address = settings.parsed("validator", text)?;
-    if address.port == 0 {
-        return Err(settings.wrong("validator", "port 0 is not valid"));
-    }
-    if !address.is_loopback() && !raw.insecure_allow_remote_plaintext.0 {
-        let reason = "on another machine, and the transport is neither encrypted nor authenticated: \
-             use a tunnel, or give --insecure-allow-remote-plaintext";
-        return Err(settings.wrong("validator", reason));
-    }
-    Ok(address)
 }
 
 fn limits(settings: &Settings<RawConfig>) -> Result<Limits, SettingsError> {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use assay_device::DeviceError;
-use assay_program::address::Address;
 use assay_program::shutdown::Shutdown;
 use assay_protocol::channel::Channel;
 use assay_protocol::identity::{Identity, random_bytes};
@@ -12,23 +11,18 @@ use assay_protocol::message::{Inventory, MinerMessage, ValidatorMessage};
 use assay_protocol::wire::codec::session_client;
 use assay_protocol::wire::limits::MAX_DETAIL_BYTES;
 use assay_protocol::wire::v1::SessionRequest;
+use assay_work::Nonce;
 use assay_work::text::{printable, quoted};
-use assay_work::{Nonce, PublicKey};
 use tokio_stream::{Stream, StreamExt};
-use tonic::transport::Endpoint;
 
 use crate::driver::{Observer, Start, drive};
 use crate::engine::Engine;
 use crate::limits::SharedLimits;
 use crate::outbox::outbox;
+use crate::reach::{Reach, ReachError, Reached};
 use crate::session::Closed;
 use crate::turns::Turns;
 
-/// How long a connection may take to come about.
-const CONNECT_LIMIT: Duration = Duration::from_secs(10);
-/// How often an idle connection is tried by HTTP/2, and how long its answer may take.
-const KEEPALIVE: Duration = Duration::from_secs(10);
-const KEEPALIVE_LIMIT: Duration = Duration::from_secs(20);
 /// For how long a session that took this one's place may have been this miner's own: a connection that it lost, with a
 /// handshake under way. The validator ends handshakes after 15 s.
 const OWN_CONNECTION_LIMIT: Duration = Duration::from_secs(60);
@@ -36,12 +30,10 @@ const OWN_CONNECTION_LIMIT: Duration = Duration::from_secs(60);
 const GOOD_SESSION: Duration = Duration::from_secs(60);
 
 /// The validator to dial, the identity to prove, and the delays.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Dial {
     /// The validator.
-    pub validator: Address,
-    /// The only validator to accept, where one is configured.
-    pub pinned: Option<PublicKey>,
+    pub reach: Reach,
     /// The miner's key.
     pub identity: Identity,
     /// The first delay, and the longest.
@@ -60,9 +52,9 @@ pub enum ConnectionError {
     /// Only an operator can resolve it.
     #[error("{0}")]
     Operator(Closed),
-    /// The address makes no URL.
-    #[error("the validator's address: {0}")]
-    Address(#[from] tonic::transport::Error),
+    /// The validator at the address is not the right one, or cannot be told from others.
+    #[error(transparent)]
+    Untrusted(ReachError),
     /// The device inventory cannot be read.
     #[error("cannot read the device inventory: {0}")]
     Devices(#[from] DeviceError),
@@ -81,17 +73,12 @@ pub async fn serve(
     shutdown: Shutdown,
     observer: &mut dyn Observer,
 ) -> Result<(), ConnectionError> {
-    let endpoint = Endpoint::from_shared(dial.validator.url())?
-        .connect_timeout(CONNECT_LIMIT)
-        .http2_keep_alive_interval(KEEPALIVE)
-        .keep_alive_timeout(KEEPALIVE_LIMIT)
-        .keep_alive_while_idle(true);
     let mut failures = 0;
     // When this miner last lost a connection that the validator may still hold.
     let mut left: Option<Instant> = None;
     while !shutdown.is_draining() {
         let began = Instant::now();
-        let ended = session(&dial, &endpoint, &engine, shutdown.clone(), observer).await?;
+        let ended = session(&dial, &engine, shutdown.clone(), observer).await?;
         let is_own = left.is_some_and(|left| left.elapsed() < OWN_CONNECTION_LIMIT);
         let why = match ended {
             Ok(Closed::Drained) => break,
@@ -107,7 +94,7 @@ pub async fn serve(
                 why
             }
         };
-        tracing::warn!(validator = %dial.validator, "{why}");
+        tracing::warn!(validator = %dial.reach.address(), "{why}");
         failures = if began.elapsed() > GOOD_SESSION { 0 } else { failures + 1 };
         let delay = backoff(dial.backoff, failures, random_bytes().map_err(ConnectionError::Random)?);
         observer.disconnected(&why, delay);
@@ -130,7 +117,6 @@ struct Broken {
 /// One connection from its dialling to its end; the inner error is why it broke.
 async fn session(
     dial: &Dial,
-    endpoint: &Endpoint,
     engine: &Arc<Engine>,
     shutdown: Shutdown,
     observer: &mut dyn Observer,
@@ -140,22 +126,26 @@ async fn session(
     let inventory = read.map_err(|error| DeviceError::Sick(error.to_string()))??;
     let nonce = Nonce(random_bytes().map_err(ConnectionError::Random)?);
     let mut stopping = shutdown.clone();
-    let channel = tokio::select! {
+    let reached = tokio::select! {
         () = stopping.draining() => return Ok(Ok(Closed::Drained)),
-        channel = endpoint.connect() => match channel {
-            Ok(channel) => channel,
-            Err(error) => return Ok(Err(Broken { why: format!("no connection: {}", chain(&error)), was_open: false })),
+        reached = dial.reach.connect() => match reached {
+            Ok(reached) => reached,
+            Err(error) if error.needs_operator() => return Err(ConnectionError::Untrusted(error)),
+            Err(error) => return Ok(Err(Broken { why: error.to_string(), was_open: false })),
         },
     };
+    let Reached { http, channel, pinned, to_keep, first_byte } = reached;
     let (outbox, queue) = outbox();
     let (identity, idle_release, limits) = (dial.identity.clone(), dial.idle_release, dial.limits.clone());
-    let (channel_kind, turns) = (Channel::Plaintext, dial.turns.clone());
-    let start =
-        Start { identity, pinned: dial.pinned, channel: channel_kind, inventory, nonce, idle_release, limits, turns };
+    let turns = dial.turns.clone();
+    let start = Start { identity, pinned, channel, to_keep, inventory, nonce, idle_release, limits, turns };
     // The validator answers the call only once the hello is there, so both run at once.
-    let inbound = Box::pin(open(channel, queue));
+    let inbound = Box::pin(open(http, queue));
     let driven = drive(start, engine.clone(), inbound, outbox, shutdown, observer).await;
-    Ok(driven.map_err(|why| Broken { why, was_open: true }))
+    let is_remote = !dial.reach.address().is_loopback();
+    let advice = first_byte.advice(is_remote).filter(|_| channel == Channel::Plaintext);
+    let explained = |why: String| advice.map_or_else(|| why.clone(), |advice| format!("{why}: {advice}"));
+    Ok(driven.map_err(|why| Broken { why: explained(why), was_open: true }))
 }
 
 /// The devices as they are; while another validator's challenge has them, as they were before it.
@@ -199,16 +189,6 @@ fn explain(status: &tonic::Status) -> String {
     // The validator, or what stands in its place, writes it.
     let message = printable(status.message(), MAX_DETAIL_BYTES);
     format!("the stream broke ({:?}): {}", status.code(), quoted(&message))
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }
 
 /// The delay before the next attempt: doubled with every failure, then somewhere in its upper half.

@@ -20,6 +20,7 @@ use tokio_stream::{Stream, StreamExt};
 use crate::engine::Engine;
 use crate::limits::SharedLimits;
 use crate::outbox::Outbox;
+use crate::reach::ToKeep;
 use crate::session::{Action, Closed, Event, Session, SessionLimits};
 use crate::turns::{Turn, Turns};
 
@@ -46,6 +47,8 @@ pub struct Start {
     pub pinned: Option<PublicKey>,
     /// What the session's bytes pass through.
     pub channel: Channel,
+    /// The validator's key, to keep once it is proved.
+    pub to_keep: Option<ToKeep>,
     /// The devices.
     pub inventory: Inventory,
     /// Random, for the validator to sign.
@@ -139,6 +142,7 @@ pub async fn drive(
         limits: start.limits,
         turns: start.turns,
         turn: None,
+        to_keep: start.to_keep,
     };
     let ended = driver.run(actions, &mut inbound, &mut reports, &mut shutdown).await;
     // The results of pending work are not needed any more.
@@ -173,6 +177,7 @@ struct Driver<'a> {
     turns: Turns,
     /// While a challenge has the devices.
     turn: Option<Turn>,
+    to_keep: Option<ToKeep>,
 }
 
 /// When idle memory is released.
@@ -291,6 +296,9 @@ impl Driver<'_> {
                     self.read_inventory();
                 }
                 Action::Established(key) => {
+                    if let Some(to_keep) = self.to_keep.take() {
+                        to_keep.keep();
+                    }
                     self.observer.established(key);
                     // What changed since the hello was written.
                     self.read_inventory();

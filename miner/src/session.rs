@@ -76,7 +76,8 @@ pub enum Closed {
     Drained,
     /// The validator has another key than the one configured.
     #[error(
-        "the validator's key is {found}, but validator_key says {expected}: check the address, or the key with its operator"
+        "the validator's key is {found}, {expected} was expected: check the address, and the key with the validator's \
+         operator (`assay-validator address` prints both)"
     )]
     WrongValidator {
         /// As configured.
@@ -304,9 +305,6 @@ impl Session {
         let Handshake::AwaitWelcome { miner_nonce } = self.handshake else {
             return self.close(Closed::OutOfPlace("a second welcome"));
         };
-        if let Some(expected) = self.pinned.filter(|key| *key != welcome.validator_key) {
-            return self.close(Closed::WrongValidator { expected, found: welcome.validator_key });
-        }
         if !PROTOCOL_VERSIONS.contains(&welcome.version) {
             return self.close(Closed::OutOfPlace("a version that this miner did not offer"));
         }
@@ -320,6 +318,10 @@ impl Session {
         };
         if let Err(mismatch) = transcript.check_welcome(&welcome.signature) {
             return self.close(Closed::BadWelcome(mismatch));
+        }
+        // After the signature: where something in between passes a session on, it is named, not the key.
+        if let Some(expected) = self.pinned.filter(|key| *key != welcome.validator_key) {
+            return self.close(Closed::WrongValidator { expected, found: welcome.validator_key });
         }
         self.handshake = Handshake::AwaitAccepted { validator_key: welcome.validator_key };
         vec![Action::Send(MinerMessage::Proof(self.identity.sign(&transcript.proof_message())))]

@@ -157,7 +157,8 @@ impl Session {
         let nonce = Nonce(random_bytes()?);
         let (idle_release, limits) = (std::time::Duration::ZERO, SharedLimits::default());
         let (channel, turns) = (assay_protocol::channel::Channel::Plaintext, Turns::default());
-        let start = Start { identity, pinned: None, channel, inventory, nonce, idle_release, limits, turns };
+        let start =
+            Start { identity, pinned: None, channel, to_keep: None, inventory, nonce, idle_release, limits, turns };
         drive(start, self.engine, inbound, outbox, self.stop, &mut Silent).await
     }
 }

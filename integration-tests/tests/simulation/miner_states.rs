@@ -239,7 +239,7 @@ async fn driven(recording: &Recording, steps: &[(&str, DriverStep)], problem: Op
     let (identity, nonce, idle_release) = (miner_identity(), MINER_NONCE, Duration::ZERO);
     let limits = assay_miner::limits::SharedLimits::default();
     let (channel, turns) = (Channel::Plaintext, assay_miner::turns::Turns::default());
-    let start = Start { identity, pinned: None, channel, inventory, nonce, idle_release, limits, turns };
+    let start = Start { identity, pinned: None, channel, to_keep: None, inventory, nonce, idle_release, limits, turns };
     let (_trigger, shutdown) = Shutdown::by_hand();
     let driver = tokio::spawn(async move {
         let inbound = ReceiverStream::new(inbound);

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use assay_program::address::Address;
 use assay_program::exit::{Exit, Failure, chain};
 use assay_program::lock::StateLock;
 use assay_program::manager::ServiceManager;
@@ -13,6 +12,7 @@ use assay_program::shutdown::Shutdown;
 use assay_protocol::identity::Identity;
 use assay_protocol::message::Stop;
 use assay_protocol::verdict::{Outcome, Verdict};
+use assay_transport::known::KnownValidators;
 use assay_work::text::quoted;
 use assay_work::{Challenge, ChallengeId, PublicKey};
 use tokio::runtime::Runtime;
@@ -23,9 +23,11 @@ use crate::connection::{ConnectionError, Dial, serve};
 use crate::driver::{Observer, Stage};
 use crate::engine::Engine;
 use crate::limits::SharedLimits;
+use crate::reach::{KNOWN_VALIDATORS, Reach, SetupError};
 use crate::reload::{Reloader, Resolve};
 use crate::status::file::{StatusWriter, path_of};
 use crate::status::{DeviceWatch, StatusBoard};
+use crate::target::ValidatorTarget;
 use crate::telemetry;
 use crate::turns::Turns;
 
@@ -76,16 +78,19 @@ fn serve_with(
     let engine = Arc::new(engine);
     board.watch(DeviceWatch { engine: engine.clone(), workers: chosen.workers, indices: chosen.indices });
     let turns = Turns::default();
-    let dial = |(number, validator): (usize, &Address)| Dial {
-        validator: validator.clone(),
-        pinned: config.validator_key,
-        identity: identity.clone(),
-        idle_release: config.idle_release,
-        backoff: (config.reconnect_min, config.reconnect_max),
-        limits: limits.clone(),
-        turns: turns.of(number),
+    let known = Arc::new(KnownValidators::new(config.key_file.with_file_name(KNOWN_VALIDATORS)));
+    let dial = |(number, validator): (usize, &ValidatorTarget)| {
+        Ok(Dial {
+            reach: Reach::new(validator.clone(), known.clone())?,
+            identity: identity.clone(),
+            idle_release: config.idle_release,
+            backoff: (config.reconnect_min, config.reconnect_max),
+            limits: limits.clone(),
+            turns: turns.of(number),
+        })
     };
-    let dials: Vec<_> = config.validators.iter().enumerate().map(dial).collect();
+    let dials: Result<Vec<_>, SetupError> = config.validators.iter().enumerate().map(dial).collect();
+    let dials = dials.map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
     let cut_short = runtime.block_on(async {
         let shutdown = Shutdown::on_signals(config.drain_timeout).context("no signal handlers")?;
         manager.ready(format_args!("connecting to {}", addresses(config).join(", ")));
@@ -110,7 +115,7 @@ async fn serve_each(
     let is_only_one = dials.len() == 1;
     let mut sessions = JoinSet::new();
     for (number, dial) in dials.into_iter().enumerate() {
-        let address = dial.validator.to_string();
+        let address = dial.reach.address().to_string();
         let mut log = Log::new(board.of(number), (!is_only_one).then(|| address.clone()));
         let (engine, shutdown) = (engine.clone(), shutdown.clone());
         sessions.spawn(async move {
@@ -126,7 +131,7 @@ async fn serve_each(
                 has_drained = true;
                 cut_short = cut_short.or(log.challenge);
             }
-            Err(error @ (ConnectionError::Operator(_) | ConnectionError::Address(_))) => {
+            Err(error @ (ConnectionError::Operator(_) | ConnectionError::Untrusted(_))) => {
                 if !is_only_one {
                     tracing::error!(validator = address, "not served any more: {}", chain(&error));
                 }
@@ -151,7 +156,7 @@ async fn serve_each(
 
 /// The validators' addresses.
 fn addresses(config: &MinerConfig) -> Vec<String> {
-    config.validators.iter().map(ToString::to_string).collect()
+    config.validators.iter().map(|validator| validator.target.to_string()).collect()
 }
 
 /// The exit code of a miner that was asked to stop, and broke off this challenge.

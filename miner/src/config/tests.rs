@@ -5,6 +5,8 @@ use assay_program::logging::LogFormat;
 use assay_program::settings::{Environment, Flags};
 
 use super::*;
+use crate::target::Security;
+use assay_work::PublicKey;
 
 fn settings(flags: &[&str]) -> Settings<RawConfig> {
     let command = Flags::<RawConfig>::augment_args(clap::Command::new("test"));
@@ -20,9 +22,9 @@ fn check(flags: &[&str]) -> Result<MinerConfig, String> {
 #[test]
 fn the_defaults_are_a_configuration() {
     let config = check(&[]).unwrap();
-    assert_eq!(config.validators.iter().map(ToString::to_string).collect::<Vec<_>>(), ["127.0.0.1:7400"]);
+    assert_eq!(config.validators.iter().map(|it| it.target.to_string()).collect::<Vec<_>>(), ["127.0.0.1:7400"]);
     assert_eq!(config.limits.max_challenge, None);
-    assert_eq!(config.validator_key, None);
+    assert_eq!(config.validators[0].security, Security::Plaintext(None));
     assert!(config.key_file.ends_with("miner.key"));
     let devices = config.devices.unseeded;
     assert_eq!(devices.choice, BackendChoice::Auto);
@@ -46,8 +48,8 @@ fn what_is_written_is_what_is_meant() {
         "--drain-timeout-s=0",
     ])
     .unwrap();
-    assert_eq!(config.validators[0].url(), "http://[::1]:1");
-    assert_eq!(config.validator_key, Some(PublicKey([0xab; 32])));
+    assert_eq!(config.validators[0].target.to_string(), "http://[::1]:1");
+    assert_eq!(config.validators[0].security, Security::Plaintext(Some(PublicKey([0xab; 32]))));
     let cpu = config.devices.unseeded.cpu;
     assert_eq!((cpu.memory_bytes, cpu.threads), (vec![512 << 20], vec![3]));
     assert_eq!(serde_json::to_value(cpu.kernel).unwrap(), "portable");
@@ -70,6 +72,7 @@ fn every_bound_is_kept_and_explained() {
         ("--validator=https://127.0.0.1:1", "`https://` is not supported"),
         ("--validator-key=abcd", "expected 64 hex digits"),
         ("--validator=127.0.0.1:1,[::1]:2,127.0.0.1:1", "127.0.0.1:1 is named twice"),
+        ("--validator=assay://127.0.0.1:1#abcd", "64 hex digits, as `assay-validator address` prints it"),
         ("--cpu-devices=0", "from 1 to 64: a host has at most 64 devices"),
         ("--cpu-devices=65", "from 1 to 64"),
         ("--cpu-memory=8MB", "at least 8MiB: the smallest share"),
@@ -115,17 +118,42 @@ fn bounds_themselves_are_allowed() {
 }
 
 #[test]
-fn another_machine_takes_a_word_from_the_operator() {
-    for address in ["10.0.0.1:7400", "validator.example:7400", "0.0.0.0:7400"] {
-        let error = check(&["--validator", address]).unwrap_err();
-        assert!(error.contains("neither encrypted nor authenticated"), "{error}");
-        assert!(error.contains("--insecure-allow-remote-plaintext"), "{error}");
-        check(&["--validator", address, "--insecure-allow-remote-plaintext"]).unwrap();
-        check(&["--validator", address, "--insecure-allow-remote-plaintext=false"]).unwrap_err();
+fn another_machine_is_reached_by_tls_that_knows_whom_to_trust() {
+    let key = PublicKey([0xab; 32]);
+    for address in ["10.0.0.1:7400", "validator.example:7400", "[2001:db8::1]:7400", "assay://127.0.0.1:7400"] {
+        let security = |flags: &[&str]| {
+            check(&[&["--validator", address], flags].concat()).map(|config| config.validators[0].security.clone())
+        };
+        let error = security(&[]).unwrap_err();
+        assert!(error.contains("assay-validator address") && error.contains("--trust-on-first-use"), "{error}");
+        assert_eq!(security(&["--validator-key", &key.to_string()]), Ok(Security::Key(key)));
+        assert_eq!(security(&["--trust-on-first-use"]), Ok(Security::FirstUse));
+        let of = |key, is_proxied| Ok(Security::Authorities { file: "ca.pem".into(), key, is_proxied });
+        assert_eq!(security(&["--validator-ca=ca.pem"]), of(None, false));
+        let both = ["--validator-ca=ca.pem", "--validator-key", &key.to_string()];
+        assert_eq!(security(&both), of(Some(key), false));
+        assert_eq!(security(&["--validator-ca=ca.pem", "--tls-proxy"]), of(None, true));
+        assert!(security(&["--tls-proxy", "--trust-on-first-use"]).unwrap_err().contains("--validator-ca"));
+        let with_key = format!("{address}#{key}");
+        assert_eq!(check(&["--validator", &with_key]).unwrap().validators[0].security, Security::Key(key));
+        let error = check(&["--validator", &with_key, "--validator-key", &"cd".repeat(32)]).unwrap_err();
+        assert!(error.contains("another key than the one in validator"), "{error}");
     }
+}
+
+#[test]
+fn plaintext_to_another_machine_takes_a_word_from_the_operator() {
+    let insecure = "--insecure-allow-remote-plaintext";
+    let plain = |flags: &[&str]| check(flags).map(|config| config.validators[0].security.clone());
+    let error = plain(&["--validator=http://10.0.0.1:7400"]).unwrap_err();
+    assert!(error.contains("assay-validator address") && error.contains(insecure), "{error}");
+    assert_eq!(plain(&["--validator=http://10.0.0.1:7400", insecure]), Ok(Security::Plaintext(None)));
+    assert_eq!(plain(&["--validator=10.0.0.1:7400", insecure]), Ok(Security::Plaintext(None)));
+    plain(&["--validator=10.0.0.1:7400", &format!("{insecure}=false")]).unwrap_err();
     for address in ["127.3.2.1:7400", "localhost:7400", "[::1]:7400"] {
-        check(&["--validator", address]).unwrap();
+        assert_eq!(plain(&["--validator", address]), Ok(Security::Plaintext(None)));
     }
+    assert!(plain(&["--tls-proxy", "--validator-ca=ca.pem"]).unwrap_err().contains("write assay://"));
 }
 
 #[test]
@@ -139,7 +167,7 @@ fn the_commands_flags_are_settings() {
 #[test]
 fn several_validators_take_turns_of_a_bounded_length() {
     let config = check(&["--validator=127.0.0.1:1,[::1]:2", "--validator=127.0.0.1:3"]).unwrap();
-    let validators: Vec<_> = config.validators.iter().map(ToString::to_string).collect();
+    let validators: Vec<_> = config.validators.iter().map(|it| it.target.to_string()).collect();
     assert_eq!(validators, ["127.0.0.1:1", "[::1]:2", "127.0.0.1:3"]);
     assert_eq!(config.limits.max_challenge, Some(Duration::from_secs(1800)));
     let config = check(&["--validator=127.0.0.1:1,127.0.0.1:2", "--max-challenge-s=60"]).unwrap();

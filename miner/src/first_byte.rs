@@ -1,0 +1,125 @@
+//! The first byte that a server answers plaintext with: it tells servers that speak something else.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// A byte that came; above it the bit that says so.
+const CAME: u16 = 0x100;
+
+/// What came first on a connection.
+#[derive(Debug, Clone, Default)]
+pub struct FirstByte(Arc<AtomicU16>);
+
+/// A stream whose first byte is noted.
+#[derive(Debug)]
+pub struct Watched<S> {
+    stream: S,
+    first: FirstByte,
+}
+
+impl FirstByte {
+    /// The byte, once one came.
+    fn get(&self) -> Option<u8> {
+        let noted = self.0.load(Ordering::Relaxed);
+        (noted & CAME != 0).then_some((noted & 0xff) as u8)
+    }
+
+    fn note(&self, byte: u8) {
+        if self.get().is_none() {
+            self.0.store(CAME | u16::from(byte), Ordering::Relaxed);
+        }
+    }
+
+    /// Why plaintext to a server may have failed; `is_remote`: it is on another machine.
+    #[must_use]
+    pub fn advice(&self, is_remote: bool) -> Option<&'static str> {
+        match self.get() {
+            // A TLS alert.
+            Some(21) => Some(
+                "the server speaks TLS, and plaintext was sent: dial the address that `assay-validator address` prints",
+            ),
+            Some(b'H') => Some("the server speaks HTTP/1: it is no validator"),
+            None if is_remote => Some(
+                "the server closed a plaintext connection without an answer: a validator takes plaintext from its own \
+                 machine only; dial the address that `assay-validator address` prints there",
+            ),
+            Some(_) | None => None,
+        }
+    }
+}
+
+impl<S> Watched<S> {
+    /// Notes the first byte of a stream.
+    pub const fn new(stream: S, first: FirstByte) -> Self {
+        Self { stream, first }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if let Some(byte) = buf.filled().get(before) {
+            self.first.note(*byte);
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    async fn advice(answer: &[u8], is_remote: bool) -> Option<&'static str> {
+        let first = FirstByte::default();
+        let mut heard = Vec::new();
+        Watched::new(answer, first.clone()).read_to_end(&mut heard).await.unwrap();
+        assert_eq!(heard, answer);
+        first.advice(is_remote)
+    }
+
+    #[tokio::test]
+    async fn what_else_a_server_speaks_is_told() {
+        for is_remote in [false, true] {
+            assert!(advice(&[21, 3, 3, 0, 2, 2, 40], is_remote).await.unwrap().contains("speaks TLS"));
+            assert!(advice(b"HTTP/1.1 400 Bad Request", is_remote).await.unwrap().contains("no validator"));
+            // The SETTINGS of HTTP/2.
+            assert_eq!(advice(&[0, 0, 18, 4, 0], is_remote).await, None);
+        }
+        assert!(advice(b"", true).await.unwrap().contains("from its own machine only"));
+        assert_eq!(advice(b"", false).await, None, "this machine's validator has ended");
+    }
+}

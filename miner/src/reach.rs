@@ -1,0 +1,253 @@
+//! Reaching a validator: TCP, a proxy's CONNECT where there is one, TLS, and HTTP/2 on top.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use assay_program::address::Address;
+use assay_protocol::channel::Channel;
+use assay_transport::certificate::{CertificateError, authorities};
+use assay_transport::client::{Secured, secure};
+use assay_transport::dial::{DialError, dial};
+use assay_transport::failure::TlsFailure;
+use assay_transport::known::{ChangedKey, KnownError, KnownValidators};
+use assay_transport::proxy::{Proxies, ProxyError};
+use assay_transport::trust::{Trust, now_unix_seconds};
+use assay_work::PublicKey;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tonic::transport::{Endpoint, Uri};
+
+use crate::first_byte::{FirstByte, Watched};
+use crate::target::{Security, ValidatorTarget};
+
+/// How long a connection may take to come about.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+/// How often an idle connection is tried by HTTP/2, and how long its answer may take.
+const KEEPALIVE: Duration = Duration::from_secs(10);
+const KEEPALIVE_LIMIT: Duration = Duration::from_secs(20);
+/// The file beside the key file, in which validators' keys are kept.
+pub const KNOWN_VALIDATORS: &str = "known_validators";
+
+/// Reaches one validator.
+#[derive(Debug)]
+pub struct Reach {
+    address: Address,
+    means: Means,
+    known: Arc<KnownValidators>,
+    proxies: Proxies,
+}
+
+/// How it is reached, and by what it is known.
+#[derive(Debug)]
+enum Means {
+    /// In plaintext; only this key may sign the session.
+    Plaintext(Option<PublicKey>),
+    /// By TLS with a key of the validator's own: one that was given, or the one that it had first.
+    Key(Option<PublicKey>),
+    /// By TLS with a certificate of an authority; only this key may sign the session.
+    Authorities { trust: Trust, key: Option<PublicKey>, is_proxied: bool },
+}
+
+/// A connection to a validator on which nothing was said yet.
+#[derive(Debug)]
+pub struct Reached {
+    /// HTTP/2.
+    pub http: tonic::transport::Channel,
+    /// What the session's signatures cover.
+    pub channel: Channel,
+    /// The only key that may sign the session.
+    pub pinned: Option<PublicKey>,
+    /// What to keep once the session stands.
+    pub to_keep: Option<ToKeep>,
+    /// What plaintext was answered with.
+    pub first_byte: FirstByte,
+}
+
+/// A key that is kept once its holder has proved it in a session.
+#[derive(Debug)]
+pub struct ToKeep {
+    known: Arc<KnownValidators>,
+    address: Address,
+    key: PublicKey,
+    given: Option<PublicKey>,
+}
+
+/// Why a validator was not reached.
+#[derive(Debug, thiserror::Error)]
+pub enum ReachError {
+    /// No connection.
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    /// It took too long.
+    #[error("no connection to {0} within {CONNECT_LIMIT:?}")]
+    Slow(Address),
+    /// TLS failed.
+    #[error("no TLS connection to {address}: {failure}")]
+    Tls {
+        /// What was dialled.
+        address: Address,
+        /// Why.
+        failure: TlsFailure,
+    },
+    /// It has another key than before.
+    #[error(transparent)]
+    Changed(#[from] ChangedKey),
+    /// The file of known validators cannot be used.
+    #[error(transparent)]
+    Known(#[from] KnownError),
+    /// HTTP/2 did not begin.
+    #[error("no connection: {0}")]
+    Http(String),
+}
+
+/// Why nothing can be reached with this configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// The authorities' file.
+    #[error("validator_ca: {0}")]
+    Authorities(#[from] CertificateError),
+    /// The environment's proxy.
+    #[error(transparent)]
+    Proxy(#[from] ProxyError),
+}
+
+impl ReachError {
+    /// Whether dialling again is pointless until an operator changes something.
+    #[must_use]
+    pub const fn needs_operator(&self) -> bool {
+        match self {
+            Self::Tls { failure, .. } => failure.needs_operator(),
+            Self::Changed(_) | Self::Known(_) => true,
+            Self::Dial(_) | Self::Slow(_) | Self::Http(_) => false,
+        }
+    }
+}
+
+impl ToKeep {
+    /// Keeps the key. Where that fails, the next session trusts as this one did.
+    pub fn keep(self) {
+        let Self { known, address, key, given } = self;
+        let (file, validator) = (known.path().display(), &key);
+        match known.keep(&address, key, given, now_unix_seconds()) {
+            Ok(()) if given.is_some() => {
+                tracing::info!(%address, %validator, %file, "the validator's key follows the configured one, and is kept");
+            }
+            Ok(()) => tracing::warn!(%address, %validator, %file, "trusted on first use: the validator's key is kept"),
+            Err(error) => tracing::error!(%error, "the validator's key cannot be kept"),
+        }
+    }
+}
+
+impl Reach {
+    /// Reaches this validator; keys are kept in this file.
+    ///
+    /// # Errors
+    /// [`SetupError`].
+    pub fn new(target: ValidatorTarget, known: Arc<KnownValidators>) -> Result<Self, SetupError> {
+        let means = match target.security {
+            Security::Plaintext(key) => Means::Plaintext(key),
+            Security::Key(key) => Means::Key(Some(key)),
+            Security::FirstUse => Means::Key(None),
+            Security::Authorities { file, key, is_proxied } => {
+                Means::Authorities { trust: Trust::Authorities(Arc::new(authorities(&file)?)), key, is_proxied }
+            }
+        };
+        Ok(Self { address: target.target.address, means, known, proxies: Proxies::from_environment()? })
+    }
+
+    /// What is dialled, for the log.
+    #[must_use]
+    pub const fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Connects.
+    ///
+    /// # Errors
+    /// [`ReachError`].
+    pub async fn connect(&self) -> Result<Reached, ReachError> {
+        let connecting = tokio::time::timeout(CONNECT_LIMIT, self.connect_slowly());
+        connecting.await.unwrap_or_else(|_| Err(ReachError::Slow(self.address.clone())))
+    }
+
+    async fn connect_slowly(&self) -> Result<Reached, ReachError> {
+        match &self.means {
+            Means::Plaintext(key) => self.plaintext(*key).await,
+            Means::Key(given) => self.own_key(*given).await,
+            Means::Authorities { trust, key, is_proxied } => self.authority(trust, *key, *is_proxied).await,
+        }
+    }
+
+    async fn plaintext(&self, pinned: Option<PublicKey>) -> Result<Reached, ReachError> {
+        let first_byte = FirstByte::default();
+        let stream = Watched::new(self.dial().await?, first_byte.clone());
+        let http = self.http(stream).await?;
+        Ok(Reached { http, channel: Channel::Plaintext, pinned, to_keep: None, first_byte })
+    }
+
+    /// A validator that presents a certificate of its own key.
+    async fn own_key(&self, given: Option<PublicKey>) -> Result<Reached, ReachError> {
+        // Read first: where that fails, nobody is dialled.
+        let known = self.known.find(&self.address, given)?;
+        let expected = known.as_ref().map(|known| known.key).or(given);
+        let stream = self.dial().await?;
+        let secured = self.secure(stream, &expected.map_or(Trust::FirstUse, Trust::Key)).await;
+        let Secured { stream, channel, key } = match (secured, known) {
+            (Err(ReachError::Tls { failure: TlsFailure::WrongKey { found, .. }, .. }), Some(known)) => {
+                let (address, file) = (self.address.clone(), self.known.path().into());
+                return Err(ChangedKey { address, known, found, file }.into());
+            }
+            (secured, _) => secured?,
+        };
+        let to_keep = key.filter(|key| Some(*key) != expected).map(|key| self.to_keep(key, given));
+        let http = self.http(stream).await?;
+        Ok(Reached { http, channel, pinned: key, to_keep, first_byte: FirstByte::default() })
+    }
+
+    /// A host with a certificate of an authority: the validator, or a proxy in front of it.
+    async fn authority(
+        &self,
+        trust: &Trust,
+        pinned: Option<PublicKey>,
+        is_proxied: bool,
+    ) -> Result<Reached, ReachError> {
+        let Secured { stream, channel, .. } = self.secure(self.dial().await?, trust).await?;
+        let channel = if is_proxied { Channel::Proxied } else { channel };
+        let http = self.http(stream).await?;
+        Ok(Reached { http, channel, pinned, to_keep: None, first_byte: FirstByte::default() })
+    }
+
+    fn to_keep(&self, key: PublicKey, given: Option<PublicKey>) -> ToKeep {
+        ToKeep { known: self.known.clone(), address: self.address.clone(), key, given }
+    }
+
+    async fn dial(&self) -> Result<TcpStream, DialError> {
+        dial(&self.address, &self.proxies, CONNECT_LIMIT).await
+    }
+
+    async fn secure(&self, stream: TcpStream, trust: &Trust) -> Result<Secured<TcpStream>, ReachError> {
+        let secured = secure(stream, &self.address.host, trust).await;
+        secured.map_err(|failure| ReachError::Tls { address: self.address.clone(), failure })
+    }
+
+    /// HTTP/2 on a stream.
+    async fn http<S>(&self, stream: S) -> Result<tonic::transport::Channel, ReachError>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let failed = |error: &dyn std::error::Error| ReachError::Http(error.to_string());
+        let scheme = if matches!(self.means, Means::Plaintext(_)) { "http" } else { "https" };
+        let endpoint = Endpoint::from_shared(format!("{scheme}://{}", self.address)).map_err(|e| failed(&e))?;
+        let endpoint = endpoint
+            .http2_keep_alive_interval(KEEPALIVE)
+            .keep_alive_timeout(KEEPALIVE_LIMIT)
+            .keep_alive_while_idle(true);
+        let mut once = Some(TokioIo::new(stream));
+        let connector = tower::service_fn(move |_: Uri| {
+            let stream = once.take().ok_or_else(|| std::io::Error::other("the connection is over"));
+            std::future::ready(stream)
+        });
+        endpoint.connect_with_connector(connector).await.map_err(|e| failed(&e))
+    }
+}

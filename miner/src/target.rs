@@ -1,0 +1,125 @@
+//! Which validator a miner dials, and by what it knows that the right one answers.
+
+use std::path::PathBuf;
+
+use assay_program::settings::{Settings, SettingsError};
+use assay_transport::target::Target;
+use assay_work::PublicKey;
+
+use crate::config::RawConfig;
+
+/// The most validators: each waits until the challenges of all others are over.
+const MAX_VALIDATORS: usize = 16;
+
+/// A validator to serve.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ValidatorTarget {
+    /// Where it is, as it is shown.
+    pub target: Target,
+    /// How the connection to it is protected.
+    pub security: Security,
+}
+
+/// How a connection is protected, and by what the right validator is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Security {
+    /// Plaintext: on this machine, unless the operator allowed otherwise. The session proves the key, where there is one.
+    Plaintext(Option<PublicKey>),
+    /// TLS with a validator that has this key, or one that follows it.
+    Key(PublicKey),
+    /// TLS with a validator whose key is kept on first use.
+    FirstUse,
+    /// TLS with a host that has a certificate of an authority.
+    Authorities {
+        /// The authorities' certificates.
+        file: PathBuf,
+        /// The session proves this key too, where there is one.
+        key: Option<PublicKey>,
+        /// A proxy ends TLS.
+        is_proxied: bool,
+    },
+}
+
+/// Checks what was written: the validators to serve, one at least, each once.
+///
+/// # Errors
+/// [`SettingsError::Value`].
+pub fn check(settings: &Settings<RawConfig>) -> Result<Vec<ValidatorTarget>, SettingsError> {
+    let raw = &settings.raw.connection;
+    let configured = raw.validator_key.as_deref().map(|text| settings.parsed("validator_key", text)).transpose()?;
+    if configured.is_some() && raw.validator.len() > 1 {
+        let reason =
+            "several validators have several keys: give each in its address, --validator assay://HOST:PORT#KEY";
+        return Err(settings.wrong("validator_key", reason));
+    }
+    let mut found: Vec<ValidatorTarget> = Vec::new();
+    for text in &raw.validator {
+        let validator = validator(settings, text, configured)?;
+        let address = &validator.target.address;
+        if found.iter().any(|other| other.target.address == *address) {
+            return Err(
+                settings.wrong("validator", format!("{address} is named twice: one session of a key is served"))
+            );
+        }
+        found.push(validator);
+    }
+    match found.len() {
+        0 => Err(settings.wrong("validator", "no validator to serve")),
+        1..=MAX_VALIDATORS => Ok(found),
+        _ => Err(settings.wrong("validator", format!("at most {MAX_VALIDATORS}: each waits for its turn"))),
+    }
+}
+
+fn validator(
+    settings: &Settings<RawConfig>,
+    text: &str,
+    configured: Option<PublicKey>,
+) -> Result<ValidatorTarget, SettingsError> {
+    let target: Target = settings.parsed("validator", text)?;
+    if target.address.port == 0 {
+        return Err(settings.wrong("validator", "port 0 is not valid"));
+    }
+    if let (Some(configured), Some(in_target)) = (configured, target.key)
+        && configured != in_target
+    {
+        return Err(settings.wrong("validator_key", "another key than the one in validator: give one of them"));
+    }
+    let security = security(settings, &target, configured.or(target.key))?;
+    Ok(ValidatorTarget { target, security })
+}
+
+fn security(
+    settings: &Settings<RawConfig>,
+    target: &Target,
+    key: Option<PublicKey>,
+) -> Result<Security, SettingsError> {
+    let raw = &settings.raw.connection;
+    let allows_plaintext = raw.insecure_allow_remote_plaintext.0;
+    let is_proxied = raw.tls_proxy.0;
+    if !target.is_tls(allows_plaintext) {
+        if !target.address.is_loopback() && !allows_plaintext {
+            let reason = "http:// is plaintext, and the validator is on another machine: give the address that \
+                 `assay-validator address` prints there (assay://HOST:PORT#KEY), or --insecure-allow-remote-plaintext";
+            return Err(settings.wrong("validator", reason));
+        }
+        if is_proxied {
+            return Err(settings.wrong("tls_proxy", "the connection is plaintext: write assay:// before the address"));
+        }
+        return Ok(Security::Plaintext(key));
+    }
+    match (&raw.validator_ca, key) {
+        (Some(file), key) => Ok(Security::Authorities { file: file.clone(), key, is_proxied }),
+        (None, _) if is_proxied => {
+            let reason = "the proxy's certificate is checked by its authority: give --validator-ca FILE";
+            Err(settings.wrong("tls_proxy", reason))
+        }
+        (None, Some(key)) => Ok(Security::Key(key)),
+        (None, None) if raw.trust_on_first_use.0 => Ok(Security::FirstUse),
+        (None, None) => {
+            let reason = "nothing says which validator is the right one: give the address with its key, as \
+                 `assay-validator address` prints it there (assay://HOST:PORT#KEY), or --validator-ca FILE where it has \
+                 the certificate of an authority, or --trust-on-first-use";
+            Err(settings.wrong("validator", reason))
+        }
+    }
+}
