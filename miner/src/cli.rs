@@ -7,6 +7,7 @@ use assay_devices::worker_command::WorkerArgs;
 use assay_diag::Seed;
 use assay_program::exit;
 use assay_program::settings::{self, Flags};
+use assay_program::span::Span;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::{KeyFlags, LocalFlags, RawConfig};
@@ -77,7 +78,8 @@ pub enum Command {
     /// The key file is created if it is missing, as run does.
     #[command(after_help = "Examples:
   assay-miner key
-  assay-miner key --json --key-file /var/lib/assay/miner.key")]
+  assay-miner key --json --key-file /var/lib/assay/miner.key
+  assay-miner key rotate --overlap 30d")]
     Key(KeyArgs),
     /// Compute the work of a challenge file, without a validator
     ///
@@ -161,8 +163,40 @@ pub struct StatusArgs {
 
 /// Arguments of `key`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct KeyArgs {
+    /// What to do, beside showing the key.
+    #[command(subcommand)]
+    pub command: Option<KeyCommand>,
     /// Print JSON, with the path of the key file
+    #[arg(long)]
+    pub json: bool,
+    /// The settings.
+    #[command(flatten)]
+    pub settings: Flags<KeyFlags>,
+}
+
+/// What else is done with the key.
+#[derive(Debug, Subcommand)]
+pub enum KeyCommand {
+    /// Replace the key by a new one, for which the old one vouches for a while
+    ///
+    /// Validators that allow the old key allow the new one too until the overlap is over, and keep what they know of
+    /// this miner. By then their operators put the new key in their lists. A running miner goes on with the old key until
+    /// it is restarted. The old secret key is not kept.
+    #[command(after_help = "Examples:
+  assay-miner key rotate
+  assay-miner key rotate --overlap 12h --key-file /var/lib/assay/miner.key")]
+    Rotate(RotateArgs),
+}
+
+/// Arguments of `key rotate`.
+#[derive(Debug, Args)]
+pub struct RotateArgs {
+    /// Seconds, minutes, hours, days or weeks (s, m, h, d, w) that the old key vouches for the new one; 0: it does not
+    #[arg(long, value_name = "TIME", default_value = "30d")]
+    pub overlap: Span,
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
     /// The settings.

@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 use tokio_stream::{Stream, StreamExt};
 
+use crate::clock::unix_seconds;
 use crate::engine::Engine;
 use crate::limits::SharedLimits;
 use crate::outbox::Outbox;
@@ -65,6 +66,8 @@ pub struct Start {
 pub trait Observer: Send {
     /// The session stands.
     fn established(&mut self, validator_key: PublicKey);
+    /// The validator's key is not the configured one, but follows it until then, in seconds since 1970.
+    fn followed(&mut self, _pinned: PublicKey, _until_unix_seconds: u64) {}
     /// A challenge starts.
     fn challenged(&mut self, challenge: &Challenge);
     /// So many slots are filled.
@@ -124,7 +127,7 @@ pub async fn drive(
 ) -> Result<Closed, String> {
     let now = Instant::now();
     let (session, actions) =
-        Session::start(start.identity, start.pinned, start.channel, start.inventory, start.nonce, now);
+        Session::start(start.identity, start.pinned, start.channel, start.inventory, start.nonce, now, unix_seconds());
     let (events, mut reports) = mpsc::channel(64);
     let (handle, changes_seen) = (Handle::default(), Arc::new(AtomicU64::new(engine.changes())));
     let idle = Idle { keeps: start.idle_release, release_at: None };
@@ -303,6 +306,7 @@ impl Driver<'_> {
                     // What changed since the hello was written.
                     self.read_inventory();
                 }
+                Action::Followed { pinned, until_unix_seconds } => self.observer.followed(pinned, until_unix_seconds),
                 Action::Verdict(verdict) => self.observer.verdict(&verdict),
                 Action::Close(closed) => return Ok(Some(closed)),
             }

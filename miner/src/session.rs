@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use assay_device::DeviceError;
+use assay_program::utc;
 use assay_protocol::channel::{Channel, ChannelMismatch};
 use assay_protocol::identity::{Identity, SessionTranscript};
 use assay_protocol::message::{
     Hello, Inventory, MinerMessage, Offer, OpenItem, PROTOCOL_VERSIONS, PlanError, RefusedCode, Stop, StopCode,
     ValidatorMessage, Welcome,
 };
+use assay_protocol::successor::Lineage;
 use assay_protocol::verdict::Verdict;
 use assay_work::probe::Probe;
 use assay_work::text::quoted;
@@ -62,6 +64,13 @@ pub enum Action {
     Release,
     /// The session stands: the validator has this key.
     Established(PublicKey),
+    /// Its key is not the configured one, but a successor of it.
+    Followed {
+        /// The configured one.
+        pinned: PublicKey,
+        /// Until when it is followed, in seconds since 1970.
+        until_unix_seconds: u64,
+    },
     /// Show this to the operator.
     Verdict(Box<Verdict>),
     /// End the stream.
@@ -76,14 +85,17 @@ pub enum Closed {
     Drained,
     /// The validator has another key than the one configured.
     #[error(
-        "the validator's key is {found}, {expected} was expected: check the address, and the key with the validator's \
-         operator (`assay-validator address` prints both)"
+        "the validator's key is {found}, {expected} was expected{}: check the address, and the key with the validator's \
+         operator (`assay-validator address` prints both)",
+        ended_text(*ended)
     )]
     WrongValidator {
         /// As configured.
         expected: PublicKey,
         /// As presented.
         found: PublicKey,
+        /// When the one presented ceased to stand for the one configured, in seconds since 1970, where it did once.
+        ended: Option<u64>,
     },
     /// The validator did not prove its key for this connection.
     #[error("no session with this validator: {0}")]
@@ -112,6 +124,10 @@ pub enum Closed {
     /// A message came that makes no sense there.
     #[error("the validator sent {0}, which makes no sense here")]
     OutOfPlace(&'static str),
+}
+
+fn ended_text(ended: Option<u64>) -> String {
+    ended.map_or_else(String::new, |until| format!(", which vouched for the new key until {}", utc::text(until)))
 }
 
 impl Closed {
@@ -151,7 +167,7 @@ impl Closed {
 #[derive(Debug)]
 enum Handshake {
     AwaitWelcome { miner_nonce: Nonce },
-    AwaitAccepted { validator_key: PublicKey },
+    AwaitAccepted { validator_key: PublicKey, followed: Option<(PublicKey, u64)> },
     Done { validator_key: PublicKey, ping_interval: Duration },
     Closed,
 }
@@ -193,6 +209,8 @@ enum WorkStage {
 pub struct Session {
     identity: Identity,
     pinned: Option<PublicKey>,
+    /// The date, for what is only valid until then.
+    unix_seconds: u64,
     channel: Channel,
     handshake: Handshake,
     inventory: Inventory,
@@ -213,6 +231,7 @@ impl Session {
         inventory: Inventory,
         miner_nonce: Nonce,
         now: Instant,
+        unix_seconds: u64,
     ) -> (Self, Vec<Action>) {
         let hello = Hello {
             versions: PROTOCOL_VERSIONS.to_vec(),
@@ -225,6 +244,7 @@ impl Session {
         let session = Self {
             identity,
             pinned,
+            unix_seconds,
             channel,
             handshake: Handshake::AwaitWelcome { miner_nonce },
             inventory,
@@ -320,19 +340,33 @@ impl Session {
             return self.close(Closed::BadWelcome(mismatch));
         }
         // After the signature: where something in between passes a session on, it is named, not the key.
-        if let Some(expected) = self.pinned.filter(|key| *key != welcome.validator_key) {
-            return self.close(Closed::WrongValidator { expected, found: welcome.validator_key });
-        }
-        self.handshake = Handshake::AwaitAccepted { validator_key: welcome.validator_key };
+        let followed = match self.expected(welcome) {
+            Ok(followed) => followed,
+            Err(closed) => return self.close(closed),
+        };
+        self.handshake = Handshake::AwaitAccepted { validator_key: welcome.validator_key, followed };
         vec![Action::Send(MinerMessage::Proof(self.identity.sign(&transcript.proof_message())))]
     }
 
+    /// Whether the validator is the one to serve: the old key that it follows, and until when, where it has a new one.
+    fn expected(&self, welcome: &Welcome) -> Result<Option<(PublicKey, u64)>, Closed> {
+        let found = welcome.validator_key;
+        let Some(expected) = self.pinned.filter(|key| *key != found) else { return Ok(None) };
+        let lineage = Lineage::verify(found, &welcome.successors);
+        if let Some(until) = lineage.until(&expected, |statement| statement.is_current(self.unix_seconds)) {
+            return Ok(Some((expected, until)));
+        }
+        let ended = lineage.until(&expected, |_| true).filter(|until| *until <= self.unix_seconds);
+        Err(Closed::WrongValidator { expected, found, ended })
+    }
+
     fn accepted(&mut self, ping_interval: Duration) -> Vec<Action> {
-        let Handshake::AwaitAccepted { validator_key } = self.handshake else {
+        let Handshake::AwaitAccepted { validator_key, followed } = self.handshake else {
             return self.close(Closed::OutOfPlace("an acceptance out of turn"));
         };
         self.handshake = Handshake::Done { validator_key, ping_interval };
-        vec![Action::Established(validator_key)]
+        let followed = followed.map(|(pinned, until_unix_seconds)| Action::Followed { pinned, until_unix_seconds });
+        [Action::Established(validator_key)].into_iter().chain(followed).collect()
     }
 
     fn challenge(&mut self, offer: &Offer, now: Instant) -> Vec<Action> {

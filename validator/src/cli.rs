@@ -7,6 +7,7 @@ use assay_devices::worker_command::WorkerArgs;
 use assay_program::exit;
 use assay_program::prefix::Prefix;
 use assay_program::settings::{self, Flags};
+use assay_program::span::Span;
 use assay_protocol::verdict::Mode;
 use assay_work::PublicKey;
 use clap::{Args, Parser, Subcommand};
@@ -97,6 +98,12 @@ pub enum Command {
     #[command(after_help = "Examples:
   assay-validator forget 7b41c09e")]
     Forget(ForgetArgs),
+    /// Print the validator's public key, which is made on first use, or replace it
+    #[command(after_help = "Examples:
+  assay-validator key
+  assay-validator key --json --key-file /var/lib/assay/validator.key
+  assay-validator key rotate --overlap 30d")]
+    Key(KeyArgs),
     /// List the miners connected to a running validator
     #[command(after_help = "Examples:
   assay-validator miners --wide
@@ -259,6 +266,48 @@ pub struct ForgetArgs {
     /// The miner's key; the first digits suffice while it is connected
     #[arg(value_name = "KEY")]
     pub miner: Prefix,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The settings.
+    #[command(flatten)]
+    pub settings: Flags<ControlFlags>,
+}
+
+/// Arguments of `key`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct KeyArgs {
+    /// What to do, beside showing the key.
+    #[command(subcommand)]
+    pub command: Option<KeyCommand>,
+    /// Print JSON, with the path of the key file
+    #[arg(long)]
+    pub json: bool,
+    /// The settings.
+    #[command(flatten)]
+    pub settings: Flags<ControlFlags>,
+}
+
+/// What else is done with the key.
+#[derive(Debug, Subcommand)]
+pub enum KeyCommand {
+    /// Replace the key by a new one, for which the old one vouches for a while
+    ///
+    /// Miners that pin the old key follow it to the new one until the overlap is over. By then give them the new key. A
+    /// running validator goes on with the old key until it is restarted. The old secret key is not kept.
+    #[command(after_help = "Examples:
+  assay-validator key rotate
+  assay-validator key rotate --overlap 12h --key-file /var/lib/assay/validator.key")]
+    Rotate(RotateArgs),
+}
+
+/// Arguments of `key rotate`.
+#[derive(Debug, Args)]
+pub struct RotateArgs {
+    /// Seconds, minutes, hours, days or weeks (s, m, h, d, w) that the old key vouches for the new one; 0: it does not
+    #[arg(long, value_name = "TIME", default_value = "30d")]
+    pub overlap: Span,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -1,6 +1,5 @@
 //! The validator's configuration: as written ([`RawConfig`]), and as it is once checked ([`ValidatorConfig`]).
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,9 +8,9 @@ use assay_program::address::Address;
 use assay_program::logging::{LogConfig, RawDaemonLog, RawLogging};
 use assay_program::paths;
 use assay_program::settings::{Environment, Flags, Settings, SettingsError, Switch};
-use assay_work::PublicKey;
 use clap::Args;
 
+use crate::allow::Lists;
 use crate::bounds::{
     Bounds, DEFAULT_ADDRESS_CONNECTS_PER_S, DEFAULT_CHALLENGES, DEFAULT_CONNECTS_PER_S, DEFAULT_HANDSHAKES,
     MAX_CONNECTS_PER_S, MAX_HANDSHAKES, MAX_MINERS,
@@ -39,6 +38,10 @@ pub struct RawService {
     /// Public keys of the miners allowed to connect, comma-separated; empty: any miner
     #[arg(long, value_name = "KEYS", action = clap::ArgAction::Append, value_delimiter = ',')]
     pub allowed_miners: Vec<String>,
+    /// Public keys of miners that may not connect, comma-separated: they are disconnected at once, and a key that follows one
+    /// is not admitted by it
+    #[arg(long, value_name = "KEYS", action = clap::ArgAction::Append, value_delimiter = ',')]
+    pub revoked_miners: Vec<String>,
     /// Maximum number of connected miners, each with a key that it has proved
     #[arg(long, value_name = "COUNT", default_value_t = 256)]
     pub max_miners: u32,
@@ -149,8 +152,8 @@ pub struct ValidatorConfig {
     pub control_socket: PathBuf,
     /// The file with the validator's secret key.
     pub key_file: PathBuf,
-    /// Who may connect; empty: anyone.
-    pub allowed_miners: BTreeSet<PublicKey>,
+    /// Who may connect, and who may not.
+    pub miners: Lists,
     /// How many may be connected, connect and be challenged at once.
     pub bounds: Bounds,
     /// Whether gRPC reflection is served.
@@ -193,13 +196,17 @@ impl ValidatorConfig {
         let ping_ms = settings.in_range("ping_interval_ms", service.ping_interval_ms, 100..=600_000, ping)?;
         let drain = "a supervisor kills the validator earlier";
         let drain_s = settings.in_range("drain_timeout_s", service.drain_timeout_s, 0..=MAX_DRAIN_S, drain)?;
-        let key = |text: &String| settings.parsed("allowed_miners", text);
+        let key = |setting| move |text: &String| settings.parsed(setting, text);
+        let miners = Lists {
+            allowed: service.allowed_miners.iter().map(key("allowed_miners")).collect::<Result<_, _>>()?,
+            revoked: service.revoked_miners.iter().map(key("revoked_miners")).collect::<Result<_, _>>()?,
+        };
         Ok(Self {
             listen: settings.parsed("listen", &service.listen)?,
             tls: TlsConfig::check(settings)?,
             control_socket: files.control_socket.clone(),
             key_file: files.key_file.clone(),
-            allowed_miners: service.allowed_miners.iter().map(key).collect::<Result<_, _>>()?,
+            miners,
             bounds: bounds(settings)?,
             reflection: service.reflection.0,
             ping_interval: Duration::from_millis(ping_ms),

@@ -1,22 +1,27 @@
 //! Drives one session: moves messages between its state machine, the connection, and the checks.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use assay_device::Handle;
+use assay_program::utc;
 use assay_protocol::channel::Channel;
 use assay_protocol::message::{MinerMessage, ValidatorMessage};
+use assay_protocol::successor::{Lineage, Successor};
 use assay_protocol::verdict::{Reason, ReasonCode, Verdict};
 use assay_work::{Challenge, ChallengeId, PublicKey};
-use tokio::sync::{AcquireError, OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, mpsc, oneshot, watch};
 
 use crate::action::{Action, ChallengeFacts, SentAt};
+use crate::allow::{Followed, Lists, NotAllowed};
 use crate::bounds::{CHECK_WAIT_LIMIT, SEND_LIMIT};
 use crate::clock::unix_seconds;
 use crate::entropy::{Entropy, OsEntropy};
 use crate::events::{self, Asked};
+use crate::history::devices::follow_note;
 use crate::hook::Who;
 use crate::memory::return_freed_soon;
 use crate::peer::Peer;
@@ -36,6 +41,8 @@ const ABANDONED_PAUSE: Duration = Duration::from_secs(600);
 const RECORDING_PAUSE: Duration = Duration::from_secs(10);
 /// How long a watcher may take to pick up the verdict.
 const WATCHER_LIMIT: Duration = Duration::from_secs(1);
+/// How long the session of a revoked key may take to end: its last words, and a verdict on its way to the disk.
+const REVOKED_LIMIT: Duration = Duration::from_millis(500);
 
 /// What came in, and when it was read.
 pub struct Incoming {
@@ -81,6 +88,8 @@ pub async fn drive(
         replayed,
         replay: Handle::default(),
         who: None,
+        standing: None,
+        revoked_at: None,
         watchers: Vec::new(),
         challenge: None,
         place: None,
@@ -95,16 +104,24 @@ pub async fn drive(
     };
     let (mut shutdown, mut stopping) = (validator.shutdown.clone(), validator.shutdown.clone());
     let (mut policies, mut admitted) = (validator.policy_changes(), validator.admission.allowed.changes());
+    let mut revoked = validator.admission.allowed.changes();
     loop {
         // A challenge that runs is brought to its end, and its verdict to the disk, before the session drains.
         let idle = !driver.session.is_running() && driver.recording.is_none();
         let (reads, was_stopped, timeout) = (driver.reads(), driver.was_stopped, driver.poll_timeout());
+        let refused = driver.not_allowed();
+        let (is_revoked, is_expelled) = (refused.is_some_and(NotAllowed::is_revocation), refused.is_some());
         let actions = tokio::select! {
             biased;
+            () = std::future::ready(()), if is_revoked && driver.revoked_at.is_none() => driver.revoke(),
+            () = wake(driver.revoked_at.map(|at| at + REVOKED_LIMIT)) => {
+                driver.ended(address, "its key was revoked");
+                break;
+            }
             () = stopping.stopped(), if !was_stopped => driver.cut_short(),
             () = shutdown.draining(), if idle => driver.session.drain(),
             () = written(&mut driver.recording) => driver.recorded().await,
-            () = std::future::ready(()), if idle && driver.is_expelled() => driver.session.expel(),
+            () = std::future::ready(()), if idle && is_expelled => driver.expel(),
             // Who is expelled is asked above.
             Ok(()) = admitted.changed() => Vec::new(),
             Ok(()) = policies.changed() => driver.policy_changed(),
@@ -114,11 +131,15 @@ pub async fn drive(
             place = turn(&mut driver.turn), if idle => driver.start_due(place),
             () = wake(timeout) => driver.tick(),
         };
-        if let Some(why) = driver.act(actions).await {
-            match &driver.who {
-                Some(who) => events::left(&validator.hook, &validator.gate, who, &why),
-                None => events::turned_away(&validator.gate, number, address, &why),
-            }
+        // Neither a miner that does not read nor a check that waits for a core holds a revocation up.
+        let standing = driver.standing.clone().filter(|_| driver.revoked_at.is_none());
+        let closed = tokio::select! {
+            biased;
+            closed = driver.act(actions) => closed,
+            () = revocation(&mut revoked, standing) => None,
+        };
+        if let Some(why) = closed {
+            driver.ended(address, &why);
             break;
         }
     }
@@ -139,6 +160,10 @@ struct Driver {
     replay: Handle,
     /// Once it proved its key.
     who: Option<Who>,
+    /// By which keys it is known, once it proved its own.
+    standing: Option<Standing>,
+    /// When it was told that its key is revoked.
+    revoked_at: Option<Instant>,
     watchers: Vec<mpsc::Sender<Update>>,
     /// What runs, since when, and who asked for it.
     challenge: Option<(ChallengeFacts, Instant, Asked)>,
@@ -162,6 +187,15 @@ struct Driver {
 
 /// Gives a place for a challenge, in the order in which they were asked for.
 type Turn = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send + Sync>>;
+
+/// By which keys a miner is known.
+#[derive(Debug, Clone)]
+struct Standing {
+    /// Its key, and those that it follows.
+    lineage: Lineage,
+    /// The first of them: its place in the registry.
+    seat: PublicKey,
+}
 
 /// A verdict on its way to the disk, and what waits for it.
 struct Recording {
@@ -193,8 +227,8 @@ impl Driver {
         self.has_ended = true;
         let actions = self.session.disconnected(detail);
         // A verdict may still come; the miner's place is free.
-        if let Some(key) = self.key() {
-            self.validator.registry.leave(self.number, key);
+        if let Some(seat) = self.seat() {
+            self.validator.registry.leave(self.number, seat);
         }
         actions
     }
@@ -239,14 +273,14 @@ impl Driver {
         asked: Asked,
         place: OwnedSemaphorePermit,
     ) -> Result<Vec<Action>, StartError> {
-        let key = self.key().ok_or(StartError::NotConnected)?;
+        let seat = self.seat().ok_or(StartError::NotConnected)?;
         // First: a challenge whose verdict waits for the disk is busy for as long as the disk is.
         self.validator.verdicts.check()?;
         if self.session.is_running() || self.recording.is_some() {
             return Err(StartError::Busy);
         }
         // First: from here on no other session of the key takes over.
-        if !self.validator.registry.begin(self.number, key) {
+        if !self.validator.registry.begin(self.number, seat) {
             return Err(StartError::NotConnected);
         }
         let Self { session, validator, entropy, .. } = self;
@@ -269,15 +303,33 @@ impl Driver {
 
     /// Shows operators how far the challenge is.
     fn publish(&self) {
-        if let Some(key) = self.key() {
+        if let Some(seat) = self.seat() {
             let running = self.running.clone();
-            self.validator.registry.update(self.number, key, |miner| miner.running = running);
+            self.validator.registry.update(self.number, seat, |miner| miner.running = running);
         }
     }
 
-    /// Whether the miner's key has been taken off the list.
-    fn is_expelled(&self) -> bool {
-        self.key().is_some_and(|key| !self.validator.admission.allowed.allows(&key))
+    /// Why the miner may not stay, where that is so.
+    fn not_allowed(&self) -> Option<NotAllowed> {
+        let standing = self.standing.as_ref()?;
+        self.validator.admission.allowed.check(&standing.lineage, unix_seconds()).err()
+    }
+
+    fn expel(&mut self) -> Vec<Action> {
+        self.not_allowed().map(|why| self.session.expel(why)).unwrap_or_default()
+    }
+
+    fn ended(&self, address: Option<SocketAddr>, why: &str) {
+        match &self.who {
+            Some(who) => events::left(&self.validator.hook, &self.validator.gate, who, why),
+            None => events::turned_away(&self.validator.gate, self.number, address, why),
+        }
+    }
+
+    /// Ends the session now, and with it a challenge that runs.
+    fn revoke(&mut self) -> Vec<Action> {
+        self.revoked_at = Some(Instant::now());
+        self.not_allowed().map(|why| self.session.revoke(why)).unwrap_or_default()
     }
 
     /// The policy was replaced: the next challenge is due no later than its interval says.
@@ -370,10 +422,15 @@ impl Driver {
         self.who.as_ref().map(|who| who.miner)
     }
 
+    /// The miner's place in the registry, once it proved its key.
+    fn seat(&self) -> Option<PublicKey> {
+        self.standing.as_ref().map(|standing| standing.seat)
+    }
+
     /// No challenge runs any more.
     fn unchallenged(&self) {
-        if let Some(key) = self.key() {
-            self.validator.registry.update(self.number, key, |m| m.challenged = false);
+        if let Some(seat) = self.seat() {
+            self.validator.registry.update(self.number, seat, |m| m.challenged = false);
         }
     }
 
@@ -390,7 +447,8 @@ impl Driver {
             }
             match action {
                 Action::Send(message, sent) => {
-                    if self.outgoing.send_timeout((message, sent), SEND_LIMIT).await.is_err() && closed.is_none() {
+                    let limit = if self.revoked_at.is_some() { REVOKED_LIMIT / 2 } else { SEND_LIMIT };
+                    if self.outgoing.send_timeout((message, sent), limit).await.is_err() && closed.is_none() {
                         queue.extend(self.disconnected("the miner does not read what is sent"));
                     }
                 }
@@ -400,13 +458,13 @@ impl Driver {
                     }
                 }
                 Action::InventoryChanged(inventory) => {
-                    if let Some(key) = self.key() {
-                        self.validator.registry.update(self.number, key, |m| m.inventory = inventory);
+                    if let Some(seat) = self.seat() {
+                        self.validator.registry.update(self.number, seat, |m| m.inventory = inventory);
                     }
                 }
                 Action::RoundTrip(time) => {
-                    if let Some(key) = self.key() {
-                        self.validator.registry.update(self.number, key, |m| m.round_trip = Some(time));
+                    if let Some(seat) = self.seat() {
+                        self.validator.registry.update(self.number, seat, |m| m.round_trip = Some(time));
                     }
                 }
                 Action::Check(job) => queue.extend(self.check(*job).await),
@@ -427,6 +485,7 @@ impl Driver {
 
     /// Enters the miner, or says why not.
     fn established(&mut self, hello: assay_protocol::message::Hello) -> Result<(), EnterError> {
+        let standing = self.stand(&hello);
         let devices = hello.inventory.devices.len();
         let (session, address, since) = (self.number, self.peer.as_ref().map(|peer| peer.address), Instant::now());
         let who = Who { session, miner: hello.miner_key, address, agent: hello.agent.clone(), since };
@@ -441,14 +500,42 @@ impl Driver {
             round_trip: None,
         };
         let (gate, is_open) = (&self.validator.gate, self.validator.admission.allowed.is_open());
-        let enter =
-            |()| self.validator.registry.enter(session, miner, self.commands.clone(), self.peer.as_ref(), is_open);
+        let (registry, seat, peer) = (&self.validator.registry, standing.seat, self.peer.as_ref());
+        let enter = |()| registry.enter(session, seat, miner, self.commands.clone(), peer, is_open);
         let entered = gate.begin_session(who.miner, since).map_err(EnterError::TooOften).and_then(enter);
         let before = entered.inspect_err(|error| events::not_entered(gate, &who, *error))?;
         events::connected(&self.validator.hook, gate, &who, devices, before.as_ref());
         self.schedule_first(who.miner);
         self.who = Some(who);
+        self.standing = Some(standing);
         Ok(())
+    }
+
+    /// By which keys the miner is known that has just proved its own. What is known of those that it follows stands for
+    /// it too; a revoked one vouches for nobody.
+    fn stand(&self, hello: &assay_protocol::message::Hello) -> Standing {
+        let (admission, now) = (&self.validator.admission, unix_seconds());
+        let lineage = Lineage::verify(hello.miner_key, &hello.successors);
+        let stands = |s: &Successor| s.is_current(now) && !admission.allowed.is_revoked(&s.old_key);
+        // The oldest first: a key in the middle of a chain follows before it is followed.
+        for Successor { new_key, old_key, .. } in lineage.standing(stands).into_iter().rev() {
+            if admission.history.follow(new_key, old_key) {
+                tracing::info!(miner = %new_key, follows = %old_key, "what is known of a key stands for its successor");
+                let (log, line) = (self.validator.verdicts.clone(), follow_note(new_key, old_key, now));
+                // The next start knows it by this line; until then it is known anyway.
+                tokio::spawn(async move { log.append(line).await });
+            }
+        }
+        if let Ok(Some(Followed { old_key, until_unix_seconds })) = admission.allowed.check(&lineage, now) {
+            tracing::warn!(
+                miner = %lineage.key(),
+                follows = %old_key,
+                until = utc::text(until_unix_seconds),
+                "this miner has a new key, for which one in allowed_miners vouches: put the new key in its place by then"
+            );
+        }
+        let seat = admission.history.kin.root(lineage.key());
+        Standing { lineage, seat }
     }
 
     /// Checks a part of the openings on a blocking thread, once a core is free. The connection is not read meanwhile.
@@ -567,8 +654,8 @@ impl Driver {
 
     fn leave(&self) {
         self.replay.cancel();
-        if let Some(key) = self.key() {
-            self.validator.registry.leave(self.number, key);
+        if let Some(seat) = self.seat() {
+            self.validator.registry.leave(self.number, seat);
         }
         if let Some(peer) = &self.peer {
             peer.set_greeted(false);
@@ -637,6 +724,16 @@ async fn turn(turn: &mut Option<Turn>) -> Result<OwnedSemaphorePermit, AcquireEr
     match turn {
         Some(turn) => turn.as_mut().await,
         None => std::future::pending().await,
+    }
+}
+
+/// Waits until the lists revoke a miner, or a key by which it stands; for ever for one that has not proved its key.
+async fn revocation(lists: &mut watch::Receiver<Lists>, standing: Option<Standing>) {
+    let Some(Standing { lineage, .. }) = standing else { return std::future::pending().await };
+    let is_revoked = |lists: &Lists| lists.check(&lineage, unix_seconds()).is_err_and(NotAllowed::is_revocation);
+    if lists.wait_for(is_revoked).await.is_err() {
+        // The validator ends.
+        std::future::pending().await
     }
 }
 

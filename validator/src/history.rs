@@ -3,15 +3,17 @@
 //! It lives in memory and is bounded. Nothing in it is a claim, but for the names of [`devices`].
 
 pub mod devices;
+pub mod kin;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use assay_work::{DeviceId, PublicKey};
 
 use crate::policy::{AbandonedPolicy, MAX_ABANDONED_WINDOW};
 use devices::KnownDevices;
+use kin::Kin;
 
 /// Keys remembered: as many as miners can be connected. The one unused for longest makes room.
 const MAX_KEYS: usize = 65_536;
@@ -78,19 +80,35 @@ struct Records {
     by_use: BTreeMap<u64, PublicKey>,
 }
 
-/// The history of all miners.
-#[derive(Debug, Default)]
+/// The history of all miners. The keys of a miner that changed its key have one record.
+#[derive(Debug)]
 pub struct History {
     records: Mutex<Records>,
+    /// Which keys are one miner's.
+    pub kin: Arc<Kin>,
     /// The devices that each key showed.
     pub devices: KnownDevices,
 }
 
+impl Default for History {
+    fn default() -> Self {
+        let kin = Arc::<Kin>::default();
+        Self { records: Mutex::default(), devices: KnownDevices::of(kin.clone()), kin }
+    }
+}
+
 impl History {
+    /// Notes that a key follows another one, whose record becomes that of both. A key that has a record of its own
+    /// keeps it. Says whether it is new.
+    pub fn follow(&self, new_key: PublicKey, old_key: PublicKey) -> bool {
+        let is_known = self.lock().by_key.contains_key(&new_key) || self.devices.knows(new_key);
+        !is_known && self.kin.note(new_key, old_key)
+    }
+
     /// Notes how a challenge of a miner ended; gives the abandoned ones of its last challenges, this one included.
     pub fn ended(&self, key: PublicKey, end: End, policy: AbandonedPolicy) -> Recent {
         let mut records = self.lock();
-        let record = records.entry(key);
+        let record = records.entry(self.kin.root(key));
         record.ends.push_front(end);
         record.ends.truncate(MAX_ABANDONED_WINDOW as usize);
         record.recent(policy)
@@ -98,19 +116,19 @@ impl History {
 
     /// Notes when a challenge was abandoned.
     pub fn abandoned(&self, key: PublicKey, now: Instant) {
-        self.lock().entry(key).abandoned_at = Some(now);
+        self.lock().entry(self.kin.root(key)).abandoned_at = Some(now);
     }
 
     /// When a miner last abandoned a challenge.
     #[must_use]
     pub fn abandoned_at(&self, key: PublicKey) -> Option<Instant> {
-        self.lock().by_key.get(&key).and_then(|record| record.abandoned_at)
+        self.lock().by_key.get(&self.kin.root(key)).and_then(|record| record.abandoned_at)
     }
 
     /// Notes what a device showed.
     pub fn showed(&self, key: PublicKey, device_id: DeviceId, shown: Shown) {
         let mut records = self.lock();
-        let devices = &mut records.entry(key).shown;
+        let devices = &mut records.entry(self.kin.root(key)).shown;
         if devices.len() >= MAX_DEVICES && !devices.contains_key(&device_id) {
             devices.clear();
         }
@@ -120,19 +138,19 @@ impl History {
     /// What a miner's devices showed last.
     #[must_use]
     pub fn shown(&self, key: PublicKey) -> BTreeMap<DeviceId, Shown> {
-        self.lock().by_key.get(&key).map(|record| record.shown.clone()).unwrap_or_default()
+        self.lock().by_key.get(&self.kin.root(key)).map(|record| record.shown.clone()).unwrap_or_default()
     }
 
     /// Forgets the devices that a miner showed; says how many they were.
     pub fn forget(&self, key: PublicKey) -> usize {
         let mut records = self.lock();
-        records.by_key.get_mut(&key).map_or(0, |record| std::mem::take(&mut record.shown).len())
+        records.by_key.get_mut(&self.kin.root(key)).map_or(0, |record| std::mem::take(&mut record.shown).len())
     }
 
     /// Whether a root of this miner that differs may be computed a second time now.
     #[must_use]
     pub fn second_computation(&self, key: PublicKey, now: Instant) -> SecondComputation {
-        match self.lock().by_key.get(&key).and_then(|record| record.second_computation) {
+        match self.lock().by_key.get(&self.kin.root(key)).and_then(|record| record.second_computation) {
             Some((at, found)) if now.saturating_duration_since(at) < SECOND_COMPUTATION_INTERVAL => found,
             _ => SecondComputation::Due,
         }
@@ -140,18 +158,18 @@ impl History {
 
     /// Notes what a second computation gave.
     pub fn computed_again(&self, key: PublicKey, found: SecondComputation, now: Instant) {
-        self.lock().entry(key).second_computation = Some((now, found));
+        self.lock().entry(self.kin.root(key)).second_computation = Some((now, found));
     }
 
     /// When a replay for this miner began last.
     #[must_use]
     pub fn replayed_at(&self, key: PublicKey) -> Option<Instant> {
-        self.lock().by_key.get(&key).and_then(|record| record.replayed_at)
+        self.lock().by_key.get(&self.kin.root(key)).and_then(|record| record.replayed_at)
     }
 
     /// Notes that a replay for this miner begins.
     pub fn replays(&self, key: PublicKey, now: Instant) {
-        self.lock().entry(key).replayed_at = Some(now);
+        self.lock().entry(self.kin.root(key)).replayed_at = Some(now);
     }
 
     fn lock(&self) -> MutexGuard<'_, Records> {
@@ -226,6 +244,21 @@ mod tests {
         assert_eq!(history.ended(key(1), End::Other, POLICY).abandoned, 0, "the oldest made room");
         let records = history.lock();
         assert_eq!((records.by_key.len(), records.by_use.len()), (MAX_KEYS, MAX_KEYS));
+    }
+
+    #[test]
+    fn a_key_that_follows_another_one_has_its_record() {
+        let history = History::default();
+        for _ in 0..2 {
+            history.ended(key(1), End::Abandoned, POLICY);
+        }
+        assert!(history.follow(key(2), key(1)) && history.follow(key(3), key(1)));
+        assert_eq!(history.ended(key(2), End::Abandoned, POLICY).abandoned, 3);
+        assert_eq!(history.ended(key(3), End::Other, POLICY).abandoned, 3, "two heirs share what there is");
+        assert_eq!(history.ended(key(1), End::Other, POLICY).abandoned, 2, "nothing is shed by going back");
+        history.ended(key(4), End::Abandoned, POLICY);
+        assert!(!history.follow(key(4), key(1)), "a key with a record keeps it");
+        assert_eq!(history.ended(key(4), End::Other, POLICY), Recent { abandoned: 1, of: 2 });
     }
 
     #[test]

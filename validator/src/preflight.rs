@@ -55,14 +55,18 @@ fn check_key(path: &Path) -> Result<(), Failure> {
 /// # Errors
 /// [`Failure`]: a key that is not one, or is not its owner's alone, or a file that cannot be read or made.
 pub fn identity(key_file: &Path) -> Result<Identity, Failure> {
-    Identity::load_or_create(key_file).map_err(|error| {
-        let exit = match error {
-            KeyFileError::File { .. } => Exit::Io,
-            KeyFileError::Random(_) => Exit::Internal,
-            _ => Exit::Config,
-        };
-        Failure::new(exit, error.to_string())
-    })
+    Identity::load_or_create(key_file).map_err(key_failure)
+}
+
+/// What a command ends with where its key file is not as it should be.
+#[must_use]
+pub fn key_failure(error: KeyFileError) -> Failure {
+    let exit = match error {
+        KeyFileError::File { .. } => Exit::Io,
+        KeyFileError::Random(_) => Exit::Internal,
+        _ => Exit::Config,
+    };
+    Failure::new(exit, error.to_string())
 }
 
 fn check_socket(path: &Path) -> Result<(), Failure> {

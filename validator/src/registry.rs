@@ -101,10 +101,12 @@ pub struct Miner {
     pub round_trip: Option<Duration>,
 }
 
-/// All connected miners, at most one session for each key, and as many keys as the validator takes.
+/// All connected miners, at most one session for each, and as many as the validator takes. A miner's *seat* is the first
+/// of its keys: one that changed its key has one session with both.
 #[derive(Debug)]
 pub struct Registry {
     bounds: Bounds,
+    /// By seat.
     entries: Mutex<HashMap<PublicKey, MinerEntry>>,
 }
 
@@ -134,21 +136,22 @@ impl Registry {
     pub fn enter(
         &self,
         session: u64,
+        seat: PublicKey,
         miner: Miner,
         commands: mpsc::Sender<SessionCommand>,
         peer: Option<&Peer>,
         is_open: bool,
     ) -> Result<Option<Miner>, EnterError> {
         let mut entries = self.lock();
-        if !entries.contains_key(&miner.key) {
+        if !entries.contains_key(&seat) {
             self.check_room(&entries, &miner, is_open)?;
         }
-        if let Some(before) = entries.get(&miner.key).filter(|entry| entry.miner.challenged) {
+        if let Some(before) = entries.get(&seat).filter(|entry| entry.miner.challenged) {
             return Err(EnterError::InChallenge(before.miner.address));
         }
         let by = miner.address;
         let place = peer.map(Peer::session);
-        let before = entries.insert(miner.key, MinerEntry { miner, commands, session, _place: place });
+        let before = entries.insert(seat, MinerEntry { miner, commands, session, _place: place });
         drop(entries);
         if let Some(before) = &before {
             // A full queue means a session that is going anyway.
@@ -176,24 +179,24 @@ impl Registry {
     /// Notes that a challenge of a session begins: no other session of its key is entered from now on. False where
     /// another one has taken over.
     #[must_use]
-    pub fn begin(&self, session: u64, key: PublicKey) -> bool {
+    pub fn begin(&self, session: u64, seat: PublicKey) -> bool {
         let mut entries = self.lock();
-        let own = entries.get_mut(&key).filter(|entry| entry.session == session);
+        let own = entries.get_mut(&seat).filter(|entry| entry.session == session);
         own.map(|entry| entry.miner.challenged = true).is_some()
     }
 
     /// Takes a session out, unless another one took its place.
-    pub fn leave(&self, session: u64, key: PublicKey) {
+    pub fn leave(&self, session: u64, seat: PublicKey) {
         let mut entries = self.lock();
-        let is_own = entries.get(&key).is_some_and(|entry| entry.session == session);
-        let gone = is_own.then(|| entries.remove(&key));
+        let is_own = entries.get(&seat).is_some_and(|entry| entry.session == session);
+        let gone = is_own.then(|| entries.remove(&seat));
         drop(entries);
         drop(gone);
     }
 
     /// Changes what is known of a miner.
-    pub fn update(&self, session: u64, key: PublicKey, change: impl FnOnce(&mut Miner)) {
-        if let Some(entry) = self.lock().get_mut(&key).filter(|entry| entry.session == session) {
+    pub fn update(&self, session: u64, seat: PublicKey, change: impl FnOnce(&mut Miner)) {
+        if let Some(entry) = self.lock().get_mut(&seat).filter(|entry| entry.session == session) {
             change(&mut entry.miner);
         }
     }
@@ -209,7 +212,7 @@ impl Registry {
     /// How to reach a miner's session.
     #[must_use]
     pub fn commands(&self, key: PublicKey) -> Option<mpsc::Sender<SessionCommand>> {
-        self.lock().get(&key).map(|entry| entry.commands.clone())
+        self.lock().values().find(|entry| entry.miner.key == key).map(|entry| entry.commands.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<PublicKey, MinerEntry>> {
@@ -244,9 +247,10 @@ mod tests {
         let registry = registry(1);
         let (old, mut old_commands) = mpsc::channel(1);
         let (new, _new_commands) = mpsc::channel(1);
-        assert!(registry.enter(1, miner(7), old, None, false).unwrap().is_none());
-        assert_eq!(registry.enter(3, miner(8), new.clone(), None, false).unwrap_err(), EnterError::Full);
-        let before = registry.enter(2, miner(7), new, None, false).unwrap();
+        assert!(registry.enter(1, PublicKey([7; 32]), miner(7), old, None, false).unwrap().is_none());
+        let full = registry.enter(3, PublicKey([8; 32]), miner(8), new.clone(), None, false).unwrap_err();
+        assert_eq!(full, EnterError::Full);
+        let before = registry.enter(2, PublicKey([7; 32]), miner(7), new, None, false).unwrap();
         assert!(before.is_some(), "a key that is here takes over when all places are taken");
         assert!(matches!(old_commands.try_recv(), Ok(SessionCommand::Replaced { by: None })));
         // What it could have been asked meanwhile is not started any more.
@@ -261,22 +265,43 @@ mod tests {
     }
 
     #[test]
+    fn the_keys_of_a_miner_have_one_seat() {
+        let registry = registry(1);
+        let (old, mut old_commands) = mpsc::channel(1);
+        let (new, _new_commands) = mpsc::channel(1);
+        let seat = PublicKey([7; 32]);
+        registry.enter(1, seat, miner(7), old, None, false).unwrap();
+        let before = registry.enter(2, seat, miner(8), new.clone(), None, false).unwrap().unwrap();
+        assert_eq!(before.key, seat);
+        assert!(matches!(old_commands.try_recv(), Ok(SessionCommand::Replaced { .. })));
+        assert_eq!(registry.miners().iter().map(|miner| miner.key).collect::<Vec<_>>(), [PublicKey([8; 32])]);
+        assert!(registry.commands(PublicKey([8; 32])).is_some() && registry.commands(seat).is_none());
+        assert!(registry.begin(2, seat));
+        assert!(
+            registry.enter(3, seat, miner(7), new, None, false).is_err(),
+            "a challenge of either key is one of both"
+        );
+        registry.leave(2, seat);
+        assert!(registry.miners().is_empty());
+    }
+
+    #[test]
     fn a_challenge_under_way_is_not_taken_over() {
         let registry = registry(2);
         let (old, mut old_commands) = mpsc::channel(1);
         let (new, _new_commands) = mpsc::channel(1);
         let key = PublicKey([7; 32]);
         let at = |address: &str| Miner { address: Some(address.parse().unwrap()), ..miner(7) };
-        registry.enter(1, at("10.0.0.1:5000"), old, None, false).unwrap();
+        registry.enter(1, key, at("10.0.0.1:5000"), old, None, false).unwrap();
         assert!(registry.begin(1, key));
-        let refused = registry.enter(2, at("10.0.0.2:5000"), new.clone(), None, false).unwrap_err();
+        let refused = registry.enter(2, key, at("10.0.0.2:5000"), new.clone(), None, false).unwrap_err();
         let ValidatorMessage::Refused { code, .. } = refused.refusal() else { panic!("a refusal") };
         assert_eq!(code, RefusedCode::InChallenge);
         let said = refused.to_string();
         assert!(said.contains("from 10.0.0.1:5000") && said.contains("key_file"), "{said}");
         assert!(old_commands.try_recv().is_err(), "the session with the challenge hears nothing");
         registry.update(1, key, |miner| miner.challenged = false);
-        let before = registry.enter(2, at("10.0.0.2:5000"), new, None, false).unwrap().unwrap();
+        let before = registry.enter(2, key, at("10.0.0.2:5000"), new, None, false).unwrap().unwrap();
         assert_eq!(before.address, at("10.0.0.1:5000").address);
         let Ok(SessionCommand::Replaced { by }) = old_commands.try_recv() else { panic!("it is told to go") };
         assert_eq!(by, at("10.0.0.2:5000").address);
@@ -286,7 +311,7 @@ mod tests {
     fn one_address_has_a_part_of_the_places_where_anyone_may_connect() {
         let at = |key: u8, host: u8| Miner { address: Some(([10, 0, 0, host], 5000).into()), ..miner(key) };
         let enter = |registry: &Registry, miner: Miner, is_open: bool| {
-            registry.enter(1, miner, mpsc::channel(1).0, None, is_open).map(|_| ())
+            registry.enter(1, miner.key, miner, mpsc::channel(1).0, None, is_open).map(|_| ())
         };
         let registry = Registry::new(Bounds { max_miners: 100, ..Bounds::default() });
         assert!((0..16).all(|key| enter(&registry, at(key, 1), true).is_ok()));

@@ -23,7 +23,8 @@ use crate::validator::Validator;
 use crate::verdict_log::OpenError;
 
 /// The settings beside those of the policy that take effect without a restart.
-const RELOADABLE: [&str; 6] = ["allowed_miners", "log", "log_file", "on_event", "tls_cert", "tls_key"];
+const RELOADABLE: [&str; 7] =
+    ["allowed_miners", "log", "log_file", "on_event", "revoked_miners", "tls_cert", "tls_key"];
 
 /// The settings that name files, which are read again too.
 const EXPECTATIONS: &str = "expectations";
@@ -131,7 +132,7 @@ impl Reloader {
         self.validator.policies.send_if_modified(|current| replace(current, policy));
         self.validator.hook.set(config.on_event);
         let another_certificate = self.present(issued);
-        self.validator.admission.allowed.replace(config.allowed_miners);
+        self.validator.admission.allowed.replace(config.miners);
         let is_reloadable = |name: &String| reloadable().any(|reloadable| reloadable == *name);
         let mut changed_now: Vec<_> = changed(current, &settings).into_iter().filter(is_reloadable).collect();
         for (name, _) in [(EXPECTATIONS, expects_more), (CERTIFICATE, another_certificate)].iter().filter(|file| file.1)

@@ -21,7 +21,7 @@ use assay_work::{Challenge, ChallengeId, Nonce, PublicKey, Signature};
 
 use self::pings::{FOLLOW_UP_PINGS, Pings};
 use crate::action::Action;
-use crate::allow::AllowList;
+use crate::allow::{AllowList, NotAllowed};
 use crate::bounds::{HANDSHAKE_LIMIT, MAX_ENDED, MAX_MESSAGES_PER_PING, MISSED_PINGS};
 use crate::entropy::Entropy;
 use crate::history::History;
@@ -187,8 +187,8 @@ impl Session {
             let detail = format!("versions {PROTOCOL_VERSIONS:?} are spoken here, not {:?}", hello.versions);
             return self.refuse(RefusedCode::Version, &detail);
         };
-        if !self.admission.allowed.allows(&hello.miner_key) {
-            return self.refuse(RefusedCode::NotAllowed, "this key is not on the validator's list of miners");
+        if let Err(why) = self.admission.allowed.admit(hello.miner_key, &hello.successors, context.unix_seconds) {
+            return self.refuse(RefusedCode::NotAllowed, &why.to_string());
         }
         let nonce = match context.entropy.bytes() {
             Ok(bytes) => Nonce(bytes),
@@ -418,12 +418,24 @@ impl Session {
         actions
     }
 
-    /// The miner's key was taken off the list of those admitted, and no challenge runs. A miner that comes back is
-    /// refused.
-    pub fn expel(&mut self) -> Vec<Action> {
-        const WHY: &str = "this key is no longer on the validator's list of miners";
-        let mut actions = vec![Action::send(ValidatorMessage::Goodbye(StopCode::Invalid, WHY.into()))];
-        actions.extend(self.close(WHY.into()));
+    /// The miner may not stay, and no challenge runs. A miner that comes back is refused.
+    pub fn expel(&mut self, why: NotAllowed) -> Vec<Action> {
+        let why = match why {
+            NotAllowed::Unlisted => "this key is no longer on the validator's list of miners".to_owned(),
+            why => why.to_string(),
+        };
+        let mut actions = vec![Action::send(ValidatorMessage::Goodbye(StopCode::Invalid, why.clone()))];
+        actions.extend(self.close(why));
+        actions
+    }
+
+    /// The miner may not stay, and what runs ends with it: its key was revoked.
+    pub fn revoke(&mut self, why: NotAllowed) -> Vec<Action> {
+        if matches!(self.state, SessionState::Closed) {
+            return Vec::new();
+        }
+        let mut actions = self.stop_run(Reason::new(ReasonCode::Cancelled, "the miner's key was revoked"));
+        actions.extend(self.expel(why));
         actions
     }
 

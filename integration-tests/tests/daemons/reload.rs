@@ -17,14 +17,14 @@ use tempfile::TempDir;
 const VALIDATOR: &str = "assay-validator";
 
 /// A validator whose configuration file the test writes.
-struct Configured {
-    validator: TestValidator,
+pub struct Configured {
+    pub validator: TestValidator,
     file: PathBuf,
     _folder: TempDir,
 }
 
 impl Configured {
-    async fn start(policy: Policy, text: &str) -> Self {
+    pub async fn start(policy: Policy, text: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("validator.toml");
         std::fs::write(&file, text).unwrap();
@@ -34,7 +34,7 @@ impl Configured {
     }
 
     /// Writes another configuration and has it read: the line of the log that says so.
-    fn reload(&mut self, text: &str) -> Value {
+    pub fn reload(&mut self, text: &str) -> Value {
         std::fs::write(&self.file, text).unwrap();
         self.validator.daemon.hang_up();
         self.validator.daemon.wait_for("configuration ")
@@ -50,7 +50,7 @@ fn ask(socket: &Path, arguments: &[&str]) -> Output {
     run(VALIDATOR, arguments.iter().copied().chain([socket.as_str()]))
 }
 
-fn allowing(keys: &[PublicKey]) -> String {
+pub fn allowing(keys: &[PublicKey]) -> String {
     format!("allowed_miners = {:?}\n", keys.iter().map(ToString::to_string).collect::<Vec<_>>())
 }
 

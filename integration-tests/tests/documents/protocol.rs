@@ -401,7 +401,7 @@ fn the_example_of_a_handshake_is_what_both_sides_sign() {
 fn the_example_of_a_statement_is_what_an_old_key_signs() {
     let until = u64::from_le_bytes(example("successor")[2].1.clone().try_into().expect("8 bytes"));
     let (old, new_key) = (Identity::from_seed(&[1; 32]), Identity::from_seed(&[2; 32]).public_key());
-    let statement = Successor::sign(&old, new_key, until);
+    let statement = old.succeed(new_key, until);
     let values = [vec![1; 32], new_key.0.to_vec(), until.to_le_bytes().to_vec(), statement.encode().to_vec()];
     let expected = ["old_seed", "new_key", "until", "statement"].map(str::to_owned).into_iter().zip(values);
     assert_eq!(example("successor"), expected.collect::<Vec<_>>());

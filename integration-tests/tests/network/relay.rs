@@ -66,7 +66,7 @@ async fn refusal(relay: &Relay) -> (RefusedCode, String) {
     assert!(transcript.check_welcome(&welcome.signature).is_err(), "the welcome was for another connection");
     say.send(MinerMessage::Proof(identity.sign(&transcript.proof_message()))).await.unwrap();
     match heard.next().await {
-        Some(Ok(ValidatorMessage::Refused(code, detail))) => (code, detail),
+        Some(Ok(ValidatorMessage::Refused { code, detail, .. })) => (code, detail),
         other => panic!("no refusal but {other:?}"),
     }
 }

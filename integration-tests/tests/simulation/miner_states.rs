@@ -8,9 +8,12 @@ use assay_miner::outbox::outbox;
 use assay_miner::session::{Action, Closed, Event, Session};
 use assay_program::shutdown::Shutdown;
 use assay_protocol::channel::Channel;
-use assay_protocol::message::{MinerMessage, Offer, OpeningsPart, RefusedCode, StopCode, ValidatorMessage};
+use assay_protocol::identity::{Identity, SessionTranscript};
+use assay_protocol::message::{
+    Inventory, MinerMessage, Offer, OpeningsPart, PROTOCOL_VERSIONS, RefusedCode, StopCode, ValidatorMessage, Welcome,
+};
 use assay_protocol::verdict::{Mode, Verdict};
-use assay_work::{Challenge, ChallengeId, PublicKey};
+use assay_work::{Challenge, ChallengeId, Nonce, PublicKey};
 
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
@@ -39,7 +42,7 @@ impl Miner {
     fn after(recording: &Recording, steps: &[MinerStep]) -> Self {
         let now = Instant::now();
         let inventory = recording.inventory.clone();
-        let (session, _) = Session::start(miner_identity(), None, Channel::Plaintext, inventory, MINER_NONCE, now);
+        let (session, _) = Session::start(miner_identity(), None, Channel::Plaintext, inventory, MINER_NONCE, now, 0);
         let mut miner = Self { now, session, state: "welcome", this: None, ended: None };
         for step in steps {
             let actions = miner.session.handle(step.event(), now);
@@ -73,6 +76,69 @@ impl Miner {
             self.this = None;
         }
     }
+}
+
+/// A validator with this key and these statements welcomes a miner that pins another key, at this time.
+fn welcomed(validator: &Identity, pinned: PublicKey, unix_seconds: u64) -> Vec<Action> {
+    let now = Instant::now();
+    let (mut session, _) = Session::start(
+        miner_identity(),
+        Some(pinned),
+        Channel::Plaintext,
+        Inventory::default(),
+        MINER_NONCE,
+        now,
+        unix_seconds,
+    );
+    let transcript = SessionTranscript {
+        version: PROTOCOL_VERSIONS[0],
+        validator_key: validator.public_key(),
+        miner_key: miner_identity().public_key(),
+        nonce: Nonce([9; 32]),
+        miner_nonce: MINER_NONCE,
+        channel: Channel::Plaintext,
+    };
+    let welcome = Welcome {
+        version: transcript.version,
+        validator_key: transcript.validator_key,
+        nonce: transcript.nonce,
+        signature: validator.sign(&transcript.welcome_message()),
+        agent: String::new(),
+        successors: validator.successors().to_vec(),
+    };
+    let mut actions = session.handle(Event::Message(ValidatorMessage::Welcome(welcome)), now);
+    let accepted = ValidatorMessage::Accepted(Duration::from_secs(5));
+    actions.extend(session.handle(Event::Message(accepted), now));
+    actions
+}
+
+#[test]
+fn a_pinned_key_is_followed_until_its_statement_ends() {
+    const UNTIL: u64 = 1_800_000_000;
+    let [old, middle, new] = [1, 2, 3].map(|seed| Identity::from_seed(&[seed; 32]));
+    let statements = [old.succeed(middle.public_key(), UNTIL), middle.succeed(new.public_key(), UNTIL + 60)];
+    let pinned = old.public_key();
+    let new = new.following(&statements, pinned);
+    let [
+        Action::Send(MinerMessage::Proof(_)),
+        Action::Established(key),
+        Action::Followed { pinned: by, until_unix_seconds },
+    ] = &welcomed(&new, pinned, UNTIL - 1)[..]
+    else {
+        panic!("the miner takes the session, and says why")
+    };
+    assert_eq!((*key, *by, *until_unix_seconds), (new.public_key(), pinned, UNTIL));
+    let [Action::Close(closed)] = &welcomed(&new, pinned, UNTIL)[..] else { panic!("the miner ends the session") };
+    assert_eq!(*closed, Closed::WrongValidator { expected: pinned, found: new.public_key(), ended: Some(UNTIL) });
+    assert!(
+        closed.needs_operator() && closed.to_string().contains("vouched for the new key until 2027-01-15"),
+        "{closed}"
+    );
+    // Nobody else's key is followed, and the pinned one needs no statement.
+    let stranger = Identity::from_seed(&[4; 32]).following(&statements, pinned);
+    let [Action::Close(closed)] = &welcomed(&stranger, pinned, UNTIL - 1)[..] else { panic!("it is a stranger") };
+    assert!(matches!(closed, Closed::WrongValidator { ended: None, .. }));
+    assert!(matches!(welcomed(&new, new.public_key(), UNTIL)[..], [Action::Send(_), Action::Established(_)]));
 }
 
 /// The first message of a recording that `is` takes.

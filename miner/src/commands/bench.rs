@@ -22,7 +22,7 @@ pub fn execute(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<Exit> {
     let plan = plan(args)?;
     args.svg.as_deref().map_or(Ok(()), file::check_writable)?;
     super::warn_of_a_running_miner(config);
-    let host = config.devices.host(&super::identity(&config.key_file)?.public_key());
+    let host = config.devices.host(&super::identity(&config.key_file)?.origin());
     // Without them drivers work too, but complain, or compile again what a worker has compiled.
     if let Err(error) = assay_bench::environment::restart_with(&host) {
         tracing::warn!(%error, "cannot start again with the variables that drivers read");

@@ -34,7 +34,7 @@ pub fn execute(config: &MinerConfig, args: &DiagArgs) -> anyhow::Result<Exit> {
     let asked = on_signals()?;
     // The driver may take seconds to answer, while the devices are opened.
     let sampler = telemetry::start(config.telemetry);
-    let key = super::identity(&config.key_file)?.public_key();
+    let key = super::identity(&config.key_file)?.origin();
     super::warn_of_a_running_miner(config);
     let chosen = config.devices.open(&key).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
     let sensors: Arc<dyn SensorWatch> = match sampler {

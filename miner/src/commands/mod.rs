@@ -17,12 +17,13 @@ use assay_program::exit::{Exit, Failure};
 use assay_program::lock::StateLock;
 use assay_program::logging::Logged;
 use assay_program::paths;
+use assay_program::private_memory;
 use assay_program::settings::{Environment, Flags, Settings};
 use assay_protocol::identity::Identity;
 use assay_protocol::key_file::KeyFileError;
 use clap::Args;
 
-use crate::cli::{Cli, Command, ConfigCommand};
+use crate::cli::{Cli, Command, ConfigCommand, KeyArgs, KeyCommand};
 use crate::config::{ENV_PREFIX, MinerConfig, RawConfig, SYSTEM_FILE};
 
 /// Runs the command of a command line.
@@ -30,6 +31,10 @@ use crate::config::{ENV_PREFIX, MinerConfig, RawConfig, SYSTEM_FILE};
 /// # Errors
 /// Why the command failed; [`assay_program::exit::report`] prints it.
 pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
+    // A worker has no key. Tools that look into a benchmark may do so: it reads the key's public half alone.
+    if !matches!(cli.command, Command::Worker(_) | Command::Bench(_)) {
+        private_memory::keep()?;
+    }
     match cli.command {
         Command::Run(args) => {
             let flags = args.settings.clone();
@@ -37,6 +42,9 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         }
         Command::Devices(args) => devices::execute(&*configure(&args.settings)?, &args),
         Command::Status(args) => status::execute(&*configure(&args.settings)?, &args),
+        Command::Key(KeyArgs { command: Some(KeyCommand::Rotate(args)), .. }) => {
+            key::rotate(&*configure(&args.settings)?, &args)
+        }
         Command::Key(args) => key::execute(&*configure(&args.settings)?, &args),
         Command::Work(args) => work::execute(&*configure(&args.settings)?, &args),
         Command::Bench(args) => bench::execute(&*configure(&args.settings)?, &args),
@@ -54,14 +62,17 @@ fn resolve<F: Args>(flags: &Flags<F>) -> anyhow::Result<Settings<RawConfig>> {
 
 /// The identity in the key file, which is created if it is missing.
 fn identity(key_file: &Path) -> Result<Identity, Failure> {
-    Identity::load_or_create(key_file).map_err(|error| {
-        let exit = match error {
-            KeyFileError::File { .. } => Exit::Io,
-            KeyFileError::Random(_) => Exit::Internal,
-            _ => Exit::Config,
-        };
-        Failure::new(exit, error.to_string())
-    })
+    Identity::load_or_create(key_file).map_err(key_failure)
+}
+
+/// What a command ends with where its key file is not as it should be.
+fn key_failure(error: KeyFileError) -> Failure {
+    let exit = match error {
+        KeyFileError::File { .. } => Exit::Io,
+        KeyFileError::Random(_) => Exit::Internal,
+        _ => Exit::Config,
+    };
+    Failure::new(exit, error.to_string())
 }
 
 /// Measuring and testing want the devices for themselves.

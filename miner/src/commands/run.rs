@@ -9,6 +9,7 @@ use assay_program::lock::StateLock;
 use assay_program::manager::ServiceManager;
 use assay_program::reload::Hangups;
 use assay_program::shutdown::Shutdown;
+use assay_program::utc;
 use assay_protocol::identity::Identity;
 use assay_protocol::message::Stop;
 use assay_protocol::verdict::{Outcome, Verdict};
@@ -68,7 +69,7 @@ fn serve_with(
     manager: &ServiceManager,
 ) -> anyhow::Result<Exit> {
     let key = identity.public_key();
-    let chosen = config.devices.open(&key).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
+    let chosen = config.devices.open(&identity.origin()).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
     tracing::info!(%key, backend = chosen.backend, devices = chosen.host.len(), "{}", chosen.why);
     let mut engine = Engine::new(chosen.host, identity.clone()).limited_by(limits.clone());
     if let Some(sampler) = telemetry::start(config.telemetry) {
@@ -204,6 +205,14 @@ impl Observer for Log {
         self.board.connected(&validator_key);
         let address = self.validator.as_deref();
         tracing::info!(validator = %validator_key, address, "connected: waiting for challenges");
+    }
+
+    fn followed(&mut self, pinned: PublicKey, until_unix_seconds: u64) {
+        let until = utc::text(until_unix_seconds);
+        tracing::warn!(
+            %pinned, until,
+            "the validator has a new key, which its old one vouches for: put the new one in this miner's settings by then"
+        );
     }
 
     fn disconnected(&mut self, why: &str, again_in: Duration) {

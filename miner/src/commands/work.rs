@@ -38,8 +38,7 @@ pub fn execute(config: &MinerConfig, args: &WorkArgs) -> anyhow::Result<Exit> {
         file::check_writable(path)?;
     }
     let identity = super::identity(&config.key_file)?;
-    let chosen =
-        config.devices.open(&identity.public_key()).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
+    let chosen = config.devices.open(&identity.origin()).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
     let start = Instant::now();
     let results = compute(&chosen.host, &challenge, probe)?;
     tracing::info!(

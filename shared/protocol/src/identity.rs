@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use ed25519_dalek::{Signer, SigningKey, VerifyingKey};
+use ed25519_dalek::{Signer, SigningKey};
 
 use assay_work::{Nonce, PublicKey, Signature};
 use zeroize::Zeroizing;
 
 use crate::channel::{Channel, ChannelMismatch};
+pub use crate::signature::verify;
 use crate::successor::Successor;
 
 /// What stands before the seed in PKCS #8: version 1, id-Ed25519, 34 and 32 bytes of octets (RFC 8410, section 7).
@@ -72,18 +73,17 @@ impl Identity {
         der
     }
 
+    /// This key's statement that `new_key` follows it until then.
+    #[must_use]
+    pub fn succeed(&self, new_key: PublicKey, until_unix_seconds: u64) -> Successor {
+        Successor::sign(self.public_key(), new_key, until_unix_seconds, |message| self.sign(message))
+    }
+
     /// Signs the raw bytes (RFC 8032, no prehash).
     #[must_use]
     pub fn sign(&self, message: &[u8]) -> Signature {
         Signature(self.key.sign(message).to_bytes())
     }
-}
-
-/// Whether `signature` is `key`'s over `message`, strictly: small-order keys and points are refused.
-#[must_use]
-pub fn verify(key: &PublicKey, message: &[u8], signature: &Signature) -> bool {
-    VerifyingKey::from_bytes(&key.0)
-        .is_ok_and(|key| key.verify_strict(message, &ed25519_dalek::Signature::from_bytes(&signature.0)).is_ok())
 }
 
 /// What both sides of a session sign: the version, both keys, both nonces and the channel, under a name of its own.

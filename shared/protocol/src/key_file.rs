@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 
 pub use self::rotate::{Rotated, Rotation};
 use crate::identity::{Identity, random_bytes};
-use crate::successor::{MAX_SUCCESSORS, Successor, predecessors};
+use crate::successor::{Lineage, MAX_SUCCESSORS, Successor};
 
 /// The largest key file that is read: 64 digits and some blanks. One of successors has 8 lines of 272 digits.
 const MAX_FILE_BYTES: u64 = 4096;
@@ -157,7 +157,7 @@ fn following(key: Identity, key_file: &Path, now_unix_seconds: u64) -> Result<Id
     if statements.len() > MAX_SUCCESSORS {
         return Err(malformed());
     }
-    let successors = predecessors(&key.public_key(), &statements, |s| s.is_current(now_unix_seconds));
+    let successors = Lineage::verify(key.public_key(), &statements).standing(|s| s.is_current(now_unix_seconds));
     Ok(key.following(&successors, origin))
 }
 

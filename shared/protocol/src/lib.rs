@@ -8,6 +8,7 @@ pub mod claims;
 pub mod identity;
 pub mod key_file;
 pub mod message;
+pub mod signature;
 pub mod successor;
 pub mod verdict;
 pub mod wire;

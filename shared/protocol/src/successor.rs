@@ -8,7 +8,7 @@
 use assay_work::bytes::decode_hex;
 use assay_work::{PublicKey, Signature};
 
-use crate::identity::{Identity, verify};
+use crate::signature::verify;
 
 /// Statements that are followed, kept and sent: one key change a month with an overlap of half a year.
 pub const MAX_SUCCESSORS: usize = 8;
@@ -49,11 +49,15 @@ pub enum SuccessorError {
 }
 
 impl Successor {
-    /// The statement of `old` that `new_key` follows it until then.
+    /// The statement of `old_key`, which `sign` signs with, that `new_key` follows it until then.
     #[must_use]
-    pub fn sign(old: &Identity, new_key: PublicKey, until_unix_seconds: u64) -> Self {
-        let old_key = old.public_key();
-        let signature = old.sign(&message(&old_key, &new_key, until_unix_seconds));
+    pub fn sign(
+        old_key: PublicKey,
+        new_key: PublicKey,
+        until_unix_seconds: u64,
+        sign: impl FnOnce(&[u8]) -> Signature,
+    ) -> Self {
+        let signature = sign(&message(&old_key, &new_key, until_unix_seconds));
         Self { old_key, new_key, until_unix_seconds, signature }
     }
 
@@ -149,28 +153,69 @@ pub fn decode_all(bytes: &[u8]) -> Result<Vec<Successor>, SuccessorError> {
 }
 
 /// Whether `to` is `from`, or follows it by a chain of statements that all stand at this time. More than 8 statements
-/// are never followed. Signatures are verified on the way from `to` back to `from` alone, each at most once.
+/// are never followed. Each signature is verified at most once.
 #[must_use]
 pub fn follow(from: &PublicKey, to: &PublicKey, statements: &[Successor], now_unix_seconds: u64) -> bool {
-    from == to || predecessors(to, statements, |s| s.is_current(now_unix_seconds)).iter().any(|s| s.old_key == *from)
+    from == to || Lineage::verify(*to, statements).until(from, |s| s.is_current(now_unix_seconds)).is_some()
 }
 
-/// The verified statements that lead to a key among those that `stands` lets through, nearest first: the old keys are
-/// the ones that it follows. Empty for more than 8 statements.
-///
-/// A statement whose signature does not hold leads nowhere; neither does one that closes a circle.
-pub fn predecessors(to: &PublicKey, statements: &[Successor], stands: impl Fn(&Successor) -> bool) -> Vec<Successor> {
-    let mut found: Vec<Successor> = Vec::new();
-    if statements.len() > MAX_SUCCESSORS {
-        return found;
+/// The statements that lead to a key, each of them signed by its old key. Dates are not looked at yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lineage {
+    key: PublicKey,
+    statements: Vec<Successor>,
+}
+
+impl Lineage {
+    /// Of a key that nothing leads to.
+    #[must_use]
+    pub const fn alone(key: PublicKey) -> Self {
+        Self { key, statements: Vec::new() }
     }
+
+    /// Of a key that says that these statements lead to it. One that does not, or whose signature does not hold, or
+    /// that closes a circle, is passed over; of more than 8 all are.
+    #[must_use]
+    pub fn verify(key: PublicKey, statements: &[Successor]) -> Self {
+        let statements = if statements.len() > MAX_SUCCESSORS { &[] } else { statements };
+        Self { key, statements: walk(&key, statements, Successor::is_signed) }
+    }
+
+    /// The key.
+    #[must_use]
+    pub const fn key(&self) -> PublicKey {
+        self.key
+    }
+
+    /// Those that lead to the key among those that `stands` lets through, nearest first.
+    pub fn standing(&self, stands: impl Fn(&Successor) -> bool) -> Vec<Successor> {
+        walk(&self.key, &self.statements, stands)
+    }
+
+    /// Until when the key follows `from`, by statements that `stands` lets through: the end of the first that ends.
+    /// `None` where it does not follow.
+    pub fn until(&self, from: &PublicKey, stands: impl Fn(&Successor) -> bool) -> Option<u64> {
+        let standing = self.standing(stands);
+        let (mut key, mut until) = (*from, None);
+        // Each old key is reached once, so that one way leads on from it.
+        while let Some(statement) = standing.iter().find(|s| s.old_key == key) {
+            key = statement.new_key;
+            until =
+                Some(until.map_or(statement.until_unix_seconds, |until: u64| until.min(statement.until_unix_seconds)));
+        }
+        until
+    }
+}
+
+/// The statements on the ways to a key, nearest first, each old key once.
+fn walk(to: &PublicKey, statements: &[Successor], stands: impl Fn(&Successor) -> bool) -> Vec<Successor> {
+    let mut found: Vec<Successor> = Vec::new();
     let mut reached = vec![*to];
     let mut next = 0;
     while let Some(key) = reached.get(next).copied() {
         next += 1;
         for statement in statements.iter().filter(|s| s.new_key == key) {
-            // The cheap questions first.
-            if !reached.contains(&statement.old_key) && stands(statement) && statement.is_signed() {
+            if !reached.contains(&statement.old_key) && stands(statement) {
                 reached.push(statement.old_key);
                 found.push(*statement);
             }

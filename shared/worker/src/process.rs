@@ -23,9 +23,6 @@ use windows::{Group, describe, own_program};
 /// How often an ending process is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// What the service manager tells the daemon alone: a worker that spoke for it would keep a daemon alive that hangs.
-const OF_THE_DAEMON: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
-
 /// How long a killed process is waited for as it is dropped.
 const DROP_LIMIT: Duration = Duration::from_millis(500);
 
@@ -94,8 +91,10 @@ impl Launcher for Program {
     fn launch(&self) -> io::Result<Launched> {
         let mut command = Command::new(&self.program);
         command.arg("worker").arg("--log").arg(log::level());
-        for variable in OF_THE_DAEMON {
-            command.env_remove(variable);
+        for name in
+            std::env::vars_os().map(|(name, _)| name).filter(|name| is_the_programs_own(&name.to_string_lossy()))
+        {
+            command.env_remove(name);
         }
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -107,6 +106,14 @@ impl Launcher for Program {
         log::forward(process.id(), process.child.stderr.take().ok_or_else(pipe)?)?;
         Ok(Launched { input: Box::new(input), output: Box::new(output), process: Box::new(process) })
     }
+}
+
+/// Whether a variable is for the program and none of its workers' business: its settings, in which an URL may have a
+/// token, proxies with passwords, what its service manager gave it: a worker that spoke for it would keep a daemon alive
+/// that hangs.
+fn is_the_programs_own(name: &str) -> bool {
+    const PREFIXES: [&str; 6] = ["ASSAY_MINER_", "ASSAY_VALIDATOR_", "CREDENTIALS_", "NOTIFY_", "WATCHDOG_", "LISTEN_"];
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || name.to_ascii_lowercase().ends_with("_proxy")
 }
 
 struct RunningProcess {
@@ -168,6 +175,16 @@ mod tests {
         assert!(sleeper.wait(TIMEOUT).unwrap().starts_with("was killed by signal 9"));
         // What has ended is not signalled: its number may be another's by now.
         sleeper.kill();
+    }
+
+    #[test]
+    fn what_is_the_programs_own_is_not_the_workers() {
+        for own in ["ASSAY_MINER_KEY_FILE", "ASSAY_VALIDATOR_ON_EVENT", "https_proxy", "ALL_PROXY", "NOTIFY_SOCKET"] {
+            assert!(is_the_programs_own(own), "{own}");
+        }
+        for other in ["PATH", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "VK_ICD_FILENAMES", "HOME"] {
+            assert!(!is_the_programs_own(other), "{other}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ pub mod challenge;
 pub mod check_openings;
 pub mod config;
 pub mod control;
+pub mod key;
 pub mod miners;
 pub mod serve;
 pub mod status;
@@ -15,11 +16,12 @@ pub mod verify;
 use assay_devices::worker_command;
 use assay_program::exit::Exit;
 use assay_program::logging::Logged;
+use assay_program::private_memory;
 use assay_program::settings::Flags;
 use assay_protocol::verdict::Outcome;
 use clap::Args;
 
-use crate::cli::{Cli, Command, ConfigCommand};
+use crate::cli::{Cli, Command, ConfigCommand, KeyArgs, KeyCommand};
 use crate::config::{ValidatorConfig, resolve};
 
 /// Runs the command of a command line.
@@ -27,6 +29,10 @@ use crate::config::{ValidatorConfig, resolve};
 /// # Errors
 /// Why the command failed; [`assay_program::exit::report`] prints it.
 pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
+    // A worker has no key.
+    if !matches!(cli.command, Command::Worker(_)) {
+        private_memory::keep()?;
+    }
     match cli.command {
         Command::Serve(args) => serve::execute(&args.settings),
         Command::Challenge(args) => challenge::execute(&*configure(&args.settings)?, &args),
@@ -35,6 +41,10 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Command::Address(args) => address::execute(&*configure(&args.settings)?, &args),
         Command::Reload(args) => administer::reload(&*configure(&args.settings)?, &args),
         Command::Forget(args) => administer::forget(&*configure(&args.settings)?, &args),
+        Command::Key(KeyArgs { command: Some(KeyCommand::Rotate(args)), .. }) => {
+            key::rotate(&*configure(&args.settings)?, &args)
+        }
+        Command::Key(args) => key::execute(&*configure(&args.settings)?, &args),
         Command::Miners(args) => miners::execute(&*configure(&args.settings)?, &args),
         Command::Verify(args) => verify::execute(&*configure(&args.settings)?, &args),
         Command::CheckOpenings(args) => check_openings::execute(&args),

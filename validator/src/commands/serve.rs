@@ -86,7 +86,7 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
     manager.status("opening the verdict log and the devices");
     let history = Arc::new(History::default());
     let verdicts = verdict_log(config.verdict_log.as_deref(), &history)?;
-    let replayer = replayer(&config, &key)?.map(Arc::new);
+    let replayer = replayer(&config, &identity.origin())?.map(Arc::new);
     let kept = Kept { history, verdicts, expectations, tls };
     runtime.block_on(async {
         let shutdown = Shutdown::on_signals(config.drain_timeout).context("no signal handlers")?;
@@ -141,7 +141,7 @@ fn validator(
     Validator {
         admission: Arc::new(Admission {
             identity,
-            allowed: AllowList::new(config.allowed_miners.clone()),
+            allowed: AllowList::new(config.miners.clone()),
             ping_interval: config.ping_interval,
             history,
         }),
@@ -261,8 +261,11 @@ fn ended(cut_short: &[ChallengeId]) -> Exit {
 fn cannot_listen(config: &ValidatorConfig, error: io::Error) -> Failure {
     let why = match error.kind() {
         io::ErrorKind::AddrInUse => {
-            let holder = port::holder(config.listen.port);
-            let holder = holder.map_or_else(|| "another program".to_owned(), |holder| holder.to_string());
+            // The files of a validator of the same user cannot be looked at, but the lock of its key can.
+            let daemon = || StateLock::holder(&config.key_file).map(|holder| (holder.pid, holder.program));
+            let holder = port::holder(config.listen.port).map(|holder| (holder.process, holder.name)).or_else(daemon);
+            let holder = holder
+                .map_or_else(|| "another program".to_owned(), |(process, name)| format!("{name} (process {process})"));
             format!(": {holder} listens there; stop it, or give another --listen")
         }
         io::ErrorKind::AddrNotAvailable => ": no interface of this machine has that address".to_owned(),

@@ -3,8 +3,11 @@ use clap::FromArgMatches;
 use assay_program::settings::{Environment, Flags};
 use assay_protocol::verdict::Mode;
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::connection::PlaintextRule;
+use assay_work::PublicKey;
 
 fn check(flags: &[&str]) -> Result<ValidatorConfig, String> {
     let command = Flags::<RawConfig>::augment_args(clap::Command::new("test"));
@@ -18,7 +21,7 @@ fn check(flags: &[&str]) -> Result<ValidatorConfig, String> {
 fn the_defaults_are_a_configuration() {
     let config = check(&[]).unwrap();
     assert_eq!(config.listen.to_string(), "127.0.0.1:7400");
-    assert!(config.allowed_miners.is_empty());
+    assert!(config.miners.allowed.is_empty());
     assert!(config.key_file.ends_with("validator.key"));
     assert!(config.control_socket.ends_with("validator.sock"));
     // No flags mean the same as no command line at all.
@@ -39,7 +42,7 @@ fn what_is_written_is_what_is_meant() {
         "--listen=localhost:0",
     ])
     .unwrap();
-    assert_eq!(config.allowed_miners, BTreeSet::from([PublicKey([0xab; 32]), PublicKey([0xcd; 32])]));
+    assert_eq!(config.miners.allowed, BTreeSet::from([PublicKey([0xab; 32]), PublicKey([0xcd; 32])]));
     assert_eq!(config.policy.mode, Some(Mode::ReplaySample));
     assert_eq!(config.policy.challenge_interval, None);
     assert!(!config.policy.challenge_on_connect && config.reflection);

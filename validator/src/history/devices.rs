@@ -7,7 +7,9 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::kin::Kin;
 
 use assay_protocol::message::Inventory;
 use assay_protocol::verdict::{NamedDevice, ReasonCode, Verdict};
@@ -31,9 +33,12 @@ pub struct KnownDevice {
     pub bytes: u64,
 }
 
-/// The devices of all keys.
+/// The devices of all keys. The keys of a miner that changed its key have one record.
 #[derive(Debug, Default)]
-pub struct KnownDevices(Mutex<Records>);
+pub struct KnownDevices {
+    records: Mutex<Records>,
+    kin: Arc<Kin>,
+}
 
 #[derive(Debug, Default)]
 struct Records {
@@ -80,6 +85,18 @@ pub struct ReadBack {
 }
 
 impl KnownDevices {
+    /// No devices, of miners whose keys are these.
+    #[must_use]
+    pub fn of(kin: Arc<Kin>) -> Self {
+        Self { records: Mutex::default(), kin }
+    }
+
+    /// Whether a device of a key is known under that key itself.
+    #[must_use]
+    pub fn knows(&self, key: PublicKey) -> bool {
+        self.lock().by_key.contains_key(&key)
+    }
+
     /// Learns the devices of a verdict, where their work held; each of them had slots for `least_bytes` at least.
     pub fn learn(&self, verdict: &Verdict, least_bytes: u64) {
         if !verdict.work_held() {
@@ -90,7 +107,7 @@ impl KnownDevices {
             let bytes = device.work.matrices.saturating_mul(slot_bytes).max(least_bytes);
             (device.device_id, KnownDevice { name: device.name.clone(), bytes })
         });
-        self.lock().learn(verdict.miner_key, shown);
+        self.lock().learn(self.kin.root(verdict.miner_key), shown);
     }
 
     /// How the devices that took part differ from those known of the key.
@@ -102,7 +119,9 @@ impl KnownDevices {
         attendance: Attendance<'_>,
     ) -> Difference {
         let records = self.lock();
-        let Some(Record { devices: known, .. }) = records.by_key.get(&key) else { return Difference::default() };
+        let Some(Record { devices: known, .. }) = records.by_key.get(&self.kin.root(key)) else {
+            return Difference::default();
+        };
         let Attendance { inventory, least_bytes } = attendance;
         // A device that is listed, and was left out of a challenge larger than any that it did, is not missing. One that
         // did as large a share before and is left out now has lost memory.
@@ -124,15 +143,16 @@ impl KnownDevices {
 
     /// Forgets the devices of a key; gives how many there were.
     pub fn forget(&self, key: PublicKey) -> usize {
-        self.lock().remove(key)
+        self.lock().remove(self.kin.root(key))
     }
 
     /// What is known, as lines for a new verdict log: the old one may be gone at the next start.
     #[must_use]
     pub fn notes(&self, unix_seconds: u64) -> Vec<Vec<u8>> {
         let records = self.lock();
+        let follows = self.kin.all().into_iter().map(|(new_key, old_key)| follow_note(new_key, old_key, unix_seconds));
         let keys = records.by_use.values().filter_map(|key| Some((*key, records.by_key.get(key)?)));
-        keys.map(|(key, record)| note(key, &record.devices, unix_seconds)).collect()
+        follows.chain(keys.map(|(key, record)| note(key, &record.devices, unix_seconds))).collect()
     }
 
     /// Reads back what lines of a verdict log say. A line that is neither a verdict nor a note is passed over: it may be
@@ -140,12 +160,12 @@ impl KnownDevices {
     pub fn read_back(&self, lines: &[u8]) -> ReadBack {
         let mut records = self.lock();
         let read = lines.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Line>(line).ok());
-        let lines = read.filter(|line| records.read(line)).count();
+        let lines = read.filter(|line| records.read(line, &self.kin)).count();
         ReadBack { lines, devices: records.count, keys: records.by_key.len() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Records> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -163,6 +183,21 @@ pub fn note(key: PublicKey, devices: &BTreeMap<DeviceId, KnownDevice>, unix_seco
     let mut line = serde_json::to_vec(&note).unwrap_or_default();
     line.push(b'\n');
     line
+}
+
+/// The line of a verdict log that says that a key follows another one.
+#[must_use]
+pub fn follow_note(miner_key: PublicKey, follows: PublicKey, unix_seconds: u64) -> Vec<u8> {
+    let mut line = serde_json::to_vec(&FollowNote { miner_key, follows, unix_seconds }).unwrap_or_default();
+    line.push(b'\n');
+    line
+}
+
+#[derive(Serialize)]
+struct FollowNote {
+    miner_key: PublicKey,
+    follows: PublicKey,
+    unix_seconds: u64,
 }
 
 #[derive(Serialize)]
@@ -183,6 +218,7 @@ struct NotedDevice {
 #[derive(Deserialize)]
 struct Line {
     miner_key: PublicKey,
+    follows: Option<PublicKey>,
     known_devices: Option<Vec<NotedDevice>>,
     outcome: Option<String>,
     #[serde(default)]
@@ -261,18 +297,22 @@ impl Records {
     }
 
     /// Whether a line says something of devices: that is known from now on.
-    fn read(&mut self, line: &Line) -> bool {
+    fn read(&mut self, line: &Line, kin: &Kin) -> bool {
+        if let Some(old_key) = line.follows {
+            return !self.by_key.contains_key(&line.miner_key) && kin.note(line.miner_key, old_key);
+        }
+        let key = kin.root(line.miner_key);
         let known = |name: &str, bytes| KnownDevice { name: printable(name, MAX_KNOWN_NAME_BYTES), bytes };
         if let Some(noted) = &line.known_devices {
-            self.remove(line.miner_key);
-            self.learn(line.miner_key, noted.iter().map(|d| (d.device_id, known(&d.name, d.bytes))));
+            self.remove(key);
+            self.learn(key, noted.iter().map(|d| (d.device_id, known(&d.name, d.bytes))));
             return true;
         }
         let slot_bytes = u64::from(line.n) * u64::from(line.n);
         let shown = line.devices.iter().map(|d| (d.device_id, known(&d.name, d.matrices.saturating_mul(slot_bytes))));
         let holds = line.holds();
         if holds {
-            self.learn(line.miner_key, shown);
+            self.learn(key, shown);
         }
         holds
     }

@@ -64,7 +64,7 @@ impl ChallengeRun {
             not_challenged: self.not_challenged.clone(),
             difference: history.devices.compare(miner_key, took_part, attendance),
             device_missing: policy.device_missing,
-            expectation: policy.expectations.of(miner_key),
+            expectation: history.kin.lineage(miner_key).into_iter().find_map(|key| policy.expectations.of(key)),
             recent,
             reasons,
             unix_seconds: *unix_seconds,

@@ -78,7 +78,7 @@ impl Rotation {
         let until_unix_seconds = (overlap_s > 0).then(|| now_unix_seconds.saturating_add(overlap_s));
         // Nearest first. Without a statement of the old key, those before it lead nowhere.
         let mut statements: Vec<_> = until_unix_seconds
-            .map(|until| Successor::sign(&self.old, new_key, until))
+            .map(|until| self.old.succeed(new_key, until))
             .into_iter()
             .flat_map(|newest| [newest].into_iter().chain(self.old.successors().iter().copied()))
             .collect();

@@ -1,8 +1,13 @@
 use super::*;
+use crate::identity::Identity;
 use proptest::prelude::*;
 
 const NOW: u64 = 1_800_000_000;
 const DAY: u64 = 86_400;
+
+fn predecessors(to: &PublicKey, statements: &[Successor], stands: impl Fn(&Successor) -> bool) -> Vec<Successor> {
+    Lineage::verify(*to, statements).standing(stands)
+}
 
 fn identity(seed: u8) -> Identity {
     Identity::from_seed(&[seed; 32])
@@ -13,7 +18,7 @@ fn key(seed: u8) -> PublicKey {
 }
 
 fn statement(old: u8, new: u8, until: u64) -> Successor {
-    Successor::sign(&identity(old), key(new), until)
+    identity(old).succeed(key(new), until)
 }
 
 /// Keys 1 to `last`, each followed by the next.
@@ -110,6 +115,17 @@ fn circles_and_forks_end() {
 fn what_does_not_stand_leads_nowhere() {
     let found = predecessors(&key(4), &chain(4), |s| s.old_key != key(2));
     assert_eq!(found.iter().map(|s| s.old_key).collect::<Vec<_>>(), [key(3)], "nothing behind it is reached");
+}
+
+#[test]
+fn a_chain_ends_with_the_first_statement_that_ends() {
+    let statements = [statement(1, 2, NOW + 30), statement(2, 3, NOW + 10), statement(3, 4, NOW + 20)];
+    let lineage = Lineage::verify(key(4), &statements);
+    let until = |from: u8| lineage.until(&key(from), |_| true);
+    assert_eq!([until(1), until(2), until(3), until(4)], [Some(NOW + 10), Some(NOW + 10), Some(NOW + 20), None]);
+    assert_eq!(lineage.until(&key(1), |s| s.is_current(NOW + 10)), None);
+    assert_eq!(lineage.until(&key(3), |s| s.is_current(NOW + 10)), Some(NOW + 20));
+    assert_eq!(Lineage::alone(key(4)).until(&key(3), |_| true), None);
 }
 
 #[test]
