@@ -18,6 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tonic::transport::{Endpoint, Uri};
 
+use crate::config::MinerConfig;
 use crate::first_byte::{FirstByte, Watched};
 use crate::target::{Security, ValidatorTarget};
 
@@ -27,7 +28,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 const KEEPALIVE: Duration = Duration::from_secs(10);
 const KEEPALIVE_LIMIT: Duration = Duration::from_secs(20);
 /// The file beside the key file, in which validators' keys are kept.
-pub const KNOWN_VALIDATORS: &str = "known_validators";
+const KNOWN_VALIDATORS: &str = "known_validators";
 
 /// Reaches one validator.
 #[derive(Debug)]
@@ -110,6 +111,9 @@ pub enum SetupError {
     /// The environment's proxy.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
+    /// The file of known validators.
+    #[error(transparent)]
+    Known(#[from] KnownError),
 }
 
 impl ReachError {
@@ -139,12 +143,17 @@ impl ToKeep {
     }
 }
 
+/// Reaches each validator of a configuration; their keys are kept beside the miner's own.
+///
+/// # Errors
+/// [`SetupError`]: a file or a variable that cannot be used.
+pub fn each(config: &MinerConfig) -> Result<Vec<Reach>, SetupError> {
+    let known = Arc::new(KnownValidators::new(config.key_file.with_file_name(KNOWN_VALIDATORS)));
+    config.validators.iter().map(|validator| Reach::new(validator.clone(), known.clone())).collect()
+}
+
 impl Reach {
-    /// Reaches this validator; keys are kept in this file.
-    ///
-    /// # Errors
-    /// [`SetupError`].
-    pub fn new(target: ValidatorTarget, known: Arc<KnownValidators>) -> Result<Self, SetupError> {
+    fn new(target: ValidatorTarget, known: Arc<KnownValidators>) -> Result<Self, SetupError> {
         let means = match target.security {
             Security::Plaintext(key) => Means::Plaintext(key),
             Security::Key(key) => Means::Key(Some(key)),
@@ -153,6 +162,8 @@ impl Reach {
                 Means::Authorities { trust: Trust::Authorities(Arc::new(authorities(&file)?)), key, is_proxied }
             }
         };
+        // A file that is malformed is found before the first session.
+        known.find(&target.target.address, None)?;
         Ok(Self { address: target.target.address, means, known, proxies: Proxies::from_environment()? })
     }
 

@@ -1,13 +1,14 @@
 //! `assay-miner config`.
 
-use assay_program::exit::{Exit, print};
+use assay_program::exit::{Exit, Failure, print};
 use assay_program::render::Screen;
 use assay_program::settings::Settings;
 
 use crate::cli::ShowArgs;
 use crate::config::{MinerConfig, RawConfig};
+use crate::reach;
 
-/// Checks every setting, and the key file where there is one. It neither makes a file nor opens a device.
+/// Checks every setting, and the files that they name: the key where there is one, authorities, known validators. It neither makes a file nor opens a device.
 ///
 /// # Errors
 /// A setting that is out of bounds, a key file that `run` would refuse, or standard output.
@@ -16,6 +17,7 @@ pub fn check(settings: &Settings<RawConfig>) -> anyhow::Result<Exit> {
     if config.key_file.exists() {
         super::identity(&config.key_file)?;
     }
+    reach::each(&config).map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
     print(&settings.shown().summary())?;
     Ok(Exit::Done)
 }

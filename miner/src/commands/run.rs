@@ -13,7 +13,6 @@ use assay_program::utc;
 use assay_protocol::identity::Identity;
 use assay_protocol::message::Stop;
 use assay_protocol::verdict::{Outcome, Verdict};
-use assay_transport::known::KnownValidators;
 use assay_work::text::quoted;
 use assay_work::{Challenge, ChallengeId, PublicKey};
 use tokio::runtime::Runtime;
@@ -24,11 +23,10 @@ use crate::connection::{ConnectionError, Dial, serve};
 use crate::driver::{Observer, Stage};
 use crate::engine::Engine;
 use crate::limits::SharedLimits;
-use crate::reach::{KNOWN_VALIDATORS, Reach, SetupError};
+use crate::reach::{self, Reach};
 use crate::reload::{Reloader, Resolve};
 use crate::status::file::{StatusWriter, path_of};
 use crate::status::{DeviceWatch, StatusBoard};
-use crate::target::ValidatorTarget;
 use crate::telemetry;
 use crate::turns::Turns;
 
@@ -69,6 +67,8 @@ fn serve_with(
     manager: &ServiceManager,
 ) -> anyhow::Result<Exit> {
     let key = identity.public_key();
+    // Devices take long to open: a file that cannot be used is found before.
+    let reaches = reach::each(config).map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
     let chosen = config.devices.open(&identity.origin()).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
     tracing::info!(%key, backend = chosen.backend, devices = chosen.host.len(), "{}", chosen.why);
     let mut engine = Engine::new(chosen.host, identity.clone()).limited_by(limits.clone());
@@ -79,19 +79,15 @@ fn serve_with(
     let engine = Arc::new(engine);
     board.watch(DeviceWatch { engine: engine.clone(), workers: chosen.workers, indices: chosen.indices });
     let turns = Turns::default();
-    let known = Arc::new(KnownValidators::new(config.key_file.with_file_name(KNOWN_VALIDATORS)));
-    let dial = |(number, validator): (usize, &ValidatorTarget)| {
-        Ok(Dial {
-            reach: Reach::new(validator.clone(), known.clone())?,
-            identity: identity.clone(),
-            idle_release: config.idle_release,
-            backoff: (config.reconnect_min, config.reconnect_max),
-            limits: limits.clone(),
-            turns: turns.of(number),
-        })
+    let dial = |(number, reach): (usize, Reach)| Dial {
+        reach,
+        identity: identity.clone(),
+        idle_release: config.idle_release,
+        backoff: (config.reconnect_min, config.reconnect_max),
+        limits: limits.clone(),
+        turns: turns.of(number),
     };
-    let dials: Result<Vec<_>, SetupError> = config.validators.iter().enumerate().map(dial).collect();
-    let dials = dials.map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
+    let dials: Vec<_> = reaches.into_iter().enumerate().map(dial).collect();
     let cut_short = runtime.block_on(async {
         let shutdown = Shutdown::on_signals(config.drain_timeout).context("no signal handlers")?;
         manager.ready(format_args!("connecting to {}", addresses(config).join(", ")));
