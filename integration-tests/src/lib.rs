@@ -12,5 +12,7 @@ pub mod relay;
 pub mod stage;
 pub mod standin;
 pub mod standin_nvml;
+#[cfg(target_os = "linux")]
+pub mod tun;
 pub mod validator;
 pub mod vulkan;

@@ -157,6 +157,7 @@ pub fn hello(identity: &Identity) -> Hello {
         agent: "a test".into(),
         inventory: Inventory::default(),
         successors: identity.successors().to_vec(),
+        resumes: None,
     }
 }
 

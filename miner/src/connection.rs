@@ -15,7 +15,7 @@ use assay_work::Nonce;
 use assay_work::text::{printable, quoted};
 use tokio_stream::{Stream, StreamExt};
 
-use crate::driver::{Observer, Start, drive};
+use crate::driver::{Observer, Resumption, Start, drive};
 use crate::engine::Engine;
 use crate::limits::SharedLimits;
 use crate::outbox::outbox;
@@ -74,11 +74,13 @@ pub async fn serve(
     observer: &mut dyn Observer,
 ) -> Result<(), ConnectionError> {
     let mut failures = 0;
+    let resumption = Resumption::default();
     // When this miner last lost a connection that the validator may still hold.
     let mut left: Option<Instant> = None;
     while !shutdown.is_draining() {
         let began = Instant::now();
-        let ended = session(&dial, &engine, shutdown.clone(), observer).await?;
+        let ended = session(&dial, &engine, &resumption, shutdown.clone(), observer).await?;
+        let again_after = ended.as_ref().ok().and_then(Closed::retry_after);
         let is_own = left.is_some_and(|left| left.elapsed() < OWN_CONNECTION_LIMIT);
         let why = match ended {
             Ok(Closed::Drained) => break,
@@ -96,7 +98,7 @@ pub async fn serve(
         };
         tracing::warn!(validator = %dial.reach.address(), "{why}");
         failures = if began.elapsed() > GOOD_SESSION { 0 } else { failures + 1 };
-        let delay = backoff(dial.backoff, failures, random_bytes().map_err(ConnectionError::Random)?);
+        let delay = delay(dial.backoff, failures, again_after, random_bytes().map_err(ConnectionError::Random)?);
         observer.disconnected(&why, delay);
         let mut draining = shutdown.clone();
         tokio::select! {
@@ -118,6 +120,7 @@ struct Broken {
 async fn session(
     dial: &Dial,
     engine: &Arc<Engine>,
+    resumption: &Resumption,
     shutdown: Shutdown,
     observer: &mut dyn Observer,
 ) -> Result<Result<Closed, Broken>, ConnectionError> {
@@ -137,8 +140,8 @@ async fn session(
     let Reached { http, channel, pinned, to_keep, first_byte } = reached;
     let (outbox, queue) = outbox();
     let (identity, idle_release, limits) = (dial.identity.clone(), dial.idle_release, dial.limits.clone());
-    let turns = dial.turns.clone();
-    let start = Start { identity, pinned, channel, to_keep, inventory, nonce, idle_release, limits, turns };
+    let (turns, resumption) = (dial.turns.clone(), resumption.clone());
+    let start = Start { identity, pinned, channel, to_keep, inventory, nonce, resumption, idle_release, limits, turns };
     // The validator answers the call only once the hello is there, so both run at once.
     let inbound = Box::pin(open(http, queue));
     let driven = drive(start, engine.clone(), inbound, outbox, shutdown, observer).await;
@@ -191,7 +194,16 @@ fn explain(status: &tonic::Status) -> String {
     format!("the stream broke ({:?}): {}", status.code(), quoted(&message))
 }
 
-/// The delay before the next attempt: doubled with every failure, then somewhere in its upper half.
+/// The delay before the next attempt: what the validator asked for, where it did and that is longer, and up to a quarter
+/// more, so that all that it asked do not come at once.
+fn delay(bounds: (Duration, Duration), failures: u32, asked: Option<Duration>, draw: [u8; 8]) -> Duration {
+    let [first, second] = [[draw[0], draw[1], draw[2], draw[3]], [draw[4], draw[5], draw[6], draw[7]]];
+    let jitter = f64::from(u32::from_le_bytes(second)) / f64::from(u32::MAX);
+    let own = backoff(bounds, failures, first);
+    asked.map_or(own, |asked| asked.mul_f64(1.0 + 0.25 * jitter).max(own))
+}
+
+/// The delay by the miner's own measure: doubled with every failure, then somewhere in its upper half.
 fn backoff((first, longest): (Duration, Duration), failures: u32, draw: [u8; 4]) -> Duration {
     let doubled = first.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(longest);
     let jitter = f64::from(u32::from_le_bytes(draw)) / f64::from(u32::MAX);
@@ -211,5 +223,14 @@ mod tests {
         assert_eq!(longest(7), Duration::from_secs(60));
         assert_eq!(longest(u32::MAX), Duration::from_secs(60));
         assert_eq!(backoff(bounds, 4, [0; 4]), Duration::from_secs(4));
+    }
+
+    #[test]
+    fn a_validator_that_says_when_is_not_dialled_before() {
+        let (bounds, s) = ((Duration::from_secs(1), Duration::from_secs(60)), Duration::from_secs);
+        assert_eq!(delay(bounds, 1, Some(s(40)), [0; 8]), s(40));
+        assert_eq!(delay(bounds, 1, Some(s(40)), [255; 8]), s(50));
+        assert_eq!(delay(bounds, 7, Some(s(10)), [255; 8]), s(60), "its own delay is longer");
+        assert_eq!(delay(bounds, 1, None, [255; 8]), s(1));
     }
 }

@@ -1,7 +1,7 @@
 //! Drives a session: moves messages between its state machine, the connection and the devices.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use assay_device::Handle;
@@ -54,12 +54,28 @@ pub struct Start {
     pub inventory: Inventory,
     /// Random, for the validator to sign.
     pub nonce: Nonce,
+    /// The session before this one, which may have lost its connection.
+    pub resumption: Resumption,
     /// For how long the devices keep a challenge's memory for the next one.
     pub idle_release: Duration,
     /// What the operator allows.
     pub limits: SharedLimits,
     /// The validator's turns at the devices.
     pub turns: Turns,
+}
+
+/// By what the next session with a validator names the last one that stood. Clones know the same.
+#[derive(Debug, Clone, Default)]
+pub struct Resumption(Arc<Mutex<Option<Nonce>>>);
+
+impl Resumption {
+    fn get(&self) -> Option<Nonce> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stands(&self, nonce: Option<Nonce>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = nonce;
+    }
 }
 
 /// Shows the operator what happens in a session.
@@ -126,8 +142,17 @@ pub async fn drive(
     observer: &mut dyn Observer,
 ) -> Result<Closed, String> {
     let now = Instant::now();
-    let (session, actions) =
-        Session::start(start.identity, start.pinned, start.channel, start.inventory, start.nonce, now, unix_seconds());
+    let resumes = start.resumption.get();
+    let (session, actions) = Session::start(
+        start.identity,
+        start.pinned,
+        start.channel,
+        start.inventory,
+        start.nonce,
+        resumes,
+        now,
+        unix_seconds(),
+    );
     let (events, mut reports) = mpsc::channel(64);
     let (handle, changes_seen) = (Handle::default(), Arc::new(AtomicU64::new(engine.changes())));
     let idle = Idle { keeps: start.idle_release, release_at: None };
@@ -146,6 +171,7 @@ pub async fn drive(
         turns: start.turns,
         turn: None,
         to_keep: start.to_keep,
+        resumption: start.resumption,
     };
     let ended = driver.run(actions, &mut inbound, &mut reports, &mut shutdown).await;
     // The results of pending work are not needed any more.
@@ -181,6 +207,7 @@ struct Driver<'a> {
     /// While a challenge has the devices.
     turn: Option<Turn>,
     to_keep: Option<ToKeep>,
+    resumption: Resumption,
 }
 
 /// When idle memory is released.
@@ -302,6 +329,7 @@ impl Driver<'_> {
                     if let Some(to_keep) = self.to_keep.take() {
                         to_keep.keep();
                     }
+                    self.resumption.stands(self.session.nonce());
                     self.observer.established(key);
                     // What changed since the hello was written.
                     self.read_inventory();

@@ -213,6 +213,8 @@ pub struct Session {
     unix_seconds: u64,
     channel: Channel,
     handshake: Handshake,
+    /// The validator's nonce, once it is welcome.
+    nonce: Option<Nonce>,
     inventory: Inventory,
     running: Option<RunningChallenge>,
     draining: bool,
@@ -230,6 +232,7 @@ impl Session {
         channel: Channel,
         inventory: Inventory,
         miner_nonce: Nonce,
+        resumes: Option<Nonce>,
         now: Instant,
         unix_seconds: u64,
     ) -> (Self, Vec<Action>) {
@@ -240,6 +243,7 @@ impl Session {
             agent: concat!("assay-miner/", env!("CARGO_PKG_VERSION")).into(),
             inventory: inventory.clone(),
             successors: identity.successors().to_vec(),
+            resumes,
         };
         let session = Self {
             identity,
@@ -247,6 +251,7 @@ impl Session {
             unix_seconds,
             channel,
             handshake: Handshake::AwaitWelcome { miner_nonce },
+            nonce: None,
             inventory,
             running: None,
             draining: false,
@@ -260,6 +265,12 @@ impl Session {
     /// Keeps to these limits from the next offer on.
     pub fn set_limits(&mut self, limits: SessionLimits) {
         self.limits = limits;
+    }
+
+    /// By what a later session names this one, once it was welcome.
+    #[must_use]
+    pub const fn nonce(&self) -> Option<Nonce> {
+        self.nonce
     }
 
     /// Whether a challenge runs.
@@ -345,6 +356,7 @@ impl Session {
             Err(closed) => return self.close(closed),
         };
         self.handshake = Handshake::AwaitAccepted { validator_key: welcome.validator_key, followed };
+        self.nonce = Some(welcome.nonce);
         vec![Action::Send(MinerMessage::Proof(self.identity.sign(&transcript.proof_message())))]
     }
 

@@ -28,7 +28,7 @@ use crate::peer::Peer;
 use crate::policy::Policy;
 use crate::registry::{Miner, RunningChallenge, SessionCommand, Update};
 use crate::session::{Session, SessionContext, StartError};
-use crate::takeover::EnterError;
+use crate::takeover::{EnterError, Resumption, resumed, taken_over};
 use crate::validator::{Validator, line};
 use crate::verify::check::{CheckJob, TrustedValues};
 use crate::verify::replay::{Extent, Replayed};
@@ -235,7 +235,8 @@ impl Driver {
 
     fn command(&mut self, command: SessionCommand) -> Vec<Action> {
         match command {
-            SessionCommand::Replaced { by } => self.session.replaced(by),
+            SessionCommand::Replaced { by } => self.session.replaced(&taken_over(by)),
+            SessionCommand::Resumed { by } => self.session.replaced(&resumed(by)),
             SessionCommand::Run { policy, started, updates } => {
                 let place = self.validator.challenges.clone().try_acquire_owned();
                 let start = |place| self.start(&policy, Asked::Operator, place);
@@ -498,6 +499,7 @@ impl Driver {
             running: None,
             since,
             round_trip: None,
+            resumption: Resumption { nonce: self.session.nonce(), resumes: hello.resumes },
         };
         let (gate, is_open) = (&self.validator.gate, self.validator.admission.allowed.is_open());
         let (registry, seat, peer) = (&self.validator.registry, standing.seat, self.peer.as_ref());

@@ -15,7 +15,7 @@ use crate::gate::origin;
 use crate::peer::{Peer, SessionPlace};
 use crate::policy::Policy;
 use crate::session::StartError;
-use crate::takeover::EnterError;
+use crate::takeover::{EnterError, Resumption};
 
 /// What a session is asked from outside.
 #[derive(Debug)]
@@ -38,6 +38,11 @@ pub enum SessionCommand {
     },
     /// The same key connected anew.
     Replaced {
+        /// From there.
+        by: Option<SocketAddr>,
+    },
+    /// The same miner connected anew, from there: it lost this session's connection.
+    Resumed {
         /// From there.
         by: Option<SocketAddr>,
     },
@@ -99,6 +104,8 @@ pub struct Miner {
     pub since: Instant,
     /// The last round trip measured.
     pub round_trip: Option<Duration>,
+    /// Which session it is, and from which it goes on.
+    pub resumption: Resumption,
 }
 
 /// All connected miners, at most one session for each, and as many as the validator takes. A miner's *seat* is the first
@@ -132,7 +139,7 @@ impl Registry {
     ///
     /// # Errors
     /// [`EnterError::Full`] and [`EnterError::AddressFull`] for a key that is not here when as many others are as may
-    /// be; [`EnterError::InChallenge`] for one that is being challenged.
+    /// be; [`EnterError::InChallenge`] for one that is being challenged, unless this session goes on from that one.
     pub fn enter(
         &self,
         session: u64,
@@ -146,7 +153,9 @@ impl Registry {
         if !entries.contains_key(&seat) {
             self.check_room(&entries, &miner, is_open)?;
         }
-        if let Some(before) = entries.get(&seat).filter(|entry| entry.miner.challenged) {
+        let resumes = |before: &MinerEntry| miner.resumption.goes_on_from(&before.miner.resumption);
+        let resumes = entries.get(&seat).is_some_and(resumes);
+        if let Some(before) = entries.get(&seat).filter(|entry| entry.miner.challenged && !resumes) {
             return Err(EnterError::InChallenge(before.miner.address));
         }
         let by = miner.address;
@@ -155,7 +164,8 @@ impl Registry {
         drop(entries);
         if let Some(before) = &before {
             // A full queue means a session that is going anyway.
-            let _ = before.commands.try_send(SessionCommand::Replaced { by });
+            let command = if resumes { SessionCommand::Resumed { by } } else { SessionCommand::Replaced { by } };
+            let _ = before.commands.try_send(command);
         }
         Ok(before.map(|before| before.miner))
     }
@@ -224,6 +234,7 @@ impl Registry {
 mod tests {
     use super::*;
     use assay_protocol::message::{RefusedCode, ValidatorMessage};
+    use assay_work::Nonce;
 
     fn registry(max_miners: u32) -> Registry {
         Registry::new(Bounds { max_miners, ..Bounds::default() })
@@ -239,6 +250,7 @@ mod tests {
             running: None,
             since: Instant::now(),
             round_trip: None,
+            resumption: Resumption::default(),
         }
     }
 
@@ -322,5 +334,28 @@ mod tests {
         let registry = Registry::new(Bounds { max_address_miners: Some(1), ..Bounds::default() });
         assert_eq!(enter(&registry, at(1, 1), false), Ok(()));
         assert_eq!(enter(&registry, at(2, 1), false), Err(EnterError::AddressFull(1)), "as the operator says");
+    }
+
+    /// A miner that lost its connection takes its place back at once; another one with its key does not.
+    #[test]
+    fn a_challenge_is_taken_over_by_the_session_that_goes_on_from_its_own() {
+        let registry = registry(2);
+        let (key, nonce) = (PublicKey([7; 32]), |byte| Some(Nonce([byte; 32])));
+        let session = |nonce, resumes| Miner { resumption: Resumption { nonce, resumes }, ..miner(7) };
+        let enter = |number, miner| {
+            let (commands, received) = mpsc::channel(1);
+            registry.enter(number, miner, commands, None, false).map(|_| received)
+        };
+        let mut first = enter(1, session(nonce(1), None)).unwrap();
+        assert!(registry.begin(1, key));
+        for other in [None, nonce(9)] {
+            assert!(matches!(enter(2, session(nonce(2), other)), Err(EnterError::InChallenge(_))));
+        }
+        let mut second = enter(2, session(nonce(2), nonce(1))).unwrap();
+        assert!(matches!(first.try_recv(), Ok(SessionCommand::Resumed { .. })));
+        // Its miner never heard that the second one stood, and comes once more.
+        assert!(registry.begin(2, key));
+        let _third = enter(3, session(nonce(3), nonce(1))).unwrap();
+        assert!(matches!(second.try_recv(), Ok(SessionCommand::Resumed { .. })));
     }
 }

@@ -6,7 +6,6 @@ mod pings;
 mod start;
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,7 +27,7 @@ use crate::history::History;
 use crate::issue::IssueError;
 use crate::refusal::refusal;
 use crate::run::{ChallengeRun, Ended, HANDOVER_LIMIT};
-use crate::takeover::{EnterError, taken_over};
+use crate::takeover::EnterError;
 use crate::verdict_log::NotRecording;
 use crate::verify::replay::Replayer;
 
@@ -94,6 +93,8 @@ pub struct Session {
     admission: Arc<Admission>,
     channel: Channel,
     state: SessionState,
+    /// Once a hello came.
+    nonce: Option<Nonce>,
     run: Option<ChallengeRun>,
     recent: VecDeque<Ended>,
     /// Why the session ends once the run has its verdict: the miner has gone.
@@ -112,6 +113,7 @@ impl Session {
             admission,
             channel,
             state: SessionState::AwaitHello,
+            nonce: None,
             run: None,
             recent: VecDeque::new(),
             leaving: None,
@@ -120,6 +122,12 @@ impl Session {
             began: now,
             heard: now,
         }
+    }
+
+    /// The nonce that its miner signs, by which a later session names it.
+    #[must_use]
+    pub const fn nonce(&self) -> Option<Nonce> {
+        self.nonce
     }
 
     /// Whether a challenge runs.
@@ -211,6 +219,7 @@ impl Session {
             agent: concat!("assay-validator/", env!("CARGO_PKG_VERSION")).into(),
             successors: self.admission.identity.successors().to_vec(),
         };
+        self.nonce = Some(nonce);
         self.state = SessionState::AwaitProof { hello: Box::new(hello), transcript };
         vec![Action::send(ValidatorMessage::Welcome(welcome))]
     }
@@ -406,11 +415,10 @@ impl Session {
         actions
     }
 
-    /// Another session of the same key, from there, took this one's place. The registry sees to it that no challenge
-    /// runs; one that did would end as the miner's connection does.
-    pub fn replaced(&mut self, by: Option<SocketAddr>) -> Vec<Action> {
-        let why = taken_over(by);
-        let goodbye = Action::send(ValidatorMessage::Goodbye(StopCode::Busy, why.clone()));
+    /// Another session of the same key took this one's place. A challenge that runs, where the same miner lost this
+    /// session's connection, ends as the connection does.
+    pub fn replaced(&mut self, why: &str) -> Vec<Action> {
+        let goodbye = Action::send(ValidatorMessage::Goodbye(StopCode::Busy, why.into()));
         let mut actions = self.leave(Reason::new(ReasonCode::Disconnected, why));
         // Before the stream is closed, after a verdict.
         let end = actions.iter().position(|action| matches!(action, Action::Close(_))).unwrap_or(actions.len());

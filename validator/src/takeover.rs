@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use assay_protocol::message::{RefusedCode, ValidatorMessage};
+use assay_work::Nonce;
 
 use crate::refusal::refusal;
 
@@ -43,6 +44,31 @@ impl EnterError {
             }
         }
     }
+}
+
+/// What a session of a key is known by, and which one it goes on from. Only the miner of that session knows its nonce and
+/// has the key: another miner with the same key does not go on from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Resumption {
+    /// The session's nonce.
+    pub nonce: Option<Nonce>,
+    /// That of a session that lost its connection.
+    pub resumes: Option<Nonce>,
+}
+
+impl Resumption {
+    /// Whether it goes on from that session, or from the one that that session goes on from: its miner may not have
+    /// heard that it stood.
+    #[must_use]
+    pub fn goes_on_from(&self, before: &Self) -> bool {
+        self.resumes.is_some() && (self.resumes == before.nonce || self.resumes == before.resumes)
+    }
+}
+
+/// Why the place of a session was taken: its miner lost the connection, and came back.
+#[must_use]
+pub fn resumed(by: Option<SocketAddr>) -> String {
+    format!("the miner lost its connection, and came back {}", place(by))
 }
 
 /// A session's address, for a sentence.

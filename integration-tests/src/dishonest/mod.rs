@@ -12,7 +12,7 @@ use std::sync::Arc;
 use assay_device::Device;
 use assay_device::host::Host;
 use assay_miner::connection::open;
-use assay_miner::driver::{Observer, Start, drive};
+use assay_miner::driver::{Observer, Resumption, Start, drive};
 use assay_miner::engine::Engine;
 use assay_miner::limits::SharedLimits;
 use assay_miner::outbox::outbox;
@@ -157,8 +157,19 @@ impl Session {
         let nonce = Nonce(random_bytes()?);
         let (idle_release, limits) = (std::time::Duration::ZERO, SharedLimits::default());
         let (channel, turns) = (assay_protocol::channel::Channel::Plaintext, Turns::default());
-        let start =
-            Start { identity, pinned: None, channel, to_keep: None, inventory, nonce, idle_release, limits, turns };
+        let resumption = Resumption::default();
+        let start = Start {
+            identity,
+            pinned: None,
+            channel,
+            to_keep: None,
+            inventory,
+            nonce,
+            resumption,
+            idle_release,
+            limits,
+            turns,
+        };
         drive(start, self.engine, inbound, outbox, self.stop, &mut Silent).await
     }
 }

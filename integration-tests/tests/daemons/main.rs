@@ -21,6 +21,7 @@ mod miner_status;
 mod one_key;
 mod python;
 mod reload;
+mod resumed;
 mod secrets;
 mod service_manager;
 mod several_validators;

@@ -121,9 +121,10 @@ async fn a_miner_that_connects_again_ends_nothing() {
     validator.wait_for_miner(miner.key, true).await;
 }
 
-/// Cut off in a challenge, it is refused until the validator has noticed, and then served again.
+/// Cut off in a challenge and started again, it knows nothing of its session: it is refused until the validator has
+/// noticed, and then served again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_miner_cut_off_in_a_challenge_comes_back() {
+async fn a_miner_started_again_in_a_challenge_comes_back() {
     let policy = Policy { iterations: 60_000, ping_interval_ms: 500, ..Policy::default() };
     let validator = TestValidator::start(&policy).await;
     let proxy = Proxy::start(validator.address).await;
@@ -132,6 +133,7 @@ async fn a_miner_cut_off_in_a_challenge_comes_back() {
     let running = validator.ask(miner.key, Some(Mode::Audit)).await.unwrap();
     miner.daemon.wait_for("working");
     proxy.cut();
+    miner.restart();
     miner.daemon.wait_for("a challenge of this key is under way in another session");
     running.ruling().await.unwrap();
     miner.daemon.wait_for("connected: waiting for challenges");

@@ -182,7 +182,7 @@ fn every_limit_is_the_codes() {
             ("messages in one ping interval, without openings asked for", vec![MAX_MESSAGES_PER_PING.into()]),
             ("`Hello.versions`", vec![MAX_VERSIONS as u64]),
             ("`Hello.successors`", vec![MAX_SUCCESSORS as u64, SUCCESSOR_BYTES as u64]),
-            ("keys, nonces, seeds, checksums, roots, digests", vec![size_of::<Digest>() as u64]),
+            ("keys, nonces, seeds, checksums, roots, digests", vec![size_of::<Digest>() as u64; 2]),
             ("signatures", vec![size_of::<Signature>() as u64]),
             ("`device_id`, `challenge_id`", vec![size_of::<ChallengeId>() as u64]),
             ("`Hello.agent`", vec![MAX_AGENT_BYTES as u64]),

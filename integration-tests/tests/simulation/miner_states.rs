@@ -42,7 +42,8 @@ impl Miner {
     fn after(recording: &Recording, steps: &[MinerStep]) -> Self {
         let now = Instant::now();
         let inventory = recording.inventory.clone();
-        let (session, _) = Session::start(miner_identity(), None, Channel::Plaintext, inventory, MINER_NONCE, now, 0);
+        let (session, _) =
+            Session::start(miner_identity(), None, Channel::Plaintext, inventory, MINER_NONCE, None, now, 0);
         let mut miner = Self { now, session, state: "welcome", this: None, ended: None };
         for step in steps {
             let actions = miner.session.handle(step.event(), now);
@@ -305,7 +306,19 @@ async fn driven(recording: &Recording, steps: &[(&str, DriverStep)], problem: Op
     let (identity, nonce, idle_release) = (miner_identity(), MINER_NONCE, Duration::ZERO);
     let limits = assay_miner::limits::SharedLimits::default();
     let (channel, turns) = (Channel::Plaintext, assay_miner::turns::Turns::default());
-    let start = Start { identity, pinned: None, channel, to_keep: None, inventory, nonce, idle_release, limits, turns };
+    let resumption = assay_miner::driver::Resumption::default();
+    let start = Start {
+        identity,
+        pinned: None,
+        channel,
+        to_keep: None,
+        inventory,
+        nonce,
+        resumption,
+        idle_release,
+        limits,
+        turns,
+    };
     let (_trigger, shutdown) = Shutdown::by_hand();
     let driver = tokio::spawn(async move {
         let inbound = ReceiverStream::new(inbound);

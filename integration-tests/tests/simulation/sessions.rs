@@ -82,7 +82,8 @@ impl World {
         let engine = engine();
         let inventory = engine.inventory(0).unwrap();
         let recording = Recording { inventory: inventory.clone(), ..Recording::default() };
-        let (miner, hello) = miner::Session::start(identity, None, Channel::Plaintext, inventory, MINER_NONCE, now, 0);
+        let (miner, hello) =
+            miner::Session::start(identity, None, Channel::Plaintext, inventory, MINER_NONCE, None, now, 0);
         let ping_interval = Duration::from_secs(5);
         let identity = validator_identity();
         let admission = Admission { identity, allowed: AllowList::any(), ping_interval, history: Arc::default() };

@@ -212,6 +212,8 @@ pub struct Hello {
     pub inventory: Inventory,
     /// By which earlier keys of the miner are followed to this one: not verified yet.
     pub successors: Vec<Successor>,
+    /// The nonce of the session that this one goes on from, which lost its connection.
+    pub resumes: Option<Nonce>,
 }
 
 /// The validator's answer to a hello.

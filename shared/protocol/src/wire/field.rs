@@ -169,6 +169,19 @@ impl<const N: usize> FieldKind<Vec<u32>, [u32; N]> for NumberArray<N> {
 /// A byte string of the domain type's length: [`Problem::Length`].
 pub struct ByteString<const N: usize>;
 
+/// The same, or nothing.
+pub struct OptionalByteString<const N: usize>;
+
+impl<const N: usize, T: From<[u8; N]> + AsRef<[u8]>> FieldKind<Vec<u8>, Option<T>> for OptionalByteString<N> {
+    fn read(&self, field: &'static str, bytes: Vec<u8>) -> Result<Option<T>, WireError> {
+        if bytes.is_empty() { Ok(None) } else { ByteString.read(field, bytes).map(Some) }
+    }
+
+    fn write(&self, value: Option<T>) -> Vec<u8> {
+        value.map(|value| ByteString.write(value)).unwrap_or_default()
+    }
+}
+
 impl<const N: usize, T: From<[u8; N]> + AsRef<[u8]>> FieldKind<Vec<u8>, T> for ByteString<N> {
     fn read(&self, field: &'static str, bytes: Vec<u8>) -> Result<T, WireError> {
         let problem = Problem::Length { expected: N, found: bytes.len() };

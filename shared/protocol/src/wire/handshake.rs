@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use super::codes::Code;
-use super::field::{self, BoundedText, ByteString, ByteStrings, Checked, Milliseconds, OptionalMilliseconds, Required};
+use super::field::{
+    self, BoundedText, ByteString, ByteStrings, Checked, Milliseconds, OptionalByteString, OptionalMilliseconds,
+    Required,
+};
 use super::limits::{
     MAX_AGENT_BYTES, MAX_DETAIL_BYTES, MAX_PING_INTERVAL_MS, MAX_RETRY_AFTER_MS, MAX_SUCCESSORS, MAX_VERSIONS,
     MIN_PING_INTERVAL_MS,
@@ -19,6 +22,7 @@ messages! {
         agent: BoundedText(MAX_AGENT_BYTES),
         inventory: Required,
         successors: ByteStrings(MAX_SUCCESSORS),
+        resumes: OptionalByteString,
     }
     v1::Welcome = Welcome {
         version,

@@ -39,6 +39,20 @@ fn exactly<M: Read>(message: M, field: &str, len: usize, set: impl Fn(&mut M, Ve
     }
 }
 
+/// The same, for one that may be absent.
+#[track_caller]
+fn exactly_or_none<M: Read>(message: M, field: &str, len: usize, set: impl Fn(&mut M, Vec<u8>)) {
+    let with = |found| {
+        let mut message = message.clone();
+        set(&mut message, vec![0; found]);
+        message
+    };
+    assert_eq!((with(0).read(), with(len).read()), (Ok(()), Ok(())), "{field}");
+    for found in [1, len - 1, len + 1] {
+        assert_eq!(refused(with(found), field), Problem::Length { expected: len, found });
+    }
+}
+
 /// A text of `max` bytes is read; a longer one, or one with characters that are not printable, is refused.
 #[track_caller]
 fn text<M: Read>(message: M, field: &str, max: usize, set: impl Fn(&mut M, String)) {
@@ -218,6 +232,7 @@ fn lists_and_spreads_of_telemetry() {
 fn ids_keys_and_signatures_of_a_session() {
     exactly(samples::hello(), "Hello.miner_key", 32, |m, b| m.miner_key = b);
     exactly(samples::hello(), "Hello.miner_nonce", 32, |m, b| m.miner_nonce = b);
+    exactly_or_none(samples::hello(), "Hello.resumes", 32, |m, b| m.resumes = b);
     exactly(samples::welcome(), "Welcome.validator_key", 32, |m, b| m.validator_key = b);
     exactly(samples::welcome(), "Welcome.nonce", 32, |m, b| m.nonce = b);
     exactly(samples::welcome(), "Welcome.signature", 64, |m, b| m.signature = b);

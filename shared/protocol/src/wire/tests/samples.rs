@@ -61,6 +61,7 @@ pub fn hello() -> v1::Hello {
         agent: "assay-miner 0.1.0".into(),
         inventory: Some(inventory(2)),
         successors: vec![vec![4; 136]],
+        resumes: vec![5; 32],
     }
 }
 

@@ -165,14 +165,16 @@ fn signed_checksum() -> impl Strategy<Value = SignedChecksum> {
 }
 
 fn hello() -> impl Strategy<Value = Hello> {
-    (vec(any::<u32>(), 0..=MAX_VERSIONS), bytes(), bytes(), text(), inventory(), successors()).prop_map(
-        |(versions, miner_key, miner_nonce, agent, inventory, successors)| Hello {
+    let resumes = option::of(bytes());
+    (vec(any::<u32>(), 0..=MAX_VERSIONS), bytes(), bytes(), text(), inventory(), successors(), resumes).prop_map(
+        |(versions, miner_key, miner_nonce, agent, inventory, successors, resumes)| Hello {
             versions,
             miner_key,
             miner_nonce,
             agent,
             inventory,
             successors,
+            resumes,
         },
     )
 }
