@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use assay_protocol::wire::codec::{control_server, session_server};
 use assay_protocol::wire::v1::FILE_DESCRIPTOR_SET;
+use assay_transport::liveness;
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio_stream::Stream;
@@ -171,6 +172,8 @@ fn bounded(
                     Some(peer) => {
                         // A delayed packet would count as the miner's time.
                         let _ = stream.set_nodelay(true);
+                        // Without it a link that is gone is noticed later, by pings.
+                        let _ = liveness::watch(&stream);
                         yield Ok(Connection::new(stream, admittance.clone(), peer, permit));
                     }
                     // Reset, so that the system keeps nothing of it.

@@ -8,6 +8,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use tokio::net::TcpStream;
 use tower::ServiceExt;
 
+use crate::liveness;
 use crate::proxy::{Proxies, ProxyError};
 
 /// Why there is no connection.
@@ -43,8 +44,10 @@ async fn tcp(address: &Address, limit: Duration) -> Result<TcpStream, DialError>
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
     connector.set_connect_timeout(Some(limit));
-    let stream = connector.oneshot(uri).await.map_err(|error| unreachable(causes(&error)))?;
-    Ok(stream.into_inner())
+    let stream = connector.oneshot(uri).await.map_err(|error| unreachable(causes(&error)))?.into_inner();
+    // Without it a link that is gone is noticed later, by pings.
+    let _ = liveness::watch(&stream);
+    Ok(stream)
 }
 
 /// An error and its causes.

@@ -11,6 +11,7 @@ pub mod client;
 pub mod dial;
 pub mod failure;
 pub mod known;
+pub mod liveness;
 pub mod proxy;
 pub mod server;
 pub mod target;
