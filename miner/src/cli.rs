@@ -7,6 +7,7 @@ use assay_devices::worker_command::WorkerArgs;
 use assay_diag::Seed;
 use assay_program::exit;
 use assay_program::settings::{self, Flags};
+use assay_program::size::Size;
 use assay_program::span::Span;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -73,6 +74,17 @@ pub enum Command {
   assay-miner status --json --key-file /var/lib/assay/miner.key
   assay-miner status >/dev/null || systemctl restart assay-miner")]
     Status(StatusArgs),
+    /// Check this machine for a cluster's scheduler: one line and an exit code, within the time given
+    ///
+    /// Beside a running miner its state is read; without one the devices are opened as run does, by a process that is
+    /// killed when the time is over. A failed last verdict, a device with a fault and a miner that hangs are failures in any
+    /// case. Exit codes: 0 when all is as expected, 1 when it is not, 2 when that cannot be said in time, 78 when the
+    /// configuration is invalid.
+    #[command(after_help = "Examples:
+  assay-miner check
+  assay-miner check --timeout 45s --devices 8 --min-memory 1000GiB
+  assay-miner check --validator-connected --last-verdict-within 24h")]
+    Check(CheckArgs),
     /// Print this miner's public key, by which a validator allows it
     ///
     /// The key file is created if it is missing, as run does.
@@ -159,6 +171,35 @@ pub struct StatusArgs {
     /// The settings.
     #[command(flatten)]
     pub settings: Flags<KeyFlags>,
+}
+
+/// Arguments of `check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// For how long at most the command runs
+    #[arg(long, value_name = "TIME", default_value = "45s")]
+    pub timeout: Span,
+    /// How many devices must be usable, at least
+    #[arg(long, value_name = "COUNT")]
+    pub devices: Option<usize>,
+    /// How much memory must be free on usable devices, at least and in all
+    #[arg(long, value_name = "SIZE")]
+    pub min_memory: Option<Size>,
+    /// Require a session with a validator
+    #[arg(long)]
+    pub validator_connected: bool,
+    /// Require that the last verdict is a pass and no older
+    #[arg(long, value_name = "TIME")]
+    pub last_verdict_within: Option<Span>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Open the devices in this process, and print them
+    #[arg(long, hide = true)]
+    pub open: bool,
+    /// The settings.
+    #[command(flatten)]
+    pub settings: Flags<LocalFlags>,
 }
 
 /// Arguments of `key`.
@@ -367,6 +408,8 @@ mod tests {
             "devices --watch 5 --include-device 0,abcd --include-device H200 --exclude-device 3",
             "status --json --key-file a.key",
             "key --json --key-file a.key",
+            "check",
+            "check --timeout 45s --devices 8 --min-memory 1TiB --validator-connected --last-verdict-within 24h --json",
             "work --challenge c.json --probe p.json --answer-out a.json --out e.json --json",
             "bench --n 1024,2048 --kernels portable --include-device ab --rounds 3 --json --svg a.svg",
             "diag",
@@ -387,6 +430,8 @@ mod tests {
         for (line, kind) in [
             ("", ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand),
             ("mine", ErrorKind::InvalidSubcommand),
+            ("check --timeout 45", ErrorKind::ValueValidation),
+            ("check --min-memory 45", ErrorKind::ValueValidation),
             ("work", ErrorKind::MissingRequiredArgument),
             ("work --challenge c --answer-out a", ErrorKind::MissingRequiredArgument),
             ("run --cpu-devices two", ErrorKind::ValueValidation),

@@ -11,6 +11,7 @@ pub mod driver;
 pub mod drivers;
 pub mod engine;
 pub mod first_byte;
+pub mod health;
 pub mod limits;
 pub mod outbox;
 pub mod reach;

@@ -304,6 +304,14 @@ impl StatusBoard {
         Self { validator, ..self.clone() }
     }
 
+    /// Takes over what the miner with this key was told last before it was started again.
+    pub fn recall(&self, earlier: Status) {
+        let mut status = self.lock();
+        if earlier.miner_key == status.miner_key {
+            status.last_verdict = earlier.last_verdict;
+        }
+    }
+
     /// From now on the devices are shown.
     pub fn watch(&self, devices: DeviceWatch) {
         // Once in a miner.

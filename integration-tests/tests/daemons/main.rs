@@ -8,6 +8,7 @@ mod cuda;
 mod diag;
 mod events;
 mod gpu_check;
+mod health;
 mod honest;
 mod hook;
 mod keys;

@@ -1,6 +1,7 @@
 //! The commands.
 
 pub mod bench;
+pub mod check;
 pub mod config;
 pub mod devices;
 pub mod diag;
@@ -45,6 +46,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Command::Key(KeyArgs { command: Some(KeyCommand::Rotate(args)), .. }) => {
             key::rotate(&*configure(&args.settings)?, &args)
         }
+        Command::Check(args) => check::execute(&*configure(&args.settings)?, &args),
         Command::Key(args) => key::execute(&*configure(&args.settings)?, &args),
         Command::Work(args) => work::execute(&*configure(&args.settings)?, &args),
         Command::Bench(args) => bench::execute(&*configure(&args.settings)?, &args),

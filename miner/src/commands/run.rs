@@ -25,7 +25,7 @@ use crate::engine::Engine;
 use crate::limits::SharedLimits;
 use crate::reach::{self, Reach};
 use crate::reload::{Reloader, Resolve};
-use crate::status::file::{StatusWriter, path_of};
+use crate::status::file::{StatusWriter, path_of, read};
 use crate::status::{DeviceWatch, StatusBoard};
 use crate::telemetry;
 use crate::turns::Turns;
@@ -46,9 +46,12 @@ pub fn execute(config: &MinerConfig, resolve: Resolve) -> anyhow::Result<Exit> {
     let reloader = Reloader::new(resolve, limits.clone(), manager.clone())?;
     let reloading = runtime.spawn(reloader.run(hangups));
     let board = StatusBoard::new(&key, &addresses(config), limits.clone());
-    let shown = board.clone();
-    let _status =
-        StatusWriter::start(path_of(&config.key_file), move || shown.get()).context("no thread for status")?;
+    let (shown, status_file) = (board.clone(), path_of(&config.key_file));
+    // One that cannot be read is written anew.
+    if let Ok(Some(earlier)) = read(&status_file) {
+        board.recall(earlier);
+    }
+    let _status = StatusWriter::start(status_file, move || shown.get()).context("no thread for status")?;
     manager.status("opening the devices");
     let result = serve_with(config, identity, limits, &runtime, &board, &manager);
     if let Err(error) = &result {

@@ -1,0 +1,127 @@
+//! `assay-miner check`, as a cluster's scheduler runs it: beside a miner, without one, and with a device that hangs.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+use assay_integration_tests::daemon::{PATIENCE, run};
+use assay_integration_tests::miner::TestMiner;
+use assay_integration_tests::validator::{Policy, TestValidator};
+use assay_protocol::verdict::Mode;
+use serde_json::Value;
+
+const NAP: Duration = Duration::from_millis(50);
+const DEVICES: [&str; 4] = ["--backend=cpu", "--cpu-memory=8MiB", "--cpu-threads=1", "--telemetry=off"];
+
+fn check(key_file: &Path, flags: &[&str]) -> Output {
+    let key = format!("--key-file={}", key_file.display());
+    run("assay-miner", ["check", &key].iter().chain(flags))
+}
+
+/// The line that is printed, and the exit code.
+fn outcome(output: &Output) -> (i32, String) {
+    let line = String::from_utf8(output.stdout.clone()).unwrap();
+    assert_eq!(line.lines().count(), 1, "one line: {output:?}");
+    (output.status.code().unwrap(), line.trim_end().to_owned())
+}
+
+fn wait_for(key_file: &Path, flags: &[&str], code: i32) -> String {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let (found, line) = outcome(&check(key_file, flags));
+        if found == code {
+            return line;
+        }
+        assert!(Instant::now() < until, "never {code}: {line}");
+        std::thread::sleep(NAP);
+    }
+}
+
+#[test]
+fn without_a_miner_the_devices_are_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let key_file = folder.path().join("miner.key");
+    let check = |flags: &[&str]| outcome(&check(&key_file, &[&DEVICES[..], flags].concat()));
+    let (code, line) = check(&["--cpu-devices=2", "--devices=2", "--min-memory=16MiB"]);
+    assert_eq!((code, line.as_str()), (0, "OK: no miner runs, 2 devices, 16 MiB free"));
+    let (code, line) = check(&["--devices=2"]);
+    assert_eq!((code, line.as_str()), (1, "FAIL: 1 of 2 devices (no miner runs, 1 devices, 8 MiB free)"));
+    let (code, line) = check(&["--min-memory=9MiB", "--validator-connected", "--last-verdict-within=1h"]);
+    assert_eq!(code, 1);
+    for part in ["8 MiB of 9MiB", "no session with a validator", "no verdict is known"] {
+        assert!(line.contains(part), "{part} in {line}");
+    }
+    assert!(!key_file.exists(), "a check makes no key");
+    let (code, line) = check(&["--include-device=9"]);
+    assert_eq!(code, 2);
+    assert!(line.starts_with("UNKNOWN: the devices cannot be opened: "), "{line}");
+}
+
+/// A driver that does not answer, whatever the settings say about silence.
+#[test]
+fn a_device_that_hangs_is_left_behind_in_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, process) = (folder.path().join("worker"), folder.path().join("process"));
+    fs::write(&program, format!("#!/bin/sh\necho $$ > {0}.new; mv {0}.new {0}; kill -STOP $$\n", process.display()))
+        .unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let worker = format!("--worker-program={}", program.display());
+    let flags = [&DEVICES[..], &["--timeout=2s", "--worker-silence-s=600", &worker]].concat();
+    let output = check(&folder.path().join("miner.key"), &flags);
+    let (code, line) = outcome(&output);
+    assert_eq!(code, 2, "{line}");
+    assert!(line.starts_with("UNKNOWN: the devices were not open in time: a driver may hang, process "), "{line}");
+    let id = fs::read_to_string(process).expect("the worker was started");
+    let until = Instant::now() + PATIENCE;
+    while Path::new(&format!("/proc/{}", id.trim())).exists() {
+        assert!(Instant::now() < until, "the worker that hangs, {id}, is left");
+        std::thread::sleep(NAP);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn beside_a_miner_its_state_is_judged() {
+    let mut validator = TestValidator::start(&Policy::default()).await;
+    let mut miner = TestMiner::start(validator.address, 2, &[]);
+    let key_file = miner.file("miner.key");
+    validator.wait_for_miner(miner.key, true).await;
+    let expected = ["--devices=2", "--min-memory=16MiB", "--validator-connected"];
+    let line = wait_for(&key_file, &expected, 0);
+    assert_eq!(line, "OK: 2 devices, 16 MiB free, connected");
+    let with_verdict = [&expected[..], &["--last-verdict-within=1h"]].concat();
+    let (code, line) = outcome(&check(&key_file, &with_verdict));
+    assert_eq!(code, 1);
+    assert!(line.contains("no verdict is known, within 1h or ever"), "{line}");
+    validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    assert!(wait_for(&key_file, &with_verdict, 0).contains("last verdict pass, "));
+    let json = check(&key_file, &["--json", "--devices=3"]);
+    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!((&json["healthy"], &json["problems"]), (&false.into(), &serde_json::json!(["2 of 3 devices"])));
+    validator.daemon.kill();
+    assert!(wait_for(&key_file, &with_verdict, 1).contains("no session with a validator: "));
+    // Started again, the miner knows its last verdict.
+    miner.daemon.terminate();
+    miner.daemon.wait();
+    miner.restart();
+    assert!(wait_for(&key_file, &["--devices=2", "--last-verdict-within=1h"], 0).contains("last verdict pass, "));
+}
+
+/// A miner that writes nothing any more: what it wrote last is older than it ever gets.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_miner_that_hangs_is_not_healthy() {
+    let validator = TestValidator::start(&Policy::default()).await;
+    let miner = TestMiner::start(validator.address, 1, &[]);
+    let key_file = miner.file("miner.key");
+    wait_for(&key_file, &["--validator-connected"], 0);
+    let stopped = std::process::Command::new("kill").args(["-STOP", &miner.daemon.id().to_string()]).status().unwrap();
+    assert!(stopped.success());
+    let status_file = miner.file("miner.key.status");
+    let mut status: Value = serde_json::from_slice(&fs::read(&status_file).unwrap()).unwrap();
+    status["written"] = (status["written"].as_u64().unwrap() - 100).into();
+    fs::write(&status_file, status.to_string()).unwrap();
+    let (code, line) = outcome(&check(&key_file, &[]));
+    assert_eq!(code, 1);
+    assert!(line.contains(&format!("the miner, process {}, hangs: its status is 10", miner.daemon.id())), "{line}");
+}

@@ -1,0 +1,197 @@
+//! Whether a miner is as its operator expects it: pure judgement over what was found.
+
+use assay_program::size::Size;
+use assay_program::span::Span;
+use assay_work::text::quoted;
+use serde::{Deserialize, Serialize};
+
+use crate::status::{Status, VerdictStatus};
+
+/// A running miner writes its status every ten seconds: one that is so old is of a miner that hangs.
+const MAX_STATUS_AGE_S: u64 = 40;
+
+/// What an operator expects.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Expected {
+    /// So many devices at least.
+    pub devices: Option<usize>,
+    /// So much free memory at least, over all devices.
+    pub min_memory: Option<Size>,
+    /// A session with a validator.
+    pub connected: bool,
+    /// A last verdict that is no older, and a pass.
+    pub verdict_within: Option<Span>,
+}
+
+/// A device that was found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundDevice {
+    /// Its model.
+    pub name: String,
+    /// Its id.
+    pub device_id: String,
+    /// What a challenge can take.
+    pub free_bytes: u64,
+    /// Why it can take no work.
+    pub fault: Option<String>,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Default)]
+pub struct Found {
+    /// The process of the running miner.
+    pub miner: Option<u32>,
+    /// What that miner wrote last, or the one before it.
+    pub status: Option<Status>,
+    /// The devices; `None` where nobody has opened them yet.
+    pub devices: Option<Vec<FoundDevice>>,
+}
+
+/// The outcome of a check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Health {
+    /// Whether all is as expected.
+    pub healthy: bool,
+    /// What is not.
+    pub problems: Vec<String>,
+    /// What was found.
+    pub found: Vec<String>,
+}
+
+impl Found {
+    /// What a running miner says of its devices; none are said before they are open.
+    #[must_use]
+    pub fn devices_of(status: &Status) -> Option<Vec<FoundDevice>> {
+        let device = |device: &crate::status::DeviceStatus| FoundDevice {
+            name: device.name.clone(),
+            device_id: device.device_id.clone(),
+            free_bytes: device.free_bytes,
+            fault: device.fault.clone(),
+        };
+        Some(status.devices.iter().map(device).collect::<Vec<_>>()).filter(|devices| !devices.is_empty())
+    }
+
+    /// Holds what was found against what is expected, at this moment in seconds since 1970.
+    #[must_use]
+    pub fn judge(&self, expected: &Expected, now: u64) -> Health {
+        let mut judgement = Judgement::default();
+        self.judge_miner(&mut judgement, now);
+        self.judge_devices(expected, &mut judgement);
+        self.judge_connection(expected, &mut judgement);
+        self.judge_verdict(expected, now, &mut judgement);
+        let Judgement { problems, found } = judgement;
+        Health { healthy: problems.is_empty(), problems, found }
+    }
+
+    fn judge_miner(&self, judgement: &mut Judgement, now: u64) {
+        let Some(process) = self.miner else {
+            return judgement.found("no miner runs");
+        };
+        let age_s = self.status.as_ref().map_or(u64::MAX, |status| now.saturating_sub(status.written));
+        if self.status.is_none() {
+            judgement.problem(format!("the miner, process {process}, has written no status yet"));
+        } else if age_s > MAX_STATUS_AGE_S {
+            judgement.problem(format!("the miner, process {process}, hangs: its status is {} old", seconds(age_s)));
+        }
+    }
+
+    fn judge_devices(&self, expected: &Expected, judgement: &mut Judgement) {
+        let Some(devices) = &self.devices else {
+            return judgement.problem("the devices are not open yet");
+        };
+        let usable: Vec<_> = devices.iter().filter(|device| device.fault.is_none()).collect();
+        for FoundDevice { name, device_id, fault, .. } in devices {
+            if let Some(fault) = fault {
+                judgement.problem(format!("device {device_id} ({}): {}", quoted(name), quoted(fault)));
+            }
+        }
+        let free = Size { bytes: usable.iter().map(|device| device.free_bytes).sum() };
+        judgement.found(format!("{} devices, {} MiB free", usable.len(), free.bytes >> 20));
+        if let Some(count) = expected.devices.filter(|count| usable.len() < *count) {
+            judgement.problem(format!("{} of {count} devices", usable.len()));
+        }
+        if let Some(least) = expected.min_memory.filter(|least| free < *least) {
+            judgement.problem(format!("{} MiB of {least} of memory are free", free.bytes >> 20));
+        }
+    }
+
+    fn judge_connection(&self, expected: &Expected, judgement: &mut Judgement) {
+        let connection = self.status.as_ref().filter(|_| self.miner.is_some()).map(|status| &status.connection);
+        let is_connected = connection.is_some_and(|connection| connection.connected_since.is_some());
+        if is_connected {
+            judgement.found("connected");
+        } else if expected.connected {
+            let why = connection.and_then(|connection| connection.last_error.as_ref());
+            judgement.problem(why.map_or_else(
+                || "no session with a validator".to_owned(),
+                |error| format!("no session with a validator: {}", quoted(&error.why)),
+            ));
+        }
+    }
+
+    fn judge_verdict(&self, expected: &Expected, now: u64, judgement: &mut Judgement) {
+        let Some(verdict) = self.status.as_ref().and_then(|status| status.last_verdict.as_ref()) else {
+            if let Some(limit) = expected.verdict_within {
+                judgement.problem(format!("no verdict is known, within {limit} or ever"));
+            }
+            return;
+        };
+        let age_s = now.saturating_sub(verdict.at);
+        let told = format!("last verdict {}, {} ago", shown(verdict), seconds(age_s));
+        let limit = expected.verdict_within;
+        let is_old = limit.is_some_and(|limit| age_s > limit.seconds);
+        // An inconclusive one says nothing of this host, unless a pass is asked for.
+        let is_bad = verdict.outcome == "fail" || limit.is_some() && verdict.outcome != "pass";
+        match limit.filter(|_| is_old) {
+            Some(limit) => judgement.problem(format!("{told}: older than {limit}")),
+            None if is_bad => judgement.problem(told),
+            None => judgement.found(told),
+        }
+    }
+}
+
+impl Health {
+    /// The outcome in one line.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let (problems, found) = (self.problems.join("; "), self.found.join(", "));
+        match (self.healthy, found.is_empty()) {
+            (true, _) => format!("OK: {found}"),
+            (false, true) => format!("UNKNOWN: {problems}"),
+            (false, false) => format!("FAIL: {problems} ({found})"),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Judgement {
+    problems: Vec<String>,
+    found: Vec<String>,
+}
+
+impl Judgement {
+    fn problem(&mut self, what: impl Into<String>) {
+        self.problems.push(what.into());
+    }
+
+    fn found(&mut self, what: impl Into<String>) {
+        self.found.push(what.into());
+    }
+}
+
+fn shown(verdict: &VerdictStatus) -> String {
+    let reasons: Vec<_> = verdict.reasons.iter().map(|reason| quoted(&reason.code).to_string()).collect();
+    if reasons.is_empty() { verdict.outcome.clone() } else { format!("{} ({})", verdict.outcome, reasons.join(", ")) }
+}
+
+fn seconds(age_s: u64) -> String {
+    match age_s {
+        0..120 => format!("{age_s} s"),
+        120..7200 => format!("{} min", age_s / 60),
+        7200..172_800 => format!("{} h", age_s / 3600),
+        _ => format!("{} days", age_s / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests;
