@@ -1,11 +1,16 @@
-"""Holds the examples for Kubernetes and Nomad against what these systems take; see scripts/check-deploy."""
+"""Holds the examples for Kubernetes and Nomad, and the bills of materials, against what these systems take; see
+scripts/check-deploy.
+"""
 
+import json
 import pathlib
 import sys
 
 import hcl2
 import kubernetes_validate
 import yaml
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 
 # The schemas are those of a Kubernetes that most clusters have by now.
 KUBERNETES = "1.31"
@@ -70,13 +75,33 @@ def check_nomad(path):
     return len(jobs)
 
 
+def check_bill(path):
+    """A bill of materials fits its schema, and names every crate once, with a licence and, unless ours, a checksum."""
+    text = path.read_text()
+    error = JsonStrictValidator(SchemaVersion.V1_5).validate_str(text)
+    if error:
+        fail(path, error)
+    components = json.loads(text)["components"]
+    for component in components:
+        if "licenses" not in component:
+            fail(path, f"{component['name']} has no licence")
+        if "hashes" not in component and not component["name"].startswith("assay-"):
+            fail(path, f"{component['name']} has no checksum")
+    if len({component["bom-ref"] for component in components}) != len(components) or len(components) < 100:
+        fail(path, f"{len(components)} crates, or some twice")
+    return len(components)
+
+
 def main():
     deploy = pathlib.Path("deploy")
     objects = sum(check_kubernetes(path) for path in sorted((deploy / "kubernetes").glob("*.yaml")))
     jobs = sum(check_nomad(path) for path in sorted((deploy / "nomad").glob("*.hcl")))
     if not objects or not jobs:
         fail(deploy, "nothing to check")
-    print(f"{objects} objects of Kubernetes, {jobs} jobs of Nomad")
+    crates = sum(check_bill(path) for path in pathlib.Path(sys.argv[1]).glob("*.cdx.json"))
+    if not crates:
+        fail(sys.argv[1], "no bill of materials")
+    print(f"{objects} objects of Kubernetes, {jobs} jobs of Nomad, {crates} crates in two bills of materials")
 
 
 main()

@@ -78,4 +78,21 @@ need_python_venv() {
   [ -x "$python" ] || die "cannot write $folder"
 }
 
+# reproducible_build FOLDER [CARGO ARGUMENT...]: a release build into FOLDER that says nothing of where it was made.
+reproducible_build() {
+  local folder=$1 map
+  shift
+  mkdir -p "$folder"
+  folder=$(cd "$folder" && pwd)
+  local maps=("$folder=/target" "$PWD=/source" "${CARGO_HOME:-$HOME/.cargo}=/cargo" "$(rustc --print sysroot)=/rust")
+  local rust=() c=()
+  for map in "${maps[@]}"; do
+    rust+=("--remap-path-prefix=$map")
+    c+=("-ffile-prefix-map=$map")
+  done
+  env CARGO_ENCODED_RUSTFLAGS="$(IFS=$'\x1f'; printf '%s' "${rust[*]}")" CFLAGS="${c[*]} ${CFLAGS:-}" \
+    CXXFLAGS="${c[*]} ${CXXFLAGS:-}" CARGO_INCREMENTAL=0 \
+    cargo build --release --locked --bins -p assay-miner -p assay-validator -p assay-pages --target-dir "$folder" "$@"
+}
+
 mkdir -p "$tools"
