@@ -24,8 +24,9 @@ const NAP: Duration = Duration::from_millis(10);
 #[must_use]
 pub fn program(name: &str) -> PathBuf {
     let own = std::env::current_exe().expect("a test knows its executable");
-    let folder = own.ancestors().nth(2).expect("tests are built in target/PROFILE/deps");
-    let path = folder.join(name);
+    let folder = own.parent().expect("it is in a folder");
+    // Tests are built in target/PROFILE/deps, programs that start others in target/PROFILE.
+    let path = if folder.ends_with("deps") { folder.with_file_name(name) } else { folder.join(name) };
     assert!(path.is_file(), "{} is missing: run scripts/test, or cargo build --bins first", path.display());
     path
 }
@@ -188,6 +189,28 @@ impl Daemon {
         ResidentMemory { now_bytes: bytes("VmRSS:"), peak_bytes: bytes("VmHWM:") }
     }
 
+    /// What the process's threads have spent of the cores.
+    ///
+    /// # Panics
+    /// When the process is gone.
+    #[must_use]
+    pub fn cpu_time(&self) -> Duration {
+        // Since Linux counts for user space, a hundred ticks are a second.
+        const TICK: Duration = Duration::from_millis(10);
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).expect("it runs");
+        let (_, after_name) = stat.rsplit_once(')').expect("the name is in parentheses");
+        let ticks = |field: usize| after_name.split_whitespace().nth(field).and_then(|ticks| ticks.parse::<u32>().ok());
+        TICK * (ticks(11).expect("user time") + ticks(12).expect("system time"))
+    }
+
+    /// Has the peak of the process's memory counted from now on.
+    ///
+    /// # Panics
+    /// When the system does not.
+    pub fn forget_peak(&self) {
+        std::fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5").expect("a process of our own");
+    }
+
     /// The process.
     #[must_use]
     pub fn id(&self) -> u32 {
@@ -214,6 +237,20 @@ impl Daemon {
         let id = i32::try_from(self.child.id()).expect("process ids fit");
         // SAFETY: kill only sends a signal; the child was not waited for, so that the id is still its own.
         assert_eq!(unsafe { libc::kill(id, libc::SIGHUP) }, 0);
+    }
+
+    /// Stops the process and has it go on after a while, as a machine does that is suspended.
+    ///
+    /// # Panics
+    /// When the process is gone already.
+    pub fn hold_up(&mut self, time: Duration) {
+        assert!(self.child.try_wait().expect("a child can be asked").is_none(), "it runs");
+        let id = i32::try_from(self.child.id()).expect("process ids fit");
+        // SAFETY: kill only sends a signal; the child was not waited for, so that the id is still its own.
+        assert_eq!(unsafe { libc::kill(id, libc::SIGSTOP) }, 0);
+        std::thread::sleep(time);
+        // SAFETY: as above.
+        assert_eq!(unsafe { libc::kill(id, libc::SIGCONT) }, 0);
     }
 
     /// Lets no file of the process grow beyond this, as on a full disk; `None` for no limit.

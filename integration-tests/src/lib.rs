@@ -1,10 +1,13 @@
 //! What the end-to-end tests are made of: real daemons in folders of their own, over real sockets, and a dishonest
 //! miner whose lies are switches.
 
+pub mod attack;
 pub mod audited;
 pub mod daemon;
 pub mod dishonest;
 pub mod faulty;
+pub mod handmade;
+pub mod http2;
 pub mod miner;
 pub mod proxy;
 pub mod raw;

@@ -45,6 +45,8 @@ pub const STRANGER_LIMIT: Duration = Duration::from_secs(30);
 pub const MAX_STRANGER_BYTES: usize = 4 * MAX_HANDSHAKE_BYTES;
 /// Requests that a connection without a session may make: health checks, a query of the services.
 pub const MAX_STRANGER_REQUESTS: u32 = 32;
+/// Handshakes that a connection may have under way at a time: it carries one session, and each takes 0.2 MiB.
+pub const MAX_HANDSHAKES_AT_ONCE: usize = 1;
 /// Handshakes that a connection may try without ever having a session: each costs a signature.
 pub const MAX_HANDSHAKE_TRIES: u32 = 4;
 /// Connections that were told to close and still stand: their tasks have not run since.
@@ -111,6 +113,9 @@ pub const MAX_ENDED: usize = 8;
 
 /// How long a check may wait for a core: longer means that we have too much to do.
 pub const CHECK_WAIT_LIMIT: Duration = Duration::from_secs(60);
+
+/// For how long this process may be held up before a time that was measured meanwhile is not held against a miner.
+pub const HELD_UP_LIMIT: Duration = Duration::from_millis(250);
 
 // The log.
 

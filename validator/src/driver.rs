@@ -11,7 +11,7 @@ use assay_program::utc;
 use assay_protocol::channel::Channel;
 use assay_protocol::message::{MinerMessage, ValidatorMessage};
 use assay_protocol::successor::{Lineage, Successor};
-use assay_protocol::verdict::{Reason, ReasonCode, Verdict};
+use assay_protocol::verdict::{Class, Outcome, Reason, ReasonCode, Verdict};
 use assay_work::{Challenge, ChallengeId, PublicKey};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, mpsc, oneshot, watch};
 
@@ -618,8 +618,25 @@ impl Driver {
         self.notify(&Update::Phase(phase));
     }
 
+    /// Fails no miner for a time that may be our own: we were held up while the challenge ran.
+    fn excuse(&self, verdict: &mut Verdict) {
+        let is_time = |reason: &Reason| matches!(reason.code.class(), Class::Late | Class::Short);
+        let began = self.challenge.as_ref().map(|(_, began, _)| *began);
+        let held_up = began.and_then(|began| self.validator.lag.since(began, Instant::now()));
+        if let Some(held_up) = held_up.filter(|_| verdict.outcome == Outcome::Fail)
+            && verdict.reasons.iter().filter(|reason| reason.code.class().fails()).all(is_time)
+        {
+            let why: Vec<_> =
+                verdict.reasons.iter().map(|reason| format!("{}: {}", reason.code, reason.detail)).collect();
+            let detail = format!("this validator was held up for {held_up:.1?}; otherwise {}", why.join(", "));
+            verdict.outcome = Outcome::Inconclusive;
+            verdict.reasons = vec![Reason::new(ReasonCode::ValidatorOverloaded, detail)];
+        }
+    }
+
     /// Has a verdict written; what follows it waits.
-    fn record(&mut self, verdict: Box<Verdict>) {
+    fn record(&mut self, mut verdict: Box<Verdict>) {
+        self.excuse(&mut verdict);
         self.replay.cancel();
         if verdict.reasons.iter().any(|r| matches!(r.code, ReasonCode::Abandoned | ReasonCode::AbandonedRepeatedly)) {
             self.validator.admission.history.abandoned(verdict.miner_key, Instant::now());

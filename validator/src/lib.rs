@@ -27,6 +27,7 @@ pub mod history;
 pub mod hook;
 pub mod intake;
 pub mod issue;
+pub mod lag;
 pub mod memory;
 pub mod peer;
 pub mod policy;

@@ -15,7 +15,7 @@ use assay_protocol::channel::Channel;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
 
-use crate::bounds::{MAX_HANDSHAKE_TRIES, MAX_STREAMS, STRANGER_LIMIT};
+use crate::bounds::{MAX_HANDSHAKE_TRIES, MAX_HANDSHAKES_AT_ONCE, MAX_STREAMS, STRANGER_LIMIT};
 use crate::gate::{Entrance, Gate, origin};
 use crate::intake::{Intake, Pause};
 
@@ -154,13 +154,15 @@ impl Peer {
     /// A place for one more stream.
     ///
     /// # Errors
-    /// [`NoStream`] when the connection has [`MAX_STREAMS`], or tried [`MAX_HANDSHAKE_TRIES`] handshakes.
+    /// [`NoStream`] when the connection has [`MAX_STREAMS`], or without a session tried [`MAX_HANDSHAKE_TRIES`]
+    /// handshakes or has [`MAX_HANDSHAKES_AT_ONCE`] under way.
     pub fn stream(&self) -> Result<OwnedSemaphorePermit, NoStream> {
         let permit = self.connection.streams.clone().try_acquire_owned().map_err(|_| NoStream::Streams)?;
         let mut state = self.connection.lock();
         if matches!(state.standing, Standing::Stranger { .. }) {
             state.tries += 1;
-            if state.tries > MAX_HANDSHAKE_TRIES {
+            let under_way = MAX_STREAMS as usize - self.connection.streams.available_permits();
+            if state.tries > MAX_HANDSHAKE_TRIES || under_way > MAX_HANDSHAKES_AT_ONCE {
                 return Err(NoStream::Handshakes);
             }
         }
@@ -372,13 +374,15 @@ mod tests {
     #[test]
     fn a_connection_has_few_streams() {
         let peer = entered(&strangers(), 1);
+        let first = peer.stream().unwrap();
+        assert_eq!(peer.stream().unwrap_err(), NoStream::Handshakes, "one at a time");
+        drop(first);
+        assert!((2..MAX_HANDSHAKE_TRIES).all(|_| peer.stream().is_ok()));
+        assert_eq!(peer.stream().unwrap_err(), NoStream::Handshakes, "too many after one another");
+        let place = peer.session();
         let streams: Vec<_> = (0..MAX_STREAMS).map(|_| peer.stream().unwrap()).collect();
         assert_eq!(peer.stream().unwrap_err(), NoStream::Streams);
-        drop(streams);
-        assert_eq!(peer.stream().unwrap_err(), NoStream::Handshakes);
-        let place = peer.session();
-        assert!(peer.stream().is_ok());
-        drop(place);
+        drop((streams, place));
         assert!((0..MAX_HANDSHAKE_TRIES).all(|_| peer.stream().is_ok()), "after a session they are counted anew");
         assert!(peer.stream().is_err());
     }

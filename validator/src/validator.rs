@@ -17,6 +17,7 @@ use crate::gate::Gate;
 use crate::history::History;
 use crate::history::devices::note;
 use crate::hook::Hook;
+use crate::lag::Lag;
 use crate::policy::Policy;
 use crate::registry::{Miner, Registry};
 use crate::session::Admission;
@@ -43,6 +44,8 @@ pub struct Validator {
     pub replayer: Option<Arc<Replayer>>,
     /// One permit for each challenge that may run at once; who waits gets one in turn.
     pub challenges: Arc<Semaphore>,
+    /// How long we were held up ourselves.
+    pub lag: Arc<Lag>,
     /// One permit for each check that may run at once: as many as there are cores.
     pub checks: Semaphore,
     /// Who has our devices, and who waits for them.

@@ -1,6 +1,8 @@
 //! Real daemons over real sockets: honest miners, the commands, and what happens when a peer, a worker or a device fails.
 //! The programs must have been built: `cargo build --bins`.
 
+mod attacks;
+mod clock;
 mod commands;
 mod control;
 mod conversation;
@@ -20,6 +22,7 @@ mod miner_limits;
 mod miner_mistakes;
 mod miner_status;
 mod one_key;
+mod overload;
 mod python;
 mod reload;
 mod resumed;

@@ -5,5 +5,6 @@ mod circles;
 mod control;
 mod crates;
 mod guarantees;
+mod limits;
 mod protocol;
 mod source;

@@ -37,6 +37,7 @@ use crate::gate::Gate;
 use crate::history::History;
 use crate::history::devices::ReadBack;
 use crate::hook::Hook;
+use crate::lag::Lag;
 use crate::policy::Policy;
 use crate::registry::Registry;
 use crate::reload::Reloader;
@@ -154,6 +155,7 @@ fn validator(
         registry: Registry::new(config.bounds),
         challenges: Arc::new(Semaphore::new(config.bounds.max_challenges as usize)),
         replayer,
+        lag: Arc::new(Lag::new(Instant::now())),
         checks: Semaphore::new(cores),
         turns: ReplayTurns::default(),
         verdicts,
@@ -184,6 +186,7 @@ async fn serve(
     manager.ready(format_args!("listening on {address}"));
     preflight::warn_of_few_files(&config.bounds);
     tokio::spawn(report(validator.gate.clone()));
+    tokio::spawn(validator.lag.clone().watch());
     let running = Running {
         validator: validator.clone(),
         reloader,

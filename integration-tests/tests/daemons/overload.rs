@@ -1,0 +1,86 @@
+//! A validator that has too much to do: nobody fails for it, and what cannot be done now is refused or waits.
+
+use std::time::Duration;
+
+use assay_integration_tests::daemon::PATIENCE;
+use assay_integration_tests::dishonest::{Disguise, DishonestMiner, WorkLie};
+use assay_integration_tests::miner::TestMiner;
+use assay_integration_tests::raw::{Line, dial, encoded, hello};
+use assay_integration_tests::stage::Stage;
+use assay_integration_tests::validator::{Policy, TestValidator};
+use assay_protocol::identity::Identity;
+use assay_protocol::message::{MinerMessage, RefusedCode, ValidatorMessage};
+use assay_protocol::verdict::{Mode, ReasonCode};
+use tonic::Code;
+
+/// An address of this machine that dials too often.
+const BUSY: [u8; 4] = [127, 0, 0, 3];
+
+/// As many challenges run at once as may; the others come after them, and an operator's is refused meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn challenges_take_turns() {
+    let flags = vec!["--max-challenges=1".to_owned()];
+    let policy = Policy { flags, challenge_on_connect: true, ..Policy::default() };
+    let mut validator = TestValidator::start(&policy).await;
+    let miners = [1, 2, 3].map(|_| TestMiner::start(validator.address, 1, &[]));
+    let (mut running, mut passed) = (0, 0);
+    while passed < miners.len() {
+        let line = validator.daemon.wait_for("\"challenge\":");
+        match line["message"].as_str() {
+            Some("challenge started") => running += 1,
+            Some("pass") => (running, passed) = (running - 1, passed + 1),
+            _ => {}
+        }
+        assert!(running <= 1, "{line}");
+    }
+    let slow = DishonestMiner::connect(validator.address, &Disguise::new(&[14])).await;
+    slow.lies.in_work(WorkLie::Slow(Duration::from_secs(60)));
+    validator.daemon.wait_for("challenge started");
+    let refused = validator.challenge(miners[0].key, Some(Mode::Audit)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+    drop(slow);
+    validator.daemon.wait_for("disconnected");
+    validator.challenge(miners[0].key, Some(Mode::Audit)).await.unwrap().expect_pass();
+}
+
+/// The commitment comes in time and is read too late.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_validator_that_was_held_up_fails_nobody_for_it() {
+    let policy = Policy { commit_deadline_s: 1, ping_interval_ms: 60_000, ..Policy::default() };
+    let mut stage = Stage::new(&policy, &[14]).await;
+    stage.miner.lies.in_work(WorkLie::Slow(Duration::from_millis(200)));
+    let running = stage.validator.ask(stage.miner.key, Some(Mode::Audit)).await.unwrap();
+    stage.validator.daemon.hold_up(Duration::from_secs(2));
+    running.ruling().await.unwrap().expect(ReasonCode::ValidatorOverloaded);
+    // Who is late by itself fails.
+    stage.miner.lies.in_work(WorkLie::Slow(Duration::from_secs(3)));
+    stage.challenge(Mode::Audit).await.expect(ReasonCode::CommitmentLate);
+}
+
+/// An address that dials too often is told so, with a time, or closed at once; another one is served.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_dials_too_often_is_told_when_to_come_back() {
+    let flags = vec!["--max-address-connects-per-s=1".to_owned()];
+    let validator = TestValidator::start(&Policy { flags, ..Policy::default() }).await;
+    let first = || encoded(MinerMessage::Hello(hello(&Identity::from_seed(&[7; 32]))));
+    for _ in 0..10 {
+        dial(validator.address, BUSY).await;
+    }
+    let line = Line::open(validator.address, BUSY).await;
+    let mut miner = line.miner(first()).await.unwrap();
+    let answer = tokio::time::timeout(PATIENCE, miner.hear()).await.unwrap();
+    let Some(ValidatorMessage::Refused { code: RefusedCode::Overloaded, retry_after: Some(after), .. }) = answer else {
+        panic!("it is told so: {answer:?}")
+    };
+    assert!(after >= Duration::from_secs(1), "{after:?}");
+    let mut closed = 0;
+    for _ in 0..20 {
+        let stream = dial(validator.address, BUSY).await;
+        let ended = tokio::time::timeout(Duration::from_millis(200), stream.readable()).await;
+        closed += u32::from(ended.is_ok());
+    }
+    assert!(closed >= 10, "{closed} of 20");
+    let other = Line::open(validator.address, [127, 0, 0, 1]).await;
+    let mut miner = other.miner(first()).await.unwrap();
+    assert!(matches!(miner.hear().await, Some(ValidatorMessage::Welcome(_))));
+}
