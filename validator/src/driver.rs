@@ -89,6 +89,7 @@ pub async fn drive(
         replay: Handle::default(),
         who: None,
         standing: None,
+        interrupted: None,
         revoked_at: None,
         watchers: Vec::new(),
         challenge: None,
@@ -104,12 +105,11 @@ pub async fn drive(
     };
     let (mut shutdown, mut stopping) = (validator.shutdown.clone(), validator.shutdown.clone());
     let (mut policies, mut admitted) = (validator.policy_changes(), validator.admission.allowed.changes());
-    let mut revoked = validator.admission.allowed.changes();
     loop {
         // A challenge that runs is brought to its end, and its verdict to the disk, before the session drains.
         let idle = !driver.session.is_running() && driver.recording.is_none();
         let (reads, was_stopped, timeout) = (driver.reads(), driver.was_stopped, driver.poll_timeout());
-        let refused = driver.not_allowed();
+        let refused = driver.interrupted.or_else(|| driver.not_allowed());
         let (is_revoked, is_expelled) = (refused.is_some_and(NotAllowed::is_revocation), refused.is_some());
         let actions = tokio::select! {
             biased;
@@ -131,14 +131,7 @@ pub async fn drive(
             place = turn(&mut driver.turn), if idle => driver.start_due(place),
             () = wake(timeout) => driver.tick(),
         };
-        // Neither a miner that does not read nor a check that waits for a core holds a revocation up.
-        let standing = driver.standing.clone().filter(|_| driver.revoked_at.is_none());
-        let closed = tokio::select! {
-            biased;
-            closed = driver.act(actions) => closed,
-            () = revocation(&mut revoked, standing) => None,
-        };
-        if let Some(why) = closed {
+        if let Some(why) = driver.act(actions).await {
             driver.ended(address, &why);
             break;
         }
@@ -162,6 +155,8 @@ struct Driver {
     who: Option<Who>,
     /// By which keys it is known, once it proved its own.
     standing: Option<Standing>,
+    /// A revocation came while something else was waited for, which was given up.
+    interrupted: Option<NotAllowed>,
     /// When it was told that its key is revoked.
     revoked_at: Option<Instant>,
     watchers: Vec<mpsc::Sender<Update>>,
@@ -330,7 +325,8 @@ impl Driver {
     /// Ends the session now, and with it a challenge that runs.
     fn revoke(&mut self) -> Vec<Action> {
         self.revoked_at = Some(Instant::now());
-        self.not_allowed().map(|why| self.session.revoke(why)).unwrap_or_default()
+        let why = self.interrupted.or_else(|| self.not_allowed());
+        why.map(|why| self.session.revoke(why)).unwrap_or_default()
     }
 
     /// The policy was replaced: the next challenge is due no later than its interval says.
@@ -439,6 +435,9 @@ impl Driver {
     async fn act(&mut self, actions: Vec<Action>) -> Option<String> {
         let mut queue = VecDeque::from(actions);
         let mut closed = None;
+        // Neither a miner that does not read nor a check that waits for a core holds a revocation up.
+        let mut lists = self.validator.admission.allowed.changes();
+        let standing = self.standing.clone().filter(|_| self.revoked_at.is_none());
         while let Some(action) = queue.pop_front() {
             if let Some(recording) = &mut self.recording
                 && !action.keeps_alive()
@@ -449,7 +448,15 @@ impl Driver {
             match action {
                 Action::Send(message, sent) => {
                     let limit = if self.revoked_at.is_some() { REVOKED_LIMIT / 2 } else { SEND_LIMIT };
-                    if self.outgoing.send_timeout((message, sent), limit).await.is_err() && closed.is_none() {
+                    let taken = tokio::select! {
+                        biased;
+                        taken = self.outgoing.send_timeout((message, sent), limit) => taken.is_ok(),
+                        why = revocation(&mut lists, standing.as_ref()) => {
+                            self.interrupted = Some(why);
+                            true
+                        }
+                    };
+                    if !taken && closed.is_none() {
                         queue.extend(self.disconnected("the miner does not read what is sent"));
                     }
                 }
@@ -468,7 +475,17 @@ impl Driver {
                         self.validator.registry.update(self.number, seat, |m| m.round_trip = Some(time));
                     }
                 }
-                Action::Check(job) => queue.extend(self.check(*job).await),
+                Action::Check(job) => {
+                    let checked = tokio::select! {
+                        biased;
+                        checked = self.check(*job) => Ok(checked),
+                        why = revocation(&mut lists, standing.as_ref()) => Err(why),
+                    };
+                    match checked {
+                        Ok(actions) => queue.extend(actions),
+                        Err(why) => self.interrupted = Some(why),
+                    }
+                }
                 Action::Replay(id, binding, extent) => queue.extend(self.start_replay(id, *binding, extent)),
                 Action::Started(facts) => {
                     if let (Some(who), Some((_, _, asked))) = (&self.who, &self.challenge) {
@@ -747,12 +764,17 @@ async fn turn(turn: &mut Option<Turn>) -> Result<OwnedSemaphorePermit, AcquireEr
 }
 
 /// Waits until the lists revoke a miner, or a key by which it stands; for ever for one that has not proved its key.
-async fn revocation(lists: &mut watch::Receiver<Lists>, standing: Option<Standing>) {
+async fn revocation(lists: &mut watch::Receiver<Lists>, standing: Option<&Standing>) -> NotAllowed {
     let Some(Standing { lineage, .. }) = standing else { return std::future::pending().await };
-    let is_revoked = |lists: &Lists| lists.check(&lineage, unix_seconds()).is_err_and(NotAllowed::is_revocation);
-    if lists.wait_for(is_revoked).await.is_err() {
-        // The validator ends.
-        std::future::pending().await
+    loop {
+        let refused = lists.borrow_and_update().check(lineage, unix_seconds()).err();
+        if let Some(why) = refused.filter(|why| why.is_revocation()) {
+            return why;
+        }
+        if lists.changed().await.is_err() {
+            // The validator ends.
+            return std::future::pending().await;
+        }
     }
 }
 
