@@ -170,6 +170,12 @@ fn another_process_of_the_same_user_cannot_read_a_daemons_memory() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_control_socket_is_its_users_alone() {
+    let validator = TestValidator::start(&Policy::default()).await;
+    assert_eq!(fs::metadata(&validator.socket).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
 /// Files beside a key that are another user's are not this one's to trust; what root rotates stays its owner's.
 #[test]
 fn files_of_a_key_are_its_owners() {

@@ -133,7 +133,7 @@ fn enforcement(cell: &str, file: Option<&str>) -> Option<Enforced> {
 
 /// Whether a file has a test of this name: a function with an attribute that makes it one, or, where the file runs the
 /// suite of devices, one of that suite.
-fn has_test(source: &str, name: &str) -> bool {
+pub fn has_test(source: &str, name: &str) -> bool {
     const SUITE: &str = "shared/device/src/testing/conformance.rs";
     if source.contains("\nassay_device::device_conformance!(")
         && read(SUITE).contains(&format!("\n                {name}\n"))

@@ -8,3 +8,4 @@ mod guarantees;
 mod limits;
 mod protocol;
 mod source;
+mod threats;
