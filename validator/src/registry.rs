@@ -342,9 +342,9 @@ mod tests {
         let registry = registry(2);
         let (key, nonce) = (PublicKey([7; 32]), |byte| Some(Nonce([byte; 32])));
         let session = |nonce, resumes| Miner { resumption: Resumption { nonce, resumes }, ..miner(7) };
-        let enter = |number, miner| {
+        let enter = |number, miner: Miner| {
             let (commands, received) = mpsc::channel(1);
-            registry.enter(number, miner, commands, None, false).map(|_| received)
+            registry.enter(number, miner.key, miner, commands, None, false).map(|_| received)
         };
         let mut first = enter(1, session(nonce(1), None)).unwrap();
         assert!(registry.begin(1, key));

@@ -88,6 +88,7 @@ fn welcomed(validator: &Identity, pinned: PublicKey, unix_seconds: u64) -> Vec<A
         Channel::Plaintext,
         Inventory::default(),
         MINER_NONCE,
+        None,
         now,
         unix_seconds,
     );

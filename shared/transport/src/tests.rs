@@ -51,6 +51,11 @@ async fn shake(
     (secured, served.await.unwrap())
 }
 
+/// A statement of one key for another.
+fn vouch(old: &Identity, new: &Identity, until_unix_seconds: u64) -> Successor {
+    Successor::sign(old.public_key(), new.public_key(), until_unix_seconds, |message| old.sign(message))
+}
+
 #[tokio::test]
 async fn a_pinned_key_is_all_that_a_miner_needs() {
     let server = server(1, None);
@@ -76,11 +81,11 @@ async fn another_key_is_refused_and_ends_the_miner() {
 async fn a_key_that_follows_the_pinned_one_is_accepted_while_its_statement_stands() {
     let (old, new) = (identity(1), identity(2));
     let trust = Trust::Key(old.public_key());
-    let statement = |until| Successor::sign(&old, new.public_key(), until);
+    let statement = |until| vouch(&old, &new, until);
     let presents = |statements: &[Successor]| ServerTls::new(own(&new, statements).unwrap(), None).unwrap();
     let (secured, _) = shake(&presents(&[statement(now_unix_seconds() + 3600)]), "a", &trust).await;
     assert_eq!(secured.unwrap().key, Some(new.public_key()));
-    let forged = Successor { old_key: old.public_key(), ..Successor::sign(&new, new.public_key(), u64::MAX) };
+    let forged = Successor { old_key: old.public_key(), ..vouch(&new, &new, u64::MAX) };
     for refused in [vec![], vec![statement(now_unix_seconds() - 1)], vec![forged]] {
         let failure = shake(&presents(&refused), "a", &trust).await.0.unwrap_err();
         assert!(matches!(failure, TlsFailure::WrongKey { .. }), "{failure}");
@@ -193,7 +198,7 @@ fn certificate_files_are_checked_when_they_are_read() {
 
 #[test]
 fn malformed_certificates_say_nothing() {
-    let certificate = own(&identity(1), &[Successor::sign(&identity(1), identity(2).public_key(), 9)]).unwrap();
+    let certificate = own(&identity(1), &[vouch(&identity(1), &identity(2), 9)]).unwrap();
     let der = certificate.cert[0].to_vec();
     let facts = Facts::of(&der).unwrap();
     assert_eq!((facts.key, facts.successors.len()), (Some(identity(1).public_key()), 1));
