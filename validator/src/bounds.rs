@@ -14,7 +14,7 @@ use crate::rates::Rate;
 
 /// The most miners at once: each costs a connection, a task and its queues.
 pub const MAX_MINERS: u32 = 65_536;
-/// Connections without a session, where an operator does not say: a fleet's handshakes after a restart, at up to 0.3 MiB
+/// Connections without a session, where an operator does not say: a fleet's handshakes after a restart, at up to 0.7 MiB
 /// each.
 pub const DEFAULT_HANDSHAKES: u32 = 128;
 /// The most connections without a session that an operator may choose.
@@ -45,7 +45,7 @@ pub const STRANGER_LIMIT: Duration = Duration::from_secs(30);
 pub const MAX_STRANGER_BYTES: usize = 4 * MAX_HANDSHAKE_BYTES;
 /// Requests that a connection without a session may make: health checks, a query of the services.
 pub const MAX_STRANGER_REQUESTS: u32 = 32;
-/// Handshakes that a connection may have under way at a time: it carries one session, and each takes 0.2 MiB.
+/// Handshakes that a connection may have under way at a time: it carries one session.
 pub const MAX_HANDSHAKES_AT_ONCE: usize = 1;
 /// Handshakes that a connection may try without ever having a session: each costs a signature.
 pub const MAX_HANDSHAKE_TRIES: u32 = 4;

@@ -216,9 +216,9 @@ mod tests {
         let now = Instant::now();
         let mut intake = intake(now);
         let quarter = frame(0, (4 << 20) - FRAME_HEADER_BYTES);
-        (0..4).for_each(|_| intake.count(&quarter, None, now).unwrap());
+        (0..3).for_each(|_| intake.count(&quarter, None, now).unwrap());
         assert_eq!(intake.pause(None, now), Pause::None);
-        (0..8).for_each(|_| intake.count(&quarter, None, now).unwrap());
+        (0..9).for_each(|_| intake.count(&quarter, None, now).unwrap());
         let Pause::For(pause) = intake.pause(None, now) else { panic!("it waits") };
         assert!((1.0..1.01).contains(&pause.as_secs_f64()), "{pause:?}");
         assert_eq!(intake.pause(None, now + Duration::from_secs(2)), Pause::None);

@@ -14,7 +14,7 @@ fn every_test_of_a_limit_exists() {
     let page = read(PAGE);
     let rows = page.lines().filter(|line| line.starts_with('|') && line.ends_with("` |"));
     let named: BTreeSet<_> = rows.filter_map(|row| row.rsplit('`').nth(1)).collect();
-    assert!(named.len() > 30, "only {named:?}");
+    assert!(named.len() >= 25, "only {named:?}");
     let sources: Vec<_> = rust_files(&workspace()).iter().map(|path| read(path)).collect();
     for name in named {
         let function = format!("fn {name}(");
