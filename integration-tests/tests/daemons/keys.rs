@@ -142,7 +142,7 @@ async fn a_miner_follows_the_key_that_it_pins_to_the_next_one() {
     validator.restart().await;
     assert_eq!(miner.daemon.wait().code(), Some(78));
     let log = miner.daemon.log().join("\n");
-    assert!(log.contains(&new.to_string()) && log.contains("check the address, or the key"), "{log}");
+    assert!(log.contains(&new.to_string()) && log.contains("check the address, and the key"), "{log}");
 }
 
 /// A challenge of a revoked key is not waited for, and a new key is no way around it.
