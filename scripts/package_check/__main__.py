@@ -43,6 +43,8 @@ class Check:
         self.machines = machines
         self.packages = packages
         self.before = {}
+        # The validator's key with # before it, as its address has it.
+        self.key = None
 
     def prepare(self):
         """What a host has before: the package's file, a name service, and little memory for challenges."""
@@ -57,6 +59,8 @@ class Check:
         """Runs the commands of a section of the page."""
         machine = self.machines[host]
         for command in commands:
+            if "#KEY" in command:
+                command = command.replace("#KEY", self.key)
             say(f"{host}# {command}")
             printed = machine.run(command)
             self.after(host, command, printed)
@@ -70,6 +74,12 @@ class Check:
             require(f"/etc/assay/{host}.toml" in printed, f"the settings are read from /etc/assay: {printed}")
         elif command.startswith("systemctl enable"):
             self.serves(host)
+        elif command == "assay-validator address":
+            target = re.fullmatch(r"assay://validator\.example:7400(#[0-9a-f]{64})", printed.strip())
+            require(target, f"an address with a key: {printed}")
+            self.key = target[1]
+        elif command.startswith("assay-miner check"):
+            require(printed.startswith("OK: 2 devices, ") and "last verdict pass" in printed, f"the check: {printed}")
         elif command == "assay-miner key":
             machine.wait_for("assay-miner status", lambda text: ", connected since " in text, "a connection")
         elif command.startswith("assay-validator challenge"):
@@ -88,6 +98,8 @@ class Check:
         require(machine.try_run(f"systemctl is-enabled {unit}").stdout.strip() == "disabled", f"{unit} is not enabled")
         require(machine.try_run(f"systemctl is-active {unit}").stdout.strip() == "inactive", f"{unit} is not started")
         sandbox.check(machine, host)
+        # Before the service runs, root asks who it will be: the key is made for the service's user.
+        machine.run({VALIDATOR: "assay-validator address", MINER: "assay-miner key"}[host])
         conffiles = machine.run(f"dpkg-query --show --showformat='${{Conffiles}}' assay-{host}")
         require(f"/etc/assay/{host}.toml" in conffiles, f"the settings are a conffile: {conffiles}")
 

@@ -2,10 +2,11 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::time::Instant;
 
-use assay_integration_tests::daemon::{Daemon, PATIENCE};
+use assay_integration_tests::daemon::{Daemon, PATIENCE, program};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::verdict::Mode;
@@ -81,7 +82,12 @@ async fn a_validator_tells_its_manager_what_it_does() {
 async fn a_miner_tells_its_manager_what_it_does_and_its_workers_do_not() {
     let manager = Manager::new();
     let validator = TestValidator::start(&Policy::default()).await;
-    let mut miner = TestMiner::start_in(validator.address, 1, &[], manager.environment());
+    let (worker, found) = (manager.folder.path().join("worker"), manager.folder.path().join("environment"));
+    let script = format!("#!/bin/sh\nenv > {}\nexec {} \"$@\"\n", found.display(), program("assay-miner").display());
+    fs::write(&worker, script).unwrap();
+    fs::set_permissions(&worker, fs::Permissions::from_mode(0o755)).unwrap();
+    let flag = format!("--worker-program={}", worker.display());
+    let mut miner = TestMiner::start_in(validator.address, 1, &[&flag], manager.environment());
     manager.wait_for("STATUS=opening the devices");
     let ready = manager.wait_for("READY=1");
     assert!(ready.contains(&format!("STATUS=connecting to {}", validator.address)), "{ready}");
@@ -90,11 +96,12 @@ async fn a_miner_tells_its_manager_what_it_does_and_its_workers_do_not() {
         "STATUS=verdicts: 0 pass, 0 fail, 0 inconclusive; connected to {}, waiting for challenges",
         validator.address
     ));
-    let environment = |process: String| fs::read(format!("/proc/{process}/environ")).unwrap();
-    let names = |process| String::from_utf8_lossy(&environment(process)).contains("NOTIFY_SOCKET");
-    assert!(names(miner.daemon.id().to_string()));
-    for process in miner.daemon.workers(1).values() {
-        assert!(!names(process.to_string()), "a worker has the daemon's socket");
+    // What the worker found in its environment; the daemon's own found the socket, as the messages show.
+    miner.daemon.workers(1);
+    let found = fs::read_to_string(&found).expect("a worker was started");
+    assert!(found.contains("PATH="), "{found}");
+    for variable in ["NOTIFY_SOCKET", "WATCHDOG_USEC"] {
+        assert!(!found.contains(variable), "a worker has the daemon's {variable}");
     }
     manager.sees_reload_and_end(&mut miner.daemon);
 }

@@ -42,7 +42,7 @@ pub fn create(path: &Path, content: &[u8]) -> Result<bool, KeyFileError> {
     }
     let suffix: [u8; 4] = random_bytes().map_err(KeyFileError::Random)?;
     let temporary = beside(path, &format!(".{}", hex::encode(suffix)));
-    write(&temporary, content, None).map_err(failed)?;
+    write(&temporary, content, service_of(path).as_ref()).map_err(failed)?;
     let linked = match fs::hard_link(&temporary, path) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
@@ -121,6 +121,18 @@ fn give(file: &File, owner: Option<&Metadata>) -> io::Result<()> {
 #[cfg(not(unix))]
 fn give(_file: &File, _owner: Option<&Metadata>) -> io::Result<()> {
     Ok(())
+}
+
+/// The owner of the folder, where root makes a file in it: a service of that user has to read its key.
+#[cfg(unix)]
+fn service_of(path: &Path) -> Option<Metadata> {
+    let is_root = rustix::process::geteuid().is_root();
+    folder(path).filter(|_| is_root).and_then(|folder| fs::metadata(folder).ok())
+}
+
+#[cfg(not(unix))]
+fn service_of(_path: &Path) -> Option<Metadata> {
+    None
 }
 
 /// A file of another user's may be changed by that user at any time, also where the folder lets everybody write. Root
