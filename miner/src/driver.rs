@@ -22,7 +22,7 @@ use crate::engine::Engine;
 use crate::limits::SharedLimits;
 use crate::outbox::Outbox;
 use crate::reach::ToKeep;
-use crate::session::{Action, Closed, Event, Session, SessionLimits};
+use crate::session::{Action, Closed, Event, Session, SessionLimits, SessionStart};
 use crate::turns::{Turn, Turns};
 
 /// How often progress is read while the devices work.
@@ -143,16 +143,16 @@ pub async fn drive(
 ) -> Result<Closed, String> {
     let now = Instant::now();
     let resumes = start.resumption.get();
-    let (session, actions) = Session::start(
-        start.identity,
-        start.pinned,
-        start.channel,
-        start.inventory,
-        start.nonce,
+    let first = SessionStart {
+        identity: start.identity,
+        pinned: start.pinned,
+        channel: start.channel,
+        inventory: start.inventory,
+        miner_nonce: start.nonce,
         resumes,
-        now,
-        unix_seconds(),
-    );
+        unix_seconds: unix_seconds(),
+    };
+    let (session, actions) = Session::start(first, now);
     let (events, mut reports) = mpsc::channel(64);
     let (handle, changes_seen) = (Handle::default(), Arc::new(AtomicU64::new(engine.changes())));
     let idle = Idle { keeps: start.idle_release, release_at: None };

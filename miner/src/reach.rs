@@ -93,7 +93,7 @@ pub enum ReachError {
     },
     /// It has another key than before.
     #[error(transparent)]
-    Changed(#[from] ChangedKey),
+    Changed(Box<ChangedKey>),
     /// The file of known validators cannot be used.
     #[error(transparent)]
     Known(#[from] KnownError),
@@ -207,7 +207,7 @@ impl Reach {
         let Secured { stream, channel, key } = match (secured, known) {
             (Err(ReachError::Tls { failure: TlsFailure::WrongKey { found, .. }, .. }), Some(known)) => {
                 let (address, file) = (self.address.clone(), self.known.path().into());
-                return Err(ChangedKey { address, known, found, file }.into());
+                return Err(ReachError::Changed(Box::new(ChangedKey { address, known, found, file })));
             }
             (secured, _) => secured?,
         };

@@ -204,6 +204,25 @@ enum WorkStage {
     Opened,
 }
 
+/// What a session starts from.
+#[derive(Debug)]
+pub struct SessionStart {
+    /// The miner's key.
+    pub identity: Identity,
+    /// The only validator to accept, where one is configured.
+    pub pinned: Option<PublicKey>,
+    /// What the session's bytes pass through.
+    pub channel: Channel,
+    /// The devices.
+    pub inventory: Inventory,
+    /// Random, for the validator to sign.
+    pub miner_nonce: Nonce,
+    /// The nonce of the session that this one goes on from.
+    pub resumes: Option<Nonce>,
+    /// The date, for what is only valid until then.
+    pub unix_seconds: u64,
+}
+
 /// The miner's side of one session.
 #[derive(Debug)]
 pub struct Session {
@@ -226,16 +245,8 @@ pub struct Session {
 impl Session {
     /// A session that begins now on a connection, and its hello.
     #[must_use]
-    pub fn start(
-        identity: Identity,
-        pinned: Option<PublicKey>,
-        channel: Channel,
-        inventory: Inventory,
-        miner_nonce: Nonce,
-        resumes: Option<Nonce>,
-        now: Instant,
-        unix_seconds: u64,
-    ) -> (Self, Vec<Action>) {
+    pub fn start(start: SessionStart, now: Instant) -> (Self, Vec<Action>) {
+        let SessionStart { identity, pinned, channel, inventory, miner_nonce, resumes, unix_seconds } = start;
         let hello = Hello {
             versions: PROTOCOL_VERSIONS.to_vec(),
             miner_key: identity.public_key(),

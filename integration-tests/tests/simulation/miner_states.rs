@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use assay_miner::driver::{Observer, Start, drive};
 use assay_miner::outbox::outbox;
-use assay_miner::session::{Action, Closed, Event, Session};
+use assay_miner::session::{Action, Closed, Event, Session, SessionStart};
 use assay_program::shutdown::Shutdown;
 use assay_protocol::channel::Channel;
 use assay_protocol::identity::{Identity, SessionTranscript};
@@ -20,7 +20,7 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::recording::{MinerStep, Recording};
-use super::sessions::{MINER_NONCE, engine, miner_identity};
+use super::sessions::{MINER_NONCE, engine, miner_identity, start_of};
 use super::table::{Named, StateTable};
 
 /// A challenge that never was.
@@ -42,8 +42,7 @@ impl Miner {
     fn after(recording: &Recording, steps: &[MinerStep]) -> Self {
         let now = Instant::now();
         let inventory = recording.inventory.clone();
-        let (session, _) =
-            Session::start(miner_identity(), None, Channel::Plaintext, inventory, MINER_NONCE, None, now, 0);
+        let (session, _) = Session::start(start_of(miner_identity(), None, inventory), now);
         let mut miner = Self { now, session, state: "welcome", this: None, ended: None };
         for step in steps {
             let actions = miner.session.handle(step.event(), now);
@@ -82,16 +81,8 @@ impl Miner {
 /// A validator with this key and these statements welcomes a miner that pins another key, at this time.
 fn welcomed(validator: &Identity, pinned: PublicKey, unix_seconds: u64) -> Vec<Action> {
     let now = Instant::now();
-    let (mut session, _) = Session::start(
-        miner_identity(),
-        Some(pinned),
-        Channel::Plaintext,
-        Inventory::default(),
-        MINER_NONCE,
-        None,
-        now,
-        unix_seconds,
-    );
+    let start = SessionStart { unix_seconds, ..start_of(miner_identity(), Some(pinned), Inventory::default()) };
+    let (mut session, _) = Session::start(start, now);
     let transcript = SessionTranscript {
         version: PROTOCOL_VERSIONS[0],
         validator_key: validator.public_key(),

@@ -11,7 +11,7 @@ use assay_miner::engine::Engine;
 use assay_miner::session as miner;
 use assay_protocol::channel::Channel;
 use assay_protocol::identity::Identity;
-use assay_protocol::message::{MinerMessage, OpeningsPart};
+use assay_protocol::message::{Inventory, MinerMessage, OpeningsPart};
 use assay_protocol::verdict::{Mode, Outcome, Reason, ReasonCode, Verdict};
 use assay_validator::action::Action;
 use assay_validator::allow::AllowList;
@@ -19,13 +19,26 @@ use assay_validator::entropy::SeededEntropy;
 use assay_validator::policy::{OpeningsPolicy, Policy, ProbePolicy};
 use assay_validator::session::{Admission, Session, SessionContext};
 use assay_validator::verify::size::part_bytes;
-use assay_work::{DeviceId, Nonce};
+use assay_work::{DeviceId, Nonce, PublicKey};
 use proptest::prelude::*;
 
 use super::recording::{MinerStep, Recording, Step};
 
 /// The miner's nonce.
 pub const MINER_NONCE: Nonce = Nonce([3; 32]);
+
+/// How a miner's session starts on a plaintext connection.
+pub fn start_of(identity: Identity, pinned: Option<PublicKey>, inventory: Inventory) -> miner::SessionStart {
+    miner::SessionStart {
+        identity,
+        pinned,
+        channel: Channel::Plaintext,
+        inventory,
+        miner_nonce: MINER_NONCE,
+        resumes: None,
+        unix_seconds: 0,
+    }
+}
 
 /// The miner's key.
 pub fn miner_identity() -> Identity {
@@ -82,8 +95,7 @@ impl World {
         let engine = engine();
         let inventory = engine.inventory(0).unwrap();
         let recording = Recording { inventory: inventory.clone(), ..Recording::default() };
-        let (miner, hello) =
-            miner::Session::start(identity, None, Channel::Plaintext, inventory, MINER_NONCE, None, now, 0);
+        let (miner, hello) = miner::Session::start(start_of(identity, None, inventory), now);
         let ping_interval = Duration::from_secs(5);
         let identity = validator_identity();
         let admission = Admission { identity, allowed: AllowList::any(), ping_interval, history: Arc::default() };

@@ -16,6 +16,7 @@ const MODES: [Mode; 3] = [Mode::Audit, Mode::ReplaySample, Mode::Replay];
 
 /// What is given to a session.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "a table of a dozen is built, and nearly all are messages")]
 enum Subject {
     Malformed,
     EndOfStream,

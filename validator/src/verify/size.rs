@@ -40,7 +40,7 @@ pub fn most_digest_bytes(due: u64) -> u64 {
 #[must_use]
 pub fn most_draw_bytes(challenge: &Challenge, probe: &Probe, what: &OpenWhat) -> u64 {
     let range = |bytes: u64, of: u64| bytes + HASH_BYTES * u64::from(of.div_ceil(bytes).max(1).ilog2() + 1);
-    let (chunk, slot) = (CHUNK_BYTES as u64, challenge.slot_bytes());
+    let (chunk, slot) = (CHUNK_BYTES, challenge.slot_bytes());
     match what {
         OpenWhat::Samples { .. } => MAX_ROWS * range(chunk.max(u64::from(challenge.n())), slot),
         OpenWhat::Segments(_) => {

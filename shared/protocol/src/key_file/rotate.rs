@@ -14,6 +14,9 @@ use super::{KeyFileError, beside, disk, following, hex_line, new_seed, read_key,
 use crate::identity::Identity;
 use crate::successor::{MAX_OVERLAP_S, MAX_SUCCESSORS, Successor};
 
+/// The secret of a key, overwritten when it is dropped.
+type Seed = super::Zeroizing<[u8; 32]>;
+
 /// A rotation under way: nobody else rotates the same file.
 #[derive(Debug)]
 pub struct Rotation {
@@ -71,7 +74,7 @@ impl Rotation {
         &self,
         overlap: Duration,
         now_unix_seconds: u64,
-    ) -> Result<(super::Zeroizing<[u8; 32]>, Rotated, Vec<Successor>), KeyFileError> {
+    ) -> Result<(Seed, Rotated, Vec<Successor>), KeyFileError> {
         let seed = new_seed()?;
         let new_key = Identity::from_seed(&seed).public_key();
         let overlap_s = overlap.as_secs().min(MAX_OVERLAP_S);
