@@ -6,12 +6,12 @@ use std::time::Duration;
 use assay_devices::settings::{DeviceConfig, RawDevices};
 use assay_program::logging::{LogConfig, RawDaemonLog, RawLogging};
 use assay_program::paths;
-use assay_program::settings::{Settings, SettingsError, Switch};
+use assay_program::settings::{Settings, SettingsError};
 use clap::{Args, ValueEnum};
 
 use crate::limits::Limits;
 use crate::limits::hours::{DeclineHours, Zone};
-use crate::target::{self, ValidatorTarget};
+use crate::target::{self, RawConnection, ValidatorTarget};
 
 /// What the miner's environment variables start with.
 pub const ENV_PREFIX: &str = "ASSAY_MINER_";
@@ -29,50 +29,6 @@ const MAX_TURN_S: u64 = 1800;
 const MAX_CHALLENGE_S: u64 = 7 * 86_400;
 /// The longest time that memory is kept for the next challenge: a day.
 const MAX_IDLE_S: u64 = 86_400;
-
-/// Settings of the connection, as written.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Connection")]
-pub struct RawConnection {
-    /// Validators to serve: assay://host:port#key, as `assay-validator address` prints it there, or host:port. On this
-    /// machine host:port is plaintext, elsewhere TLS; assay:// is always TLS, http:// always plaintext. Several, separated
-    /// by commas or given several times, have a session each and take turns at the devices
-    #[arg(
-        long,
-        value_name = "ADDRESS",
-        action = clap::ArgAction::Append,
-        value_delimiter = ',',
-        default_value = "127.0.0.1:7400"
-    )]
-    pub validator: Vec<String>,
-    /// Public key of the only validator, 64 hex digits, where it is not in its address; any other validator is refused
-    #[arg(long, value_name = "KEY")]
-    pub validator_key: Option<String>,
-    /// Certificates of authorities (PEM) to trust for a validator that has a certificate of one, by its host's name
-    #[arg(long, value_name = "FILE")]
-    pub validator_ca: Option<PathBuf>,
-    /// Trust whatever key a validator on another machine has when it is first used, and keep it in the file
-    /// known_validators beside the key file; another key is refused from then on
-    #[arg(long, default_value_t = Switch(false))]
-    pub trust_on_first_use: Switch,
-    /// A proxy in front of the validator ends TLS; its certificate is checked with validator_ca. The proxy can read and
-    /// change every session; the validator has to set tls_proxy too
-    #[arg(long, default_value_t = Switch(false))]
-    pub tls_proxy: Switch,
-    /// Send plaintext to other machines. Anyone on the path can read, drop or delay messages, and pass a session on;
-    /// commitments stay signed
-    #[arg(long, default_value_t = Switch(false))]
-    pub insecure_allow_remote_plaintext: Switch,
-    /// Shortest delay before reconnecting, in milliseconds; it doubles with each failed attempt
-    #[arg(long, value_name = "MS", default_value_t = 500)]
-    pub reconnect_min_ms: u64,
-    /// Longest delay before reconnecting, in milliseconds
-    #[arg(long, value_name = "MS", default_value_t = 30_000)]
-    pub reconnect_max_ms: u64,
-    /// Seconds that a running challenge may continue after SIGTERM or SIGINT
-    #[arg(long, value_name = "S", default_value_t = 60)]
-    pub drain_timeout_s: u64,
-}
 
 /// Settings of the memory between challenges, as written.
 #[derive(Debug, Clone, Args)]
@@ -223,7 +179,7 @@ impl MinerConfig {
         let idle_s =
             settings.in_range("idle_release_s", settings.raw.memory.idle_release_s, 0..=MAX_IDLE_S, idle_reason)?;
         Ok(Self {
-            validators: target::check(settings)?,
+            validators: target::check(settings, raw)?,
             key_file: settings.raw.files.key_file.clone(),
             reconnect_min,
             reconnect_max,

@@ -2,14 +2,57 @@
 
 use std::path::PathBuf;
 
-use assay_program::settings::{Settings, SettingsError};
+use assay_program::settings::{Settings, SettingsError, Switch};
 use assay_transport::target::Target;
 use assay_work::PublicKey;
-
-use crate::config::RawConfig;
+use clap::Args;
 
 /// The most validators: each waits until the challenges of all others are over.
 const MAX_VALIDATORS: usize = 16;
+
+/// Settings of the connection, as written.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Connection")]
+pub struct RawConnection {
+    /// Validators to serve: assay://host:port#key, as `assay-validator address` prints it there, or host:port. On this
+    /// machine host:port is plaintext, elsewhere TLS; assay:// is always TLS, http:// always plaintext. Several, separated
+    /// by commas or given several times, have a session each and take turns at the devices
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        action = clap::ArgAction::Append,
+        value_delimiter = ',',
+        default_value = "127.0.0.1:7400"
+    )]
+    pub validator: Vec<String>,
+    /// Public key of the only validator, 64 hex digits, where it is not in its address; any other validator is refused
+    #[arg(long, value_name = "KEY")]
+    pub validator_key: Option<String>,
+    /// Certificates of authorities (PEM) to trust for a validator that has a certificate of one, by its host's name
+    #[arg(long, value_name = "FILE")]
+    pub validator_ca: Option<PathBuf>,
+    /// Trust whatever key a validator on another machine has when it is first used, and keep it in the file
+    /// known_validators beside the key file; another key is refused from then on
+    #[arg(long, default_value_t = Switch(false))]
+    pub trust_on_first_use: Switch,
+    /// A proxy in front of the validator ends TLS; its certificate is checked with validator_ca. The proxy can read and
+    /// change every session; the validator has to set tls_proxy too
+    #[arg(long, default_value_t = Switch(false))]
+    pub tls_proxy: Switch,
+    /// Send plaintext to other machines. Anyone on the path can read, drop or delay messages, and pass a session on;
+    /// commitments stay signed
+    #[arg(long, default_value_t = Switch(false))]
+    pub insecure_allow_remote_plaintext: Switch,
+    /// Shortest delay before reconnecting, in milliseconds; it doubles with each failed attempt
+    #[arg(long, value_name = "MS", default_value_t = 500)]
+    pub reconnect_min_ms: u64,
+    /// Longest delay before reconnecting, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 30_000)]
+    pub reconnect_max_ms: u64,
+    /// Seconds that a running challenge may continue after SIGTERM or SIGINT
+    #[arg(long, value_name = "S", default_value_t = 60)]
+    pub drain_timeout_s: u64,
+}
 
 /// A validator to serve.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,8 +87,7 @@ pub enum Security {
 ///
 /// # Errors
 /// [`SettingsError::Value`].
-pub fn check(settings: &Settings<RawConfig>) -> Result<Vec<ValidatorTarget>, SettingsError> {
-    let raw = &settings.raw.connection;
+pub fn check<R: Args>(settings: &Settings<R>, raw: &RawConnection) -> Result<Vec<ValidatorTarget>, SettingsError> {
     let configured = raw.validator_key.as_deref().map(|text| settings.parsed("validator_key", text)).transpose()?;
     if configured.is_some() && raw.validator.len() > 1 {
         let reason =
@@ -54,7 +96,7 @@ pub fn check(settings: &Settings<RawConfig>) -> Result<Vec<ValidatorTarget>, Set
     }
     let mut found: Vec<ValidatorTarget> = Vec::new();
     for text in &raw.validator {
-        let validator = validator(settings, text, configured)?;
+        let validator = validator(settings, raw, text, configured)?;
         let address = &validator.target.address;
         if found.iter().any(|other| other.target.address == *address) {
             return Err(
@@ -70,8 +112,9 @@ pub fn check(settings: &Settings<RawConfig>) -> Result<Vec<ValidatorTarget>, Set
     }
 }
 
-fn validator(
-    settings: &Settings<RawConfig>,
+fn validator<R: Args>(
+    settings: &Settings<R>,
+    raw: &RawConnection,
     text: &str,
     configured: Option<PublicKey>,
 ) -> Result<ValidatorTarget, SettingsError> {
@@ -84,16 +127,16 @@ fn validator(
     {
         return Err(settings.wrong("validator_key", "another key than the one in validator: give one of them"));
     }
-    let security = security(settings, &target, configured.or(target.key))?;
+    let security = security(settings, raw, &target, configured.or(target.key))?;
     Ok(ValidatorTarget { target, security })
 }
 
-fn security(
-    settings: &Settings<RawConfig>,
+fn security<R: Args>(
+    settings: &Settings<R>,
+    raw: &RawConnection,
     target: &Target,
     key: Option<PublicKey>,
 ) -> Result<Security, SettingsError> {
-    let raw = &settings.raw.connection;
     let allows_plaintext = raw.insecure_allow_remote_plaintext.0;
     let is_proxied = raw.tls_proxy.0;
     if !target.is_tls(allows_plaintext) {

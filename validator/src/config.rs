@@ -191,7 +191,7 @@ impl ValidatorConfig {
     /// # Errors
     /// [`SettingsError::Value`] for the first value out of bounds, with the bound and its reason.
     pub fn check(settings: &Settings<RawConfig>) -> Result<Self, SettingsError> {
-        let RawConfig { service, tls: _, files, policy, devices, logging } = &settings.raw;
+        let RawConfig { service, tls, files, policy, devices, logging } = &settings.raw;
         let ping = "faster pings load the link, slower ones notice a lost miner late";
         let ping_ms = settings.in_range("ping_interval_ms", service.ping_interval_ms, 100..=600_000, ping)?;
         let drain = "a supervisor kills the validator earlier";
@@ -203,7 +203,7 @@ impl ValidatorConfig {
         };
         Ok(Self {
             listen: settings.parsed("listen", &service.listen)?,
-            tls: TlsConfig::check(settings)?,
+            tls: TlsConfig::check(settings, tls, service.insecure_allow_remote_plaintext.0)?,
             control_socket: files.control_socket.clone(),
             key_file: files.key_file.clone(),
             miners,

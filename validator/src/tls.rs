@@ -14,7 +14,6 @@ use assay_work::PublicKey;
 use clap::Args;
 
 use crate::clock::unix_seconds;
-use crate::config::RawConfig;
 use crate::connection::PlaintextRule;
 
 /// How long before a certificate ends the operator is told: an authority's renewal had its time by then.
@@ -55,12 +54,12 @@ pub struct TlsConfig {
 }
 
 impl TlsConfig {
-    /// Checks what was written.
+    /// Checks what was written; `from_anywhere`: plaintext is taken from every machine.
     ///
     /// # Errors
     /// [`SettingsError::Value`].
-    pub fn check(settings: &Settings<RawConfig>) -> Result<Self, SettingsError> {
-        let RawTls { advertise, tls_cert, tls_key, tls_proxy } = &settings.raw.tls;
+    pub fn check<R: Args>(settings: &Settings<R>, raw: &RawTls, from_anywhere: bool) -> Result<Self, SettingsError> {
+        let RawTls { advertise, tls_cert, tls_key, tls_proxy } = raw;
         let advertise: Option<Address> =
             advertise.as_ref().map(|text| settings.parsed("advertise", text)).transpose()?;
         if advertise.as_ref().is_some_and(|address| address.port == 0) {
@@ -72,7 +71,6 @@ impl TlsConfig {
             (Some(_), None) => return Err(settings.wrong("tls_cert", "its private key is missing: set tls_key")),
             (None, Some(_)) => return Err(settings.wrong("tls_key", "its certificate is missing: set tls_cert")),
         };
-        let from_anywhere = settings.raw.service.insecure_allow_remote_plaintext.0;
         Ok(Self { advertise, issued, plaintext: PlaintextRule { from_anywhere, from_proxy: tls_proxy.0 } })
     }
 

@@ -125,7 +125,7 @@ fn the_transport_is_as_the_server_sets_it() {
     assert_figures(
         &tables(&section("Transport"))[0],
         &[
-            ("protocol", vec![2]),
+            ("protocol", vec![2, 1, 3]),
             ("default port", vec![7400]),
             ("method of a miner", vec![]),
             ("also served on the port", vec![]),
@@ -277,7 +277,7 @@ fn sentences_have_the_figures_of_the_code() {
         ),
         format!(
             "{} s to connect, {} s for the handshake, {} ping intervals without a message, {} s for a message to go out, and {} min of silence",
-            seconds("miner/src/connection.rs", "CONNECT_LIMIT"),
+            seconds("miner/src/reach.rs", "CONNECT_LIMIT"),
             seconds_of(miner::HANDSHAKE_LIMIT),
             miner::MISSED_PINGS,
             seconds("miner/src/driver.rs", "SEND_LIMIT"),
