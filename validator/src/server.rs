@@ -168,7 +168,8 @@ fn bounded(
             // The semaphore is never closed.
             let Ok(permit) = permits.clone().acquire_owned().await else { return };
             match listener.accept().await {
-                Ok((stream, address)) => match strangers.enter(address) {
+                // A socket for both protocols gives addresses of IPv4 as ::ffff:…
+                Ok((stream, address)) => match strangers.enter((address.ip().to_canonical(), address.port()).into()) {
                     Some(peer) => {
                         // A delayed packet would count as the miner's time.
                         let _ = stream.set_nodelay(true);
