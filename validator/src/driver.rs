@@ -17,7 +17,7 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, mpsc, oneshot, watch};
 
 use crate::action::{Action, ChallengeFacts, SentAt};
 use crate::allow::{Followed, Lists, NotAllowed};
-use crate::bounds::{CHECK_WAIT_LIMIT, SEND_LIMIT};
+use crate::bounds::{CHECK_WAIT_LIMIT, HELD_UP_LIMIT, SEND_LIMIT};
 use crate::clock::unix_seconds;
 use crate::entropy::{Entropy, OsEntropy};
 use crate::events::{self, Asked};
@@ -635,17 +635,25 @@ impl Driver {
         self.notify(&Update::Phase(phase));
     }
 
-    /// Fails no miner for a time that may be our own: we were held up while the challenge ran.
+    /// Fails no miner for a time that may be our own. Being late is ours where we were held up when the time ended: a
+    /// miner that was late before it has no excuse. A missed expectation, which may be one of a rate, is ours where we
+    /// were held up for a tenth of the challenge.
     fn excuse(&self, verdict: &mut Verdict) {
-        let is_time = |reason: &Reason| matches!(reason.code.class(), Class::Late | Class::Short);
-        let began = self.challenge.as_ref().map(|(_, began, _)| *began);
-        let held_up = began.and_then(|began| self.validator.lag.since(began, Instant::now()));
-        if let Some(held_up) = held_up.filter(|_| verdict.outcome == Outcome::Fail)
-            && verdict.reasons.iter().filter(|reason| reason.code.class().fails()).all(is_time)
-        {
+        let Some((_, began, _)) = &self.challenge else { return };
+        let (now, lag) = (Instant::now(), &self.validator.lag);
+        let at_the_end = lag.since(now.checked_sub(2 * HELD_UP_LIMIT).unwrap_or(*began), now);
+        let for_long = lag.since(*began, now).filter(|held_up| *held_up * 10 >= now.duration_since(*began));
+        let held_up = |reason: &Reason| match reason.code {
+            ReasonCode::ExpectationMissed => for_long,
+            code if code.class() == Class::Late => at_the_end,
+            _ => None,
+        };
+        let failing = verdict.reasons.iter().filter(|reason| reason.code.class().fails());
+        let excuses: Option<Vec<_>> = failing.map(held_up).collect();
+        if let Some(longest) = excuses.and_then(|excuses| excuses.into_iter().max()) {
             let why: Vec<_> =
                 verdict.reasons.iter().map(|reason| format!("{}: {}", reason.code, reason.detail)).collect();
-            let detail = format!("this validator was held up for {held_up:.1?}; otherwise {}", why.join(", "));
+            let detail = format!("this validator was held up for {longest:.1?}; otherwise {}", why.join(", "));
             verdict.outcome = Outcome::Inconclusive;
             verdict.reasons = vec![Reason::new(ReasonCode::ValidatorOverloaded, detail)];
         }

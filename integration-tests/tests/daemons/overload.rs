@@ -47,7 +47,7 @@ async fn challenges_take_turns() {
 /// The commitment comes in time and is read too late.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_validator_that_was_held_up_fails_nobody_for_it() {
-    let policy = Policy { commit_deadline_s: 1, ping_interval_ms: 60_000, ..Policy::default() };
+    let policy = Policy { commit_deadline_s: 2, ping_interval_ms: 60_000, ..Policy::default() };
     let mut stage = Stage::new(&policy, &[14]).await;
     stage.miner.lies.in_work(WorkLie::Slow(Duration::from_millis(300)));
     let (asked, mut heard) = tokio::sync::mpsc::unbounded_channel();
@@ -60,11 +60,14 @@ async fn a_validator_that_was_held_up_fails_nobody_for_it() {
     });
     let running = stage.validator.ask(stage.miner.key, Some(Mode::Audit)).await.unwrap();
     heard.recv().await.expect("the challenge comes");
-    stage.validator.daemon.hold_up(Duration::from_secs(2));
+    stage.validator.daemon.hold_up(Duration::from_secs(3));
     running.ruling().await.unwrap().expect(ReasonCode::ValidatorOverloaded);
-    // Who is late by itself fails.
-    stage.miner.lies.in_work(WorkLie::Slow(Duration::from_secs(3)));
-    stage.challenge(Mode::Audit).await.expect(ReasonCode::CommitmentLate);
+    // Who is late by itself fails, also where the validator was held up long before.
+    stage.miner.lies.in_work(WorkLie::Slow(Duration::from_secs(6)));
+    let running = stage.validator.ask(stage.miner.key, Some(Mode::Audit)).await.unwrap();
+    heard.recv().await.expect("the challenge comes");
+    stage.validator.daemon.hold_up(Duration::from_millis(500));
+    running.ruling().await.unwrap().expect(ReasonCode::CommitmentLate);
 }
 
 /// An address that dials too often is told so, with a time, or closed at once; another one is served.
