@@ -47,7 +47,11 @@ fn fits(shown: &str, columns: usize) {
 
 fn command(name: &str, arguments: &str) -> Command {
     let mut command = daemon::command(name);
-    command.args(arguments.split(' ')).env("TERM", "xterm").env_remove("NO_COLOR");
+    command.args(arguments.split(' ')).env("TERM", "xterm");
+    // Where CI is set, help has colours on every terminal: build services take them.
+    for name in ["CI", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
+        command.env_remove(name);
+    }
     command
 }
 
