@@ -1,0 +1,3 @@
+//! Evidence of challenges: compressed, addressed by content, in a folder or a bucket.
+
+#![forbid(unsafe_code)]

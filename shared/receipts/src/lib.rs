@@ -1,0 +1,3 @@
+//! Signed receipts of verdicts: EAT attestation results (EAR) as JSON Web Tokens.
+
+#![forbid(unsafe_code)]
