@@ -1,0 +1,188 @@
+//! One challenge: taken or declined, its stages, and its end.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use assay_device::DeviceError;
+use assay_protocol::message::{MinerMessage, Offer, PlanError, Stop, StopCode};
+use assay_protocol::verdict::Verdict;
+use assay_work::{Challenge, ChallengeError, ChallengeId, PublicKey};
+
+use super::handshake::Handshake;
+use super::{Action, Closed, HOLD_LIMIT, Session};
+
+/// The challenge that runs.
+#[derive(Debug)]
+pub(super) struct RunningChallenge {
+    pub(super) challenge: Arc<Challenge>,
+    pub(super) stage: WorkStage,
+    /// When the stage is given up.
+    pub(super) until: Instant,
+    /// When the challenge is stopped for the operator's limit, and that limit.
+    pub(super) stop: Option<(Instant, Duration)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WorkStage {
+    Working,
+    Committed,
+    Probing,
+    Answered,
+    Opening,
+    Opened,
+}
+
+impl Session {
+    pub(super) fn challenge(&mut self, offer: &Offer, now: Instant) -> Vec<Action> {
+        let Handshake::Done { validator_key, .. } = self.handshake else {
+            return self.close(Closed::OutOfPlace("a challenge before it accepted the session"));
+        };
+        match self.plan(offer, validator_key) {
+            Ok(challenge) => {
+                let challenge = Arc::new(challenge);
+                let until = now + offer.deadline;
+                let stop = self.limits.max_challenge.map(|limit| (now + limit, limit));
+                self.running =
+                    Some(RunningChallenge { challenge: challenge.clone(), stage: WorkStage::Working, until, stop });
+                vec![Action::StartWork(challenge)]
+            }
+            Err((code, detail)) => {
+                vec![Action::Send(MinerMessage::Declined(Stop { challenge_id: offer.challenge_id, code, detail }))]
+            }
+        }
+    }
+
+    /// The challenge that an offer is for this host, or why it is declined.
+    fn plan(&self, offer: &Offer, validator_key: PublicKey) -> Result<Challenge, (StopCode, String)> {
+        if self.draining {
+            return Err((StopCode::Draining, "this miner is shutting down".into()));
+        }
+        if let Some(why) = &self.limits.declines {
+            return Err((StopCode::Declined, why.clone()));
+        }
+        if self.running.is_some() {
+            return Err((StopCode::Busy, "another challenge runs".into()));
+        }
+        if let Some(why) = &self.limits.busy {
+            return Err((StopCode::Busy, why.clone()));
+        }
+        if offer.inventory_sequence != self.inventory.sequence {
+            let detail = format!("inventory {} is current, not {}", self.inventory.sequence, offer.inventory_sequence);
+            return Err((StopCode::StaleInventory, detail));
+        }
+        let challenge = offer
+            .plan(&self.inventory, validator_key, self.identity.public_key())
+            .map_err(|error| (stop_code(&error), error.to_string()))?;
+        let weights = self.inventory.weights(offer.n, offer.min_slots);
+        for (share, weight) in challenge.shares().iter().zip(&weights) {
+            if u64::from(share.count) > weight.weight {
+                let detail = format!(
+                    "device {} holds {} slots of n = {}, {} are asked for",
+                    share.device_id, weight.weight, offer.n, share.count
+                );
+                return Err((StopCode::NotEnoughMemory, detail));
+            }
+        }
+        Ok(challenge)
+    }
+
+    /// Goes from one stage to the next on the validator's word.
+    pub(super) fn advance(
+        &mut self,
+        id: ChallengeId,
+        from: WorkStage,
+        to: WorkStage,
+        until: Instant,
+        what: &'static str,
+        action: impl FnOnce() -> Action,
+    ) -> Vec<Action> {
+        match &mut self.running {
+            Some(running) if running.challenge.id() == id && running.stage == from => {
+                running.stage = to;
+                running.until = until;
+                vec![action()]
+            }
+            Some(running) if running.challenge.id() == id => self.close(Closed::OutOfPlace(what)),
+            // It crossed our abort on the way.
+            _ => Vec::new(),
+        }
+    }
+
+    /// Sends what a stage gave and goes on to the next; a stage that is no longer the current one gives nothing.
+    pub(super) fn stage_ended(
+        &mut self,
+        id: ChallengeId,
+        from: WorkStage,
+        to: WorkStage,
+        result: Result<Vec<MinerMessage>, DeviceError>,
+        now: Instant,
+    ) -> Vec<Action> {
+        let Some(running) = self.running.as_mut().filter(|r| r.challenge.id() == id && r.stage == from) else {
+            return Vec::new();
+        };
+        running.stage = to;
+        running.until = now + HOLD_LIMIT;
+        match result {
+            Ok(messages) => messages.into_iter().map(Action::Send).collect(),
+            Err(error) => self.abort(&error),
+        }
+    }
+
+    pub(super) fn progress(&self, id: ChallengeId, done_slots: u64) -> Vec<Action> {
+        match &self.running {
+            Some(running) if running.challenge.id() == id && running.stage == WorkStage::Working => {
+                let slots: u64 = running.challenge.shares().iter().map(|s| u64::from(s.count)).sum();
+                let all_slots = slots * u64::from(running.challenge.iterations());
+                vec![Action::Send(MinerMessage::Progress { challenge_id: id, done_slots, all_slots })]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    pub(super) fn verdict(&mut self, verdict: Box<Verdict>) -> Vec<Action> {
+        let ends = self.running.as_ref().is_some_and(|r| r.challenge.id() == verdict.challenge_id);
+        let mut actions = vec![Action::Verdict(verdict)];
+        if ends {
+            actions.extend(self.release());
+        }
+        actions
+    }
+
+    /// The running challenge is over: memory goes back, and a drain goes on.
+    fn release(&mut self) -> Vec<Action> {
+        self.running = None;
+        let mut actions = vec![Action::Release];
+        if self.draining {
+            actions.extend(self.close(Closed::Drained));
+        }
+        actions
+    }
+
+    /// Tells the validator that the challenge ends here, and why.
+    fn abort(&mut self, error: &DeviceError) -> Vec<Action> {
+        let code = match error {
+            DeviceError::Busy { .. } => StopCode::NotEnoughMemory,
+            DeviceError::Sick(_) => StopCode::DeviceLost,
+            DeviceError::Lost(_) => StopCode::Internal,
+            DeviceError::Cancelled => StopCode::Deadline,
+            DeviceError::Unsupported(_) => StopCode::Unsupported,
+        };
+        self.abort_with(code, error.to_string())
+    }
+
+    pub(super) fn abort_with(&mut self, code: StopCode, detail: String) -> Vec<Action> {
+        let Some(running) = &self.running else { return Vec::new() };
+        let stop = Stop { challenge_id: running.challenge.id(), code, detail };
+        let mut actions = vec![Action::Send(MinerMessage::Abort(stop))];
+        actions.extend(self.release());
+        actions
+    }
+}
+
+/// With which code an offer is declined that makes no challenge.
+const fn stop_code(error: &PlanError) -> StopCode {
+    match error {
+        PlanError::Challenge(ChallengeError::Unsupported(_)) => StopCode::Unsupported,
+        _ => StopCode::Invalid,
+    }
+}

@@ -1,0 +1,100 @@
+//! The handshake, and what the miner refuses in it.
+
+use std::time::{Duration, Instant};
+
+use assay_protocol::identity::SessionTranscript;
+use assay_protocol::message::{Hello, MinerMessage, PROTOCOL_VERSIONS, Welcome};
+use assay_protocol::successor::Lineage;
+use assay_work::{Nonce, PublicKey};
+
+use super::{Action, Closed, Session, SessionLimits, SessionStart};
+
+/// How far the handshake is; nothing that comes after the end of the session has an effect.
+#[derive(Debug)]
+pub(super) enum Handshake {
+    AwaitWelcome { miner_nonce: Nonce },
+    AwaitAccepted { validator_key: PublicKey, followed: Option<(PublicKey, u64)> },
+    Done { validator_key: PublicKey, ping_interval: Duration },
+    Closed,
+}
+
+impl Session {
+    /// A session that begins now on a connection, and its hello.
+    #[must_use]
+    pub fn start(start: SessionStart, now: Instant) -> (Self, Vec<Action>) {
+        let SessionStart { identity, pinned, channel, inventory, miner_nonce, resumes, unix_seconds } = start;
+        let hello = Hello {
+            versions: PROTOCOL_VERSIONS.to_vec(),
+            miner_key: identity.public_key(),
+            miner_nonce,
+            agent: concat!("assay-miner/", env!("CARGO_PKG_VERSION")).into(),
+            inventory: inventory.clone(),
+            successors: identity.successors().to_vec(),
+            resumes,
+        };
+        let session = Self {
+            identity,
+            pinned,
+            unix_seconds,
+            channel,
+            handshake: Handshake::AwaitWelcome { miner_nonce },
+            nonce: None,
+            inventory,
+            running: None,
+            draining: false,
+            limits: SessionLimits::default(),
+            started: now,
+            heard: now,
+        };
+        (session, vec![Action::Send(MinerMessage::Hello(hello))])
+    }
+
+    pub(super) fn welcome(&mut self, welcome: &Welcome) -> Vec<Action> {
+        let Handshake::AwaitWelcome { miner_nonce } = self.handshake else {
+            return self.close(Closed::OutOfPlace("a second welcome"));
+        };
+        if !PROTOCOL_VERSIONS.contains(&welcome.version) {
+            return self.close(Closed::OutOfPlace("a version that this miner did not offer"));
+        }
+        let transcript = SessionTranscript {
+            version: welcome.version,
+            validator_key: welcome.validator_key,
+            miner_key: self.identity.public_key(),
+            nonce: welcome.nonce,
+            miner_nonce,
+            channel: self.channel,
+        };
+        if let Err(mismatch) = transcript.check_welcome(&welcome.signature) {
+            return self.close(Closed::BadWelcome(mismatch));
+        }
+        // After the signature: where something in between passes a session on, it is named, not the key.
+        let followed = match self.expected(welcome) {
+            Ok(followed) => followed,
+            Err(closed) => return self.close(closed),
+        };
+        self.handshake = Handshake::AwaitAccepted { validator_key: welcome.validator_key, followed };
+        self.nonce = Some(welcome.nonce);
+        vec![Action::Send(MinerMessage::Proof(self.identity.sign(&transcript.proof_message())))]
+    }
+
+    /// Whether the validator is the one to serve: the old key that it follows, and until when, where it has a new one.
+    fn expected(&self, welcome: &Welcome) -> Result<Option<(PublicKey, u64)>, Closed> {
+        let found = welcome.validator_key;
+        let Some(expected) = self.pinned.filter(|key| *key != found) else { return Ok(None) };
+        let lineage = Lineage::verify(found, &welcome.successors);
+        if let Some(until) = lineage.until(&expected, |statement| statement.is_current(self.unix_seconds)) {
+            return Ok(Some((expected, until)));
+        }
+        let ended = lineage.until(&expected, |_| true).filter(|until| *until <= self.unix_seconds);
+        Err(Closed::WrongValidator { expected, found, ended })
+    }
+
+    pub(super) fn accepted(&mut self, ping_interval: Duration) -> Vec<Action> {
+        let Handshake::AwaitAccepted { validator_key, followed } = self.handshake else {
+            return self.close(Closed::OutOfPlace("an acceptance out of turn"));
+        };
+        self.handshake = Handshake::Done { validator_key, ping_interval };
+        let followed = followed.map(|(pinned, until_unix_seconds)| Action::Followed { pinned, until_unix_seconds });
+        [Action::Established(validator_key)].into_iter().chain(followed).collect()
+    }
+}
