@@ -6,8 +6,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use assay_program::exit::{Exit, Failure};
-use assay_protocol::identity::Identity;
-use assay_protocol::key_file::KeyFileError;
+use assay_transport::own_key::identity;
 
 use crate::bounds::Bounds;
 use crate::config::ValidatorConfig;
@@ -48,25 +47,6 @@ fn check_key(path: &Path) -> Result<(), Failure> {
         identity(path)?;
     }
     Ok(())
-}
-
-/// The identity in the key file, which is created if it is missing.
-///
-/// # Errors
-/// [`Failure`]: a key that is not one, or is not its owner's alone, or a file that cannot be read or made.
-pub fn identity(key_file: &Path) -> Result<Identity, Failure> {
-    Identity::load_or_create(key_file).map_err(key_failure)
-}
-
-/// What a command ends with where its key file is not as it should be.
-#[must_use]
-pub fn key_failure(error: KeyFileError) -> Failure {
-    let exit = match error {
-        KeyFileError::File { .. } => Exit::Io,
-        KeyFileError::Random(_) => Exit::Internal,
-        _ => Exit::Config,
-    };
-    Failure::new(exit, error.to_string())
 }
 
 fn check_socket(path: &Path) -> Result<(), Failure> {

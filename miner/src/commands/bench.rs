@@ -5,6 +5,7 @@ use assay_program::exit::{Exit, Failure, print};
 use assay_program::file;
 use assay_program::render::Screen;
 use assay_protocol::message::MATRIX_SIZES;
+use assay_transport::own_key;
 
 use crate::cli::BenchArgs;
 use crate::config::MinerConfig;
@@ -22,7 +23,7 @@ pub fn execute(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<Exit> {
     let plan = plan(args)?;
     args.svg.as_deref().map_or(Ok(()), file::check_writable)?;
     super::warn_of_a_running_miner(config);
-    let host = config.devices.host(&super::identity(&config.key_file)?.origin());
+    let host = config.devices.host(&own_key::identity(&config.key_file)?.origin());
     // Without them drivers work too, but complain, or compile again what a worker has compiled.
     if let Err(error) = assay_bench::environment::restart_with(&host) {
         tracing::warn!(%error, "cannot start again with the variables that drivers read");

@@ -14,6 +14,7 @@ use anyhow::Context;
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::lock::StateLock;
 use assay_protocol::message::MATRIX_SIZES;
+use assay_transport::own_key;
 use assay_work::PublicKey;
 use assay_work::text::quoted;
 
@@ -90,7 +91,7 @@ fn open(config: &MinerConfig, limit: Duration) -> anyhow::Result<Exit> {
     thread::Builder::new().name("limit".into()).spawn(end).context("no thread for the limit")?;
     // A check makes no key: whose it would be depends on who checks. Only the ids of devices follow from it.
     let key =
-        if config.key_file.exists() { super::identity(&config.key_file)?.public_key() } else { PublicKey([0; 32]) };
+        if config.key_file.exists() { own_key::identity(&config.key_file)?.public_key() } else { PublicKey([0; 32]) };
     let chosen = config.devices.open(&key).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
     let device = |report: assay_device::host::DeviceReport| FoundDevice {
         name: report.info.name,

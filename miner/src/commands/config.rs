@@ -3,6 +3,7 @@
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::render::Screen;
 use assay_program::settings::Settings;
+use assay_transport::own_key;
 
 use crate::cli::ShowArgs;
 use crate::config::{MinerConfig, RawConfig};
@@ -15,7 +16,7 @@ use crate::reach;
 pub fn check(settings: &Settings<RawConfig>) -> anyhow::Result<Exit> {
     let config = MinerConfig::check(settings)?;
     if config.key_file.exists() {
-        super::identity(&config.key_file)?;
+        own_key::identity(&config.key_file)?;
     }
     reach::each(&config).map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
     print(&settings.shown().summary())?;

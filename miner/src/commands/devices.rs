@@ -18,6 +18,7 @@ use assay_program::utc;
 use assay_protocol::claims::HostClaims;
 use assay_protocol::message::MATRIX_SIZES;
 use assay_telemetry::HostClaimsError;
+use assay_transport::own_key;
 use assay_work::PublicKey;
 use assay_work::text::printable;
 use serde::Serialize;
@@ -50,7 +51,7 @@ pub fn execute(config: &MinerConfig, args: &DevicesArgs) -> anyhow::Result<Exit>
     // The driver may take seconds to answer, while the devices are opened.
     let sampler = telemetry::start(config.telemetry);
     // Device ids are derived from the key: the one that `run` uses.
-    let identity = super::identity(&config.key_file)?;
+    let identity = own_key::identity(&config.key_file)?;
     let key = identity.public_key();
     let chosen = config.devices.open(&identity.origin()).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
     let off = || Err(HostClaimsError::NoSource("telemetry is off".into()));

@@ -15,6 +15,7 @@ use assay_program::shutdown::Shutdown;
 use assay_protocol::message::MATRIX_SIZES;
 use assay_protocol::verdict::Outcome;
 use assay_telemetry::{NoSensors, SensorWatch};
+use assay_transport::own_key;
 
 use crate::cli::{DiagArgs, Gravity};
 use crate::config::MinerConfig;
@@ -34,7 +35,7 @@ pub fn execute(config: &MinerConfig, args: &DiagArgs) -> anyhow::Result<Exit> {
     let asked = on_signals()?;
     // The driver may take seconds to answer, while the devices are opened.
     let sampler = telemetry::start(config.telemetry);
-    let key = super::identity(&config.key_file)?.origin();
+    let key = own_key::identity(&config.key_file)?.origin();
     super::warn_of_a_running_miner(config);
     let chosen = config.devices.open(&key).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
     let sensors: Arc<dyn SensorWatch> = match sampler {

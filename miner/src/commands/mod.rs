@@ -10,18 +10,14 @@ pub mod run;
 pub mod status;
 pub mod work;
 
-use std::path::Path;
-
 use assay_devices::settings::absent_key;
 use assay_devices::worker_command;
-use assay_program::exit::{Exit, Failure};
+use assay_program::exit::Exit;
 use assay_program::lock::StateLock;
 use assay_program::logging::Logged;
 use assay_program::paths;
 use assay_program::private_memory;
 use assay_program::settings::{Environment, Flags, Settings};
-use assay_protocol::identity::Identity;
-use assay_protocol::key_file::KeyFileError;
 use clap::Args;
 
 use crate::cli::{Cli, Command, ConfigCommand, KeyArgs, KeyCommand};
@@ -44,10 +40,11 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Command::Devices(args) => devices::execute(&*configure(&args.settings)?, &args),
         Command::Status(args) => status::execute(&*configure(&args.settings)?, &args),
         Command::Key(KeyArgs { command: Some(KeyCommand::Rotate(args)), .. }) => {
-            key::rotate(&*configure(&args.settings)?, &args)
+            let config = configure(&args.settings)?;
+            Ok(key::TEXTS.rotate(&config.key_file, args.overlap.into(), args.json)?)
         }
         Command::Check(args) => check::execute(&*configure(&args.settings)?, &args),
-        Command::Key(args) => key::execute(&*configure(&args.settings)?, &args),
+        Command::Key(args) => Ok(key::TEXTS.show(&configure(&args.settings)?.key_file, args.json)?),
         Command::Work(args) => work::execute(&*configure(&args.settings)?, &args),
         Command::Bench(args) => bench::execute(&*configure(&args.settings)?, &args),
         Command::Diag(args) => diag::execute(&*configure(&args.settings)?, &args),
@@ -60,21 +57,6 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
 fn resolve<F: Args>(flags: &Flags<F>) -> anyhow::Result<Settings<RawConfig>> {
     let environment = Environment::of_process(ENV_PREFIX)?.with_absence(absent_key);
     Ok(Settings::resolve(flags, &environment.with_system_file(paths::system_file(SYSTEM_FILE)))?)
-}
-
-/// The identity in the key file, which is created if it is missing.
-fn identity(key_file: &Path) -> Result<Identity, Failure> {
-    Identity::load_or_create(key_file).map_err(key_failure)
-}
-
-/// What a command ends with where its key file is not as it should be.
-fn key_failure(error: KeyFileError) -> Failure {
-    let exit = match error {
-        KeyFileError::File { .. } => Exit::Io,
-        KeyFileError::Random(_) => Exit::Internal,
-        _ => Exit::Config,
-    };
-    Failure::new(exit, error.to_string())
 }
 
 /// Measuring and testing want the devices for themselves.

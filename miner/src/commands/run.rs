@@ -13,6 +13,7 @@ use assay_program::utc;
 use assay_protocol::identity::Identity;
 use assay_protocol::message::Stop;
 use assay_protocol::verdict::{Outcome, Verdict};
+use assay_transport::own_key;
 use assay_work::text::quoted;
 use assay_work::{Challenge, ChallengeId, PublicKey};
 use tokio::runtime::Runtime;
@@ -35,7 +36,7 @@ use crate::turns::Turns;
 /// # Errors
 /// What keeps the miner from starting: its key, another miner with it, its devices.
 pub fn execute(config: &MinerConfig, resolve: Resolve) -> anyhow::Result<Exit> {
-    let identity = super::identity(&config.key_file)?;
+    let identity = own_key::identity(&config.key_file)?;
     let key = identity.public_key();
     let _lock = StateLock::acquire(&config.key_file, &key.to_string()).map_err(Failure::from)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;

@@ -10,6 +10,7 @@ use assay_device::{Device, DeviceError, Handle};
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::{file, progress};
 use assay_protocol::identity::Identity;
+use assay_transport::own_key;
 use assay_work::commitment::{Evidence, commitment_message};
 use assay_work::probe::{Answer, Probe, UncheckedProbe, probe_message};
 use assay_work::{Challenge, Digest, Root, UncheckedChallenge};
@@ -37,7 +38,7 @@ pub fn execute(config: &MinerConfig, args: &WorkArgs) -> anyhow::Result<Exit> {
     for path in [&args.out, &args.answer_out].into_iter().flatten() {
         file::check_writable(path)?;
     }
-    let identity = super::identity(&config.key_file)?;
+    let identity = own_key::identity(&config.key_file)?;
     let chosen = config.devices.open(&identity.origin()).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
     let start = Instant::now();
     let results = compute(&chosen.host, &challenge, probe)?;

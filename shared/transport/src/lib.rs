@@ -1,4 +1,5 @@
-//! How a miner and a validator reach each other: addresses with keys, TLS 1.3 and whom it trusts, proxies.
+//! How a miner and a validator reach each other: addresses with keys, TLS 1.3 and whom it trusts, proxies, and a program's own
+//! key.
 //!
 //! The validator's certificate is made from its own Ed25519 key, so that a miner that was told the key needs no
 //! authority. Certificates of an authority work too. In both cases the session's signatures cover the connection's
@@ -12,6 +13,7 @@ pub mod dial;
 pub mod failure;
 pub mod known;
 pub mod liveness;
+pub mod own_key;
 pub mod proxy;
 pub mod server;
 pub mod target;

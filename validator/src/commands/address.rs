@@ -5,12 +5,12 @@ use std::io::Write;
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::utc;
 use assay_protocol::wire::v1::{GetStatusRequest, GetStatusResponse};
+use assay_transport::own_key;
 use serde_json::json;
 
 use super::control;
 use crate::cli::StatusArgs;
 use crate::config::ValidatorConfig;
-use crate::preflight;
 
 /// What miners are told.
 struct Told {
@@ -57,7 +57,7 @@ fn running(config: &ValidatorConfig) -> Option<Told> {
 }
 
 fn configured(config: &ValidatorConfig) -> Result<Told, Failure> {
-    let key = preflight::identity(&config.key_file)?.public_key();
+    let key = own_key::identity(&config.key_file)?.public_key();
     let issued = config.tls.issued().map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
     Ok(Told {
         target: config.tls.target(&config.listen, key).to_string(),

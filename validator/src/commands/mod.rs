@@ -42,9 +42,10 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Command::Reload(args) => administer::reload(&*configure(&args.settings)?, &args),
         Command::Forget(args) => administer::forget(&*configure(&args.settings)?, &args),
         Command::Key(KeyArgs { command: Some(KeyCommand::Rotate(args)), .. }) => {
-            key::rotate(&*configure(&args.settings)?, &args)
+            let config = configure(&args.settings)?;
+            Ok(key::TEXTS.rotate(&config.key_file, args.overlap.into(), args.json)?)
         }
-        Command::Key(args) => key::execute(&*configure(&args.settings)?, &args),
+        Command::Key(args) => Ok(key::TEXTS.show(&configure(&args.settings)?.key_file, args.json)?),
         Command::Miners(args) => miners::execute(&*configure(&args.settings)?, &args),
         Command::Verify(args) => verify::execute(&*configure(&args.settings)?, &args),
         Command::CheckOpenings(args) => check_openings::execute(&args),

@@ -21,6 +21,7 @@ use assay_program::settings::Flags;
 use assay_program::shutdown::Shutdown;
 use assay_protocol::identity::Identity;
 use assay_protocol::verdict::Mode;
+use assay_transport::own_key;
 use assay_transport::server::ServerTls;
 use assay_work::{ChallengeId, PublicKey};
 use tokio::net::TcpListener;
@@ -67,7 +68,7 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
     let config = config.log.start()?.keep_with(config);
     limit_freed_memory();
     preflight::check(&config)?;
-    let identity = preflight::identity(&config.key_file)?;
+    let identity = own_key::identity(&config.key_file)?;
     let tls = config.tls.server(&identity).map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
     let key = identity.public_key();
     // Devices take long to open: what is in use is found before.

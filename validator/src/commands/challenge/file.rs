@@ -5,12 +5,13 @@ use std::path::Path;
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::file::write_text;
 use assay_protocol::identity::random_bytes;
+use assay_transport::own_key;
 use assay_work::challenge::WORK_VERSION;
 use assay_work::{Challenge, ChallengeId, Nonce, Precision, UncheckedChallenge};
 
 use crate::cli::ChallengeArgs;
 use crate::config::ValidatorConfig;
-use crate::{device_spec, preflight};
+use crate::device_spec;
 
 /// Writes a challenge over the devices that were given.
 ///
@@ -41,7 +42,7 @@ fn challenge(config: &ValidatorConfig, args: &ChallengeArgs) -> anyhow::Result<C
     let random = |error| Failure::new(Exit::Internal, format!("the operating system gave no random bytes: {error}"));
     let validator_key = match args.file.validator_key {
         Some(key) => key,
-        None => preflight::identity(&config.key_file)?.public_key(),
+        None => own_key::identity(&config.key_file)?.public_key(),
     };
     let unchecked = UncheckedChallenge {
         version: WORK_VERSION,

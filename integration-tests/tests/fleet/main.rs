@@ -1,0 +1,2 @@
+//! A fleet over months: enrolment, records, and validators that share them. Real daemons over real sockets.
+//! The programs must have been built: `cargo build --bins`.
