@@ -38,6 +38,9 @@ use crate::verify::judge::{DeviceClaims, Gaps};
 use crate::verify::replay::Extent;
 use crate::verify::size;
 
+/// The phase of a challenge whose miner has committed and whose probe waits for the round.
+pub const HELD: &str = "held";
+
 /// What the miner signed at the end of a stage, and the stage's time by the validator's clock.
 #[derive(Debug, Clone)]
 struct Timed {
@@ -59,6 +62,8 @@ enum Roots {
 enum RunStage {
     /// The offer is out.
     Working { sent: SentAt },
+    /// The commitment came and the roots come; the probe waits for the other members of the round.
+    Held { commitment: Timed, roots: Roots, limit: Duration },
     /// The commitment came and the probe is out; the roots come.
     Probing { commitment: Timed, roots: Roots, probe: Probe, deadline: Duration, sent: SentAt },
     /// The probe answer came, its digests come.
@@ -117,6 +122,8 @@ pub struct RunContext {
     pub round_trip: Option<Duration>,
     /// When the challenge is sent: seconds since 1970.
     pub unix_seconds: u64,
+    /// How long the probe waits after the commitment for [`ChallengeRun::release`]; `None`: it does not.
+    pub hold: Option<Duration>,
 }
 
 /// One challenge of one miner.
@@ -286,12 +293,29 @@ impl ChallengeRun {
             let detail = format!("it took {took:.1?}, {limit:?} were allowed");
             return Err(Reason::new(ReasonCode::CommitmentLate, detail));
         }
-        self.send_probe(Timed { signed, took }, received, entropy)
+        let (commitment, roots) = (Timed { signed, took }, Roots::Due { since: received, devices: Vec::new() });
+        match self.context.hold {
+            Some(limit) => {
+                self.enter(RunStage::Held { commitment, roots, limit }, received);
+                Ok(vec![Action::Phase(HELD)])
+            }
+            None => self.send_probe(commitment, roots, received, entropy),
+        }
+    }
+
+    /// The members of the round have committed, or are not waited for any longer: the probe goes out. Memory that was
+    /// filled in the same time by another member's work cannot be filled with this one's.
+    pub fn release(&mut self, now: Instant, entropy: &mut dyn Entropy) -> Vec<Action> {
+        self.context.hold = None;
+        let RunStage::Held { commitment, roots, .. } = &self.stage else { return Vec::new() };
+        let (commitment, roots) = (commitment.clone(), roots.clone());
+        let step = self.send_probe(commitment, roots, now, entropy);
+        self.conclude(step)
     }
 
     /// The head of the commitment binds the roots: nothing is gained by waiting for them, only time to move slots. A
     /// signature that does not hold is named once the roots have come, since they may tell what is wrong better.
-    fn send_probe(&mut self, commitment: Timed, now: Instant, entropy: &mut dyn Entropy) -> Step {
+    fn send_probe(&mut self, commitment: Timed, roots: Roots, now: Instant, entropy: &mut dyn Entropy) -> Step {
         let RunContext { policy, history, round_trip, .. } = &self.context;
         let shown = history.shown(self.challenge.fields().miner_key);
         let probe = issue_probe(policy, &self.challenge, &shown, *round_trip, entropy)
@@ -299,7 +323,6 @@ impl ChallengeRun {
         let sent = SentAt::default();
         let deadline = policy.probe.deadline + self.probe_allowance();
         let message = ValidatorMessage::Probe { challenge_id: self.id(), probe, deadline };
-        let roots = Roots::Due { since: now, devices: Vec::new() };
         self.enter(RunStage::Probing { commitment, roots, probe, deadline, sent: sent.clone() }, now);
         Ok(vec![Action::Phase("probe"), self.hand_over(message, sent, now)])
     }
@@ -307,7 +330,8 @@ impl ChallengeRun {
     fn device_roots(&mut self, device: DeviceRoots, received: Instant) -> Step {
         let limit = self.roots_limit();
         let shares = self.challenge.shares();
-        let RunStage::Probing { commitment, roots, .. } = &mut self.stage else {
+        let (RunStage::Held { commitment, roots, .. } | RunStage::Probing { commitment, roots, .. }) = &mut self.stage
+        else {
             return Err(Reason::new(ReasonCode::Protocol, "roots came out of turn"));
         };
         let Roots::Due { since, devices } = roots else {

@@ -301,6 +301,15 @@ impl Session {
         self.retire(actions)
     }
 
+    /// The round's other members have committed: the probe that was held back goes out.
+    pub fn release(&mut self, id: ChallengeId, now: Instant, entropy: &mut dyn Entropy) -> Vec<Action> {
+        let Some(run) = self.run.as_mut().filter(|run| run.id() == id) else { return Vec::new() };
+        let actions = run.release(now, entropy);
+        let actions = self.retire(actions);
+        self.ping_after(&actions, now);
+        actions
+    }
+
     /// Excludes the time of a check from the miner's deadlines and its silence: nothing was read meanwhile.
     pub fn excuse(&mut self, ours: Duration) {
         self.heard += ours;
@@ -364,7 +373,8 @@ impl Session {
         let mut actions = if self.unread_at().is_some() {
             Vec::new()
         } else {
-            let actions = self.run.as_mut().map(|run| run.tick(now)).unwrap_or_default();
+            let actions = self.run.as_mut().map(|run| run.tick(now, entropy)).unwrap_or_default();
+            self.ping_after(&actions, now);
             self.retire(actions)
         };
         if now >= self.silent_at() {

@@ -136,7 +136,7 @@ impl World {
         self.recording.validator.push(Step::Start(policy.clone()));
         let Self { validator, entropy, now, .. } = self;
         let mut context = SessionContext { now: *now, unix_seconds: 0, entropy, replayer: None };
-        let actions = validator.start(&policy, &mut context).unwrap();
+        let actions = validator.start(&policy, None, &mut context).unwrap();
         self.validator_does(actions);
     }
 

@@ -78,7 +78,7 @@ impl Validator {
             Step::Start(policy) => {
                 let mut context =
                     SessionContext { now: self.now, unix_seconds: 0, entropy: &mut self.entropy, replayer: None };
-                self.session.start(policy, &mut context).unwrap()
+                self.session.start(policy, None, &mut context).unwrap()
             }
             Step::Stop(reason) => self.session.stop_run(reason.clone()),
             Step::Message(message) => {

@@ -16,6 +16,7 @@ impl ChallengeRun {
         let chunks_due = if let RunStage::Opening { collector, .. } = &self.stage { collector.chunks_due() } else { 0 };
         let (commitment, probe, answered) = match &self.stage {
             RunStage::Working { .. } => (None, None, false),
+            RunStage::Held { commitment, .. } => (Some(commitment), None, false),
             RunStage::Probing { commitment, probe, .. } => (Some(commitment), Some((probe, None)), false),
             RunStage::Digests { commitment, probe, answer, .. } => {
                 (Some(commitment), Some((probe, Some(answer.took))), false)
@@ -26,7 +27,7 @@ impl ChallengeRun {
             }
             RunStage::Over(_) => return Vec::new(),
         };
-        let RunContext { policy, mode, inventory, history, round_trip, unix_seconds } = &self.context;
+        let RunContext { policy, mode, inventory, history, round_trip, unix_seconds, .. } = &self.context;
         let miner_key = self.challenge.fields().miner_key;
         let recent = history.ended(miner_key, end_of(&reasons), policy.abandoned);
         if end_of(&reasons) != End::Other && recent.abandoned >= policy.abandoned.limit {

@@ -7,6 +7,7 @@ use assay_work::probe::Probe;
 
 use super::{ChallengeRun, Roots, RunStage};
 use crate::action::{Action, SentAt};
+use crate::entropy::Entropy;
 
 /// How long a message may wait for the transport to take it: longer means that the miner does not read.
 pub const HANDOVER_LIMIT: Duration = Duration::from_secs(5);
@@ -21,11 +22,22 @@ const FOLLOW_UP_BYTES: u64 = 1024;
 
 impl ChallengeRun {
     /// Ends the challenge when its stage is overdue.
-    pub fn tick(&mut self, now: Instant) -> Vec<Action> {
+    pub fn tick(&mut self, now: Instant, entropy: &mut dyn Entropy) -> Vec<Action> {
+        if self.released_at().is_some_and(|at| now >= at) {
+            return self.release(now, entropy);
+        }
         match self.overdue(now) {
             Some(reason) if reason.code == ReasonCode::NotReading => self.leave(reason),
             Some(reason) => self.conclude(Err(reason)),
             None => Vec::new(),
+        }
+    }
+
+    /// When the probe is not held back any longer.
+    fn released_at(&self) -> Option<Instant> {
+        match &self.stage {
+            RunStage::Held { limit, .. } => Some(self.stage_began + *limit),
+            _ => None,
         }
     }
 
@@ -37,12 +49,9 @@ impl ChallengeRun {
         let taken = |sent: &SentAt, limit, code| sent.get().map_or(unread, |at| (at, limit, code));
         match &self.stage {
             RunStage::Working { sent } => [Some(taken(sent, policy.commit_deadline, ReasonCode::CommitmentLate)), None],
+            RunStage::Held { roots, .. } => [self.roots_due(roots), None],
             RunStage::Probing { roots, deadline, sent, .. } => {
-                let roots = match roots {
-                    Roots::Due { since, .. } => Some((*since, self.roots_limit(), ReasonCode::RootsLate)),
-                    Roots::Complete(_) => None,
-                };
-                [Some(taken(sent, *deadline, ReasonCode::ProbeLate)), roots]
+                [Some(taken(sent, *deadline, ReasonCode::ProbeLate)), self.roots_due(roots)]
             }
             RunStage::Digests { probe, .. } => {
                 [Some((self.stage_began, self.digests_limit(probe), ReasonCode::DigestsLate)), None]
@@ -54,6 +63,14 @@ impl ChallengeRun {
                 [Some(sent.get().map_or(unread, |_| late)), None]
             }
             RunStage::Judging(_) | RunStage::Over(_) => [None, None],
+        }
+    }
+
+    /// What the roots have to follow their head by, while they come.
+    fn roots_due(&self, roots: &Roots) -> Option<(Instant, Duration, ReasonCode)> {
+        match roots {
+            Roots::Due { since, .. } => Some((*since, self.roots_limit(), ReasonCode::RootsLate)),
+            Roots::Complete(_) => None,
         }
     }
 
@@ -102,7 +119,7 @@ impl ChallengeRun {
     #[must_use]
     pub fn arrival_time(&self) -> Duration {
         match &self.stage {
-            RunStage::Probing { roots: Roots::Due { .. }, .. } => {
+            RunStage::Held { roots: Roots::Due { .. }, .. } | RunStage::Probing { roots: Roots::Due { .. }, .. } => {
                 self.time_of(follow_up_bytes(self.challenge.iterations()))
             }
             RunStage::Digests { probe, .. } => self.time_of(follow_up_bytes(probe.rounds())),
@@ -120,7 +137,7 @@ impl ChallengeRun {
             ReasonCode::NotReading => (since + limit).min(now + self.shortest_deadline()),
             _ => since + limit,
         };
-        self.limits().into_iter().flatten().map(due).min()
+        self.limits().into_iter().flatten().map(due).chain(self.released_at()).min()
     }
 
     fn openings_detail(&self, now: Instant) -> String {

@@ -1,6 +1,7 @@
 //! The start of a challenge, or the verdict on a host that has too little for one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use assay_protocol::message::ValidatorMessage;
 use assay_protocol::verdict::{Mode, Reason, ReasonCode};
@@ -17,11 +18,17 @@ use crate::verify::judge::Unchallenged;
 use crate::verify::replay::Replayer;
 
 impl Session {
-    /// Starts a challenge of this miner.
+    /// Starts a challenge of this miner. `hold`: how long after the commitment the probe waits for
+    /// [`Session::release`], in a round.
     ///
     /// # Errors
     /// [`StartError`].
-    pub fn start(&mut self, policy: &Arc<Policy>, context: &mut SessionContext<'_>) -> Result<Vec<Action>, StartError> {
+    pub fn start(
+        &mut self,
+        policy: &Arc<Policy>,
+        hold: Option<Duration>,
+        context: &mut SessionContext<'_>,
+    ) -> Result<Vec<Action>, StartError> {
         let SessionState::Connected { miner_key, inventory } = &self.state else {
             return Err(StartError::NotConnected);
         };
@@ -53,6 +60,7 @@ impl Session {
             history,
             round_trip: self.pings.least(),
             unix_seconds: context.unix_seconds,
+            hold,
         };
         let (run, actions) = ChallengeRun::start(run, issued, context.now);
         self.run = Some(run);
