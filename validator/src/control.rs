@@ -26,6 +26,7 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Request, Response, Status};
 
+use crate::order::Order;
 use crate::policy::{MAX_FILL_PERCENT, MAX_SAMPLES, Policy};
 use crate::registry::{Miner, RunningChallenge, SessionCommand, Update};
 use crate::reload::Reloader;
@@ -214,7 +215,10 @@ impl ControlService for Control {
         let commands = self.validator().registry.commands(key).ok_or_else(gone)?;
         let (updates, watch) = mpsc::channel(UPDATES);
         let (started, answer) = oneshot::channel();
-        commands.send(SessionCommand::Run { policy, started, updates }).await.map_err(|_| gone())?;
+        commands
+            .send(SessionCommand::Run { order: Order::manual(policy), place: None, started, updates })
+            .await
+            .map_err(|_| gone())?;
         let began = answer.await.map_err(|_| gone())?.map_err(|error| self.start_status(key, &error))?;
         let began = RunChallengeResponse { message: Some(Message::Started(running_challenge(key, began))) };
         let updates = ReceiverStream::new(watch).map(|update| Ok(response(update)));

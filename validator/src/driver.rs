@@ -24,9 +24,9 @@ use crate::action::{Action, ChallengeFacts, SentAt};
 use crate::allow::NotAllowed;
 use crate::clock::unix_seconds;
 use crate::entropy::OsEntropy;
-use crate::events::Asked;
 use crate::hook::Who;
 use crate::memory::return_freed_soon;
+use crate::order::Order;
 use crate::peer::Peer;
 use crate::registry::{RunningChallenge, SessionCommand, Update};
 use crate::session::{Session, SessionContext};
@@ -148,8 +148,8 @@ struct Driver {
     /// When it was told that its key is revoked.
     revoked_at: Option<Instant>,
     watchers: Vec<mpsc::Sender<Update>>,
-    /// What runs, since when, and who asked for it.
-    challenge: Option<(ChallengeFacts, Instant, Asked)>,
+    /// What runs, or has a verdict on its way to the disk.
+    challenge: Option<Ongoing>,
     /// Its place among those that run at once.
     place: Option<OwnedSemaphorePermit>,
     /// Waits for such a place: a challenge is due.
@@ -166,6 +166,16 @@ struct Driver {
     /// What ran was cut short, and the session ends.
     was_stopped: bool,
     entropy: OsEntropy,
+}
+
+/// A challenge from its start until its verdict is on disk.
+struct Ongoing {
+    /// Absent where the host had nothing to challenge.
+    facts: Option<ChallengeFacts>,
+    began: Instant,
+    /// Milliseconds since 1970.
+    began_ms: i64,
+    order: Order,
 }
 
 impl Driver {

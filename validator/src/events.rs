@@ -15,6 +15,7 @@ use tracing::field::{DisplayValue, display};
 use crate::action::ChallengeFacts;
 use crate::gate::{Gate, Line};
 use crate::hook::{Event, Hook, Who};
+use crate::order::Order;
 use crate::registry::Miner;
 use crate::takeover::{EnterError, place};
 
@@ -25,6 +26,17 @@ pub enum Asked {
     Schedule,
     /// Someone at the control socket.
     Operator,
+}
+
+impl Asked {
+    /// The name in logs and records.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Schedule => "schedule",
+            Self::Operator => "operator",
+        }
+    }
 }
 
 /// A miner proved its key and was entered, perhaps in the place of an earlier session.
@@ -85,15 +97,14 @@ pub fn turned_away(gate: &Gate, session: u64, address: Option<SocketAddr>, why: 
 }
 
 /// A challenge began.
-pub fn started(who: &Who, facts: &ChallengeFacts, asked: Asked) {
+pub fn started(who: &Who, facts: &ChallengeFacts, order: &Order) {
     let ChallengeFacts { id, mode, n, iterations, devices, slots } = *facts;
-    let by = match asked {
-        Asked::Schedule => "schedule",
-        Asked::Operator => "operator",
-    };
+    let (by, kind, round) =
+        (order.asked.name(), order.kind.as_str(), field(order.round.as_ref().map(|round| &round.id)));
     let Who { miner, address, .. } = who;
     tracing::info!(
-        challenge = %id, %miner, address = field(*address), n, iterations, devices, slots, %mode, by, "challenge started"
+        challenge = %id, %miner, address = field(*address), n, iterations, devices, slots, %mode, by, kind, round,
+        "challenge started"
     );
 }
 

@@ -2,18 +2,18 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use assay_protocol::message::Inventory;
 use assay_protocol::verdict::Verdict;
 use assay_work::{ChallengeId, PublicKey};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use crate::bounds::Bounds;
 use crate::gate::origin;
+use crate::order::Order;
 use crate::peer::{Peer, SessionPlace};
-use crate::policy::Policy;
 use crate::session::StartError;
 use crate::takeover::{EnterError, Resumption};
 
@@ -23,7 +23,9 @@ pub enum SessionCommand {
     /// Challenge the miner now.
     Run {
         /// What to ask.
-        policy: Arc<Policy>,
+        order: Order,
+        /// Its place among the challenges that run at once; `None`: it takes one, where one is free.
+        place: Option<OwnedSemaphorePermit>,
         /// What started, or why nothing did.
         started: oneshot::Sender<Result<RunningChallenge, StartError>>,
         /// What happens on the way; the verdict comes last.
@@ -35,6 +37,11 @@ pub enum SessionCommand {
         id: Option<ChallengeId>,
         /// Which one is ended; `None` where none such runs.
         cancelled: oneshot::Sender<Option<ChallengeId>>,
+    },
+    /// The other members of the round have committed: send the probe that this challenge holds back.
+    Release {
+        /// The challenge.
+        id: ChallengeId,
     },
     /// The same key connected anew.
     Replaced {

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use tokio::sync::mpsc;
 
-use super::Driver;
 use super::standing::{REVOKED_LIMIT, revocation};
+use super::{Driver, Ongoing};
 use crate::action::Action;
 use crate::bounds::SEND_LIMIT;
 use crate::events;
@@ -69,8 +69,8 @@ impl Driver {
                 }
                 Action::Replay(id, binding, extent) => queue.extend(self.start_replay(id, *binding, extent)),
                 Action::Started(facts) => {
-                    if let (Some(who), Some((_, _, asked))) = (&self.who, &self.challenge) {
-                        events::started(who, &facts, *asked);
+                    if let (Some(who), Some(Ongoing { order, .. })) = (&self.who, &self.challenge) {
+                        events::started(who, &facts, order);
                     }
                 }
                 Action::Phase(phase) => self.phase(phase),
@@ -103,7 +103,7 @@ impl Driver {
     /// A phase of the challenge begins.
     fn phase(&mut self, phase: &'static str) {
         // The first one begins with the challenge.
-        if let (Some(who), Some((facts, began, _))) = (&self.who, &self.challenge)
+        if let (Some(who), Some(Ongoing { facts: Some(facts), began, .. })) = (&self.who, &self.challenge)
             && phase != "work"
         {
             events::phase(who, facts.id, phase, *began);

@@ -7,7 +7,6 @@ use tokio::sync::oneshot;
 
 use super::Driver;
 use crate::action::Action;
-use crate::events::Asked;
 use crate::registry::{RunningChallenge, SessionCommand};
 use crate::session::StartError;
 use crate::takeover::{resumed, taken_over};
@@ -17,16 +16,17 @@ impl Driver {
         match command {
             SessionCommand::Replaced { by } => self.session.replaced(&taken_over(by)),
             SessionCommand::Resumed { by } => self.session.replaced(&resumed(by)),
-            SessionCommand::Run { policy, started, updates } => {
-                let place = self.validator.challenges.clone().try_acquire_owned();
-                let start = |place| self.start(&policy, Asked::Operator, place);
-                let result = place.map_err(|_| StartError::TooMany).and_then(start);
+            SessionCommand::Run { order, place, started, updates } => {
+                let free = || self.validator.challenges.clone().try_acquire_owned().map_err(|_| StartError::TooMany);
+                let place = place.map_or_else(free, Ok);
+                let result = place.and_then(|place| self.start(order, place));
                 if result.is_ok() {
                     self.watchers.push(updates);
                 }
                 let running = self.running.clone();
                 reply_to_start(started, running, result)
             }
+            SessionCommand::Release { id } => self.session.release(id, Instant::now(), &mut self.entropy),
             SessionCommand::Cancel { id, cancelled } => {
                 let running = self.running.as_ref().filter(|_| self.session.is_running());
                 let running = running.filter(|running| id.is_none_or(|id| id == running.id));

@@ -1,18 +1,18 @@
 //! When a miner is challenged, and the start of its challenge.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use assay_protocol::verdict::{ReasonCode, Verdict};
 use assay_work::{Challenge, PublicKey};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit};
 
-use super::{Driver, context};
+use super::{Driver, Ongoing, context};
 use crate::action::Action;
+use crate::clock::unix_ms;
 use crate::entropy::Entropy;
 use crate::events::Asked;
-use crate::policy::Policy;
+use crate::order::Order;
 use crate::registry::RunningChallenge;
 use crate::session::StartError;
 
@@ -81,8 +81,8 @@ impl Driver {
         self.turn = None;
         // The places are never closed.
         let Ok(place) = place else { return Vec::new() };
-        let policy = self.validator.policy();
-        match self.start(&policy, Asked::Schedule, place) {
+        let order = Order { asked: Asked::Schedule, ..Order::manual(self.validator.policy()) };
+        match self.start(order, place) {
             Ok(actions) => return actions,
             // One that was asked for runs: the next is due after its verdict.
             Err(StartError::Busy) => {}
@@ -96,12 +96,7 @@ impl Driver {
         Vec::new()
     }
 
-    pub(super) fn start(
-        &mut self,
-        policy: &Arc<Policy>,
-        asked: Asked,
-        place: OwnedSemaphorePermit,
-    ) -> Result<Vec<Action>, StartError> {
+    pub(super) fn start(&mut self, order: Order, place: OwnedSemaphorePermit) -> Result<Vec<Action>, StartError> {
         let seat = self.seat().ok_or(StartError::NotConnected)?;
         // First: a challenge whose verdict waits for the disk is busy for as long as the disk is.
         self.validator.verdicts.check()?;
@@ -113,14 +108,14 @@ impl Driver {
             return Err(StartError::NotConnected);
         }
         let Self { session, validator, entropy, .. } = self;
-        let started = session.start(policy, &mut context(validator, entropy));
+        let started = session.start(&order.policy, order.hold(), &mut context(validator, entropy));
         match &started {
             Ok(actions) => {
                 let facts = actions.iter().find_map(|action| match action {
                     Action::Started(facts) => Some(*facts),
                     _ => None,
                 });
-                self.challenge = facts.map(|facts| (facts, Instant::now(), asked));
+                self.challenge = Some(Ongoing { facts, began: Instant::now(), began_ms: unix_ms(), order });
                 (self.place, self.turn) = (Some(place), None);
             }
             Err(_) => self.unchallenged(),

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
+use assay_protocol::message::ValidatorMessage;
 use assay_protocol::verdict::{Class, Outcome, Reason, ReasonCode, Verdict};
 
-use super::Driver;
+use super::{Driver, Ongoing};
 use crate::action::Action;
 use crate::bounds::HELD_UP_LIMIT;
 use crate::events;
@@ -45,7 +46,7 @@ impl Driver {
     /// miner that was late before it has no excuse. A missed expectation, which may be one of a rate, is ours where we
     /// were held up for a tenth of the challenge.
     fn excuse(&self, verdict: &mut Verdict) {
-        let Some((_, began, _)) = &self.challenge else { return };
+        let Some(Ongoing { began, .. }) = &self.challenge else { return };
         let (now, lag) = (Instant::now(), &self.validator.lag);
         let at_the_end = lag.since(now.checked_sub(2 * HELD_UP_LIMIT).unwrap_or(*began), now);
         let for_long = lag.since(*began, now).filter(|held_up| *held_up * 10 >= now.duration_since(*began));
@@ -69,16 +70,24 @@ impl Driver {
     pub(super) async fn recorded(&mut self) -> Vec<Action> {
         let Some(Recording { verdict, then, .. }) = self.recording.take() else { return Vec::new() };
         if let Some(who) = &self.who {
-            events::verdict(&self.validator.hook, who, &verdict, self.challenge.map(|(_, began, _)| began));
+            let began = self.challenge.as_ref().filter(|ongoing| ongoing.facts.is_some()).map(|ongoing| ongoing.began);
+            events::verdict(&self.validator.hook, who, &verdict, began);
         }
-        let asked = self.challenge.take().map(|(_, _, asked)| asked);
+        let asked = self.challenge.take().map(|ongoing| ongoing.order.asked);
         self.place = None;
         self.validator.verdict_counts.add(verdict.outcome);
         self.running = None;
         self.publish();
         self.unchallenged();
         self.schedule_after(&verdict, asked);
-        let closed = self.act(then.into()).await;
+        // The miner is told what was recorded.
+        let tell = |action| match action {
+            Action::Send(ValidatorMessage::Verdict(_), sent) => {
+                Action::Send(ValidatorMessage::Verdict(verdict.clone()), sent)
+            }
+            action => action,
+        };
+        let closed = self.act(then.into_iter().map(tell).collect()).await;
         for watcher in self.watchers.drain(..) {
             let _ = watcher.send_timeout(Update::Verdict(verdict.clone()), WATCHER_LIMIT).await;
         }

@@ -1,0 +1,250 @@
+//! A round: the members of a group are challenged in the same moment, so that one card cannot stand in for two.
+//!
+//! Every member's probe waits until all of them have committed: their memory is filled at the same time, and whoever
+//! answers for two hosts with one needs the memory of both.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use assay_protocol::verdict::{Outcome, Verdict};
+use assay_work::{ChallengeId, PublicKey};
+use serde::Serialize;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::task::JoinSet;
+
+use crate::order::{Order, RoundPart};
+use crate::registry::{RunningChallenge, SessionCommand, Update};
+use crate::run::HELD;
+use crate::session::StartError;
+use crate::validator::Validator;
+
+/// How long a member may take to begin: longer means that it did not start in time.
+pub const START_LIMIT: Duration = Duration::from_secs(10);
+/// The most members of a round: each waits for a place among the challenges that run at once.
+pub const MAX_MEMBERS: usize = 4096;
+/// Updates kept of a member while the others are looked at; progress that does not fit is left out.
+const UPDATES: usize = 64;
+
+/// One member of a round, and what is asked of it.
+#[derive(Debug, Clone)]
+pub struct Member {
+    /// The miner.
+    pub miner: PublicKey,
+    /// The challenge; its part in the round is filled in here.
+    pub order: Order,
+}
+
+/// What became of one member.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum MemberEnd {
+    /// It did not start with the others.
+    NotStarted {
+        /// Why.
+        why: String,
+    },
+    /// It was judged.
+    Judged {
+        /// The challenge.
+        challenge_id: ChallengeId,
+        /// Milliseconds from the round's start to its commitment; absent where none came.
+        committed_ms: Option<u64>,
+        /// The verdict.
+        outcome: Outcome,
+        /// The codes of its reasons.
+        reasons: Vec<String>,
+    },
+    /// Its session was lost with its verdict on the way: the records have it.
+    Lost {
+        /// The challenge.
+        challenge_id: ChallengeId,
+    },
+}
+
+/// What a round showed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RoundReport {
+    /// The round.
+    pub round_id: String,
+    /// The group that was challenged.
+    pub group: String,
+    /// When it began: milliseconds since 1970.
+    pub began_ms: i64,
+    /// Milliseconds from its start until the probes went out; absent where nobody committed.
+    pub probed_ms: Option<u64>,
+    /// How many members were being probed at the same time.
+    pub probed_together: u32,
+    /// Each member.
+    pub members: BTreeMap<PublicKey, MemberEnd>,
+}
+
+/// How a member's challenge goes on.
+#[derive(Debug)]
+enum News {
+    Started(Result<RunningChallenge, String>),
+    Committed,
+    Ended(Option<Box<Verdict>>),
+}
+
+/// What is known of a member while the round runs.
+#[derive(Debug, Default)]
+struct Progress {
+    challenge: Option<ChallengeId>,
+    committed: Option<Instant>,
+    end: Option<MemberEnd>,
+}
+
+/// Challenges all members at once, and waits for their verdicts. `hold`: how long the probe of a member may wait for the
+/// commitments of the others.
+pub async fn run(
+    validator: &Validator,
+    id: &str,
+    group: &str,
+    began_ms: i64,
+    members: Vec<Member>,
+    hold: Duration,
+) -> RoundReport {
+    let began = Instant::now();
+    let mut report = RoundReport {
+        round_id: id.to_owned(),
+        group: group.to_owned(),
+        began_ms,
+        probed_ms: None,
+        probed_together: 0,
+        members: BTreeMap::new(),
+    };
+    let mut progress: BTreeMap<PublicKey, Progress> = members.iter().map(|m| (m.miner, Progress::default())).collect();
+    let (news, mut told) = mpsc::channel(UPDATES);
+    let mut tasks = JoinSet::new();
+    for (member, place) in places(validator, members, &mut progress).await {
+        let Member { miner, mut order } = member;
+        order.round = Some(RoundPart { id: id.to_owned(), hold });
+        let Some(commands) = validator.registry.commands(miner) else {
+            conclude(&mut progress, miner, not_started("not connected"));
+            continue;
+        };
+        tasks.spawn(follow(miner, order, place, commands, news.clone()));
+    }
+    drop(news);
+    let mut released = false;
+    while let Some((miner, what)) = told.recv().await {
+        let Some(member) = progress.get_mut(&miner) else { continue };
+        match what {
+            News::Started(Ok(running)) => member.challenge = Some(running.id),
+            News::Started(Err(why)) => member.end = Some(not_started(&why)),
+            News::Committed => member.committed = Some(Instant::now()),
+            News::Ended(verdict) => member.end = Some(ended(member, began, verdict.as_deref())),
+        }
+        if !released && progress.values().all(|member| member.committed.is_some() || member.end.is_some()) {
+            released = true;
+            let held = |member: &&Progress| member.end.is_none();
+            report.probed_together = progress.values().filter(held).count() as u32;
+            if report.probed_together > 0 {
+                report.probed_ms = Some(began.elapsed().as_millis() as u64);
+            }
+            release(validator, &progress);
+        }
+    }
+    report.members = progress.into_iter().map(|(miner, member)| (miner, end_of(member))).collect();
+    report
+}
+
+/// Gives each member a place among the challenges that run at once, before the first one starts.
+async fn places(
+    validator: &Validator,
+    members: Vec<Member>,
+    progress: &mut BTreeMap<PublicKey, Progress>,
+) -> Vec<(Member, OwnedSemaphorePermit)> {
+    let mut placed = Vec::with_capacity(members.len());
+    let until = Instant::now() + START_LIMIT;
+    for member in members {
+        let place = validator.challenges.clone().acquire_owned();
+        match tokio::time::timeout_at(until.into(), place).await {
+            Ok(Ok(place)) => placed.push((member, place)),
+            _ => conclude(progress, member.miner, not_started(&StartError::TooMany.to_string())),
+        }
+    }
+    placed
+}
+
+/// Starts one member's challenge, and tells how it goes on.
+async fn follow(
+    miner: PublicKey,
+    order: Order,
+    place: OwnedSemaphorePermit,
+    commands: mpsc::Sender<SessionCommand>,
+    news: mpsc::Sender<(PublicKey, News)>,
+) {
+    let (started, answer) = oneshot::channel();
+    let (updates, mut watch) = mpsc::channel(UPDATES);
+    let run = SessionCommand::Run { order, place: Some(place), started, updates };
+    let begin = async {
+        commands.send(run).await.map_err(|_| "not connected".to_owned())?;
+        answer.await.map_err(|_| "not connected".to_owned())?.map_err(|error| error.to_string())
+    };
+    let begun = tokio::time::timeout(START_LIMIT, begin).await;
+    let begun = begun.unwrap_or_else(|_| Err(format!("it did not start within {START_LIMIT:?}")));
+    let has_begun = begun.is_ok();
+    // The round waits for this for as long as it has members.
+    let _ = news.send((miner, News::Started(begun))).await;
+    let mut verdict = None;
+    while has_begun && let Some(update) = watch.recv().await {
+        match update {
+            Update::Phase(HELD) => {
+                let _ = news.send((miner, News::Committed)).await;
+            }
+            Update::Verdict(judged) => {
+                verdict = Some(judged);
+                break;
+            }
+            Update::Phase(_) | Update::Progress(..) => {}
+        }
+    }
+    if has_begun {
+        let _ = news.send((miner, News::Ended(verdict))).await;
+    }
+}
+
+/// Sends the probes that are held back, in one go.
+fn release(validator: &Validator, progress: &BTreeMap<PublicKey, Progress>) {
+    for (miner, member) in progress {
+        let (Some(id), None) = (member.challenge, &member.end) else { continue };
+        if let Some(commands) = validator.registry.commands(*miner)
+            && let Err(TrySendError::Full(command)) = commands.try_send(SessionCommand::Release { id })
+        {
+            // One that is busy holds the others up no longer; one that has ended has its verdict.
+            tokio::spawn(async move { commands.send(command).await });
+        }
+    }
+}
+
+fn conclude(progress: &mut BTreeMap<PublicKey, Progress>, miner: PublicKey, end: MemberEnd) {
+    progress.entry(miner).or_default().end = Some(end);
+}
+
+fn not_started(why: &str) -> MemberEnd {
+    MemberEnd::NotStarted { why: why.to_owned() }
+}
+
+fn ended(member: &Progress, began: Instant, verdict: Option<&Verdict>) -> MemberEnd {
+    let committed_ms = member.committed.map(|at| at.saturating_duration_since(began).as_millis() as u64);
+    match (verdict, member.challenge) {
+        (Some(verdict), _) => MemberEnd::Judged {
+            challenge_id: verdict.challenge_id,
+            committed_ms,
+            outcome: verdict.outcome,
+            reasons: verdict.reasons.iter().map(|reason| reason.code.name().to_owned()).collect(),
+        },
+        (None, Some(challenge_id)) => MemberEnd::Lost { challenge_id },
+        (None, None) => not_started("its session ended"),
+    }
+}
+
+fn end_of(member: Progress) -> MemberEnd {
+    let Progress { challenge, end, .. } = member;
+    end.unwrap_or_else(|| match challenge {
+        Some(challenge_id) => MemberEnd::Lost { challenge_id },
+        None => not_started("its session ended"),
+    })
+}
