@@ -1,3 +1,25 @@
-//! Evidence of challenges: compressed, addressed by content, in a folder or a bucket.
+//! Evidence of challenges: compressed, addressed by content, in a folder or an S3 bucket.
+//!
+//! An object is one zstd frame. Its name is the BLAKE3 hash of the object as stored, not of what it holds: who reads it
+//! checks the bytes before the decompressor sees them, and `b3sum` checks a copy without any program of ours.
+//!
+//! What is kept is on this machine's disk before [`EvidenceStore::keep`] returns: in the folder itself, or, for a bucket,
+//! in an outbox that [`EvidenceStore::deliver`] uploads from. A bucket that is away for a while loses nothing.
 
 #![forbid(unsafe_code)]
+
+mod digest;
+mod error;
+mod limits;
+mod location;
+mod read;
+mod spool;
+mod store;
+
+pub use digest::{Digest, NotADigest};
+pub use error::EvidenceError;
+pub use limits::{Limits, Swept, YOUNG};
+pub use location::{EvidenceLocation, NotALocation};
+pub use read::EvidenceReader;
+pub use spool::{MAX_CONTENT_BYTES, Spool, Spooled};
+pub use store::{Delivered, EvidenceStore, Held, MAX_OUTBOX_BYTES, Stored};

@@ -1,0 +1,52 @@
+//! What can go wrong with stored evidence.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::digest::Digest;
+use crate::spool::MAX_CONTENT_BYTES;
+use crate::store::MAX_OUTBOX_BYTES;
+
+/// Why evidence cannot be kept or read.
+#[derive(Debug, thiserror::Error)]
+pub enum EvidenceError {
+    /// A file or folder of this machine.
+    #[error("evidence in {path}: {source}")]
+    File {
+        /// Which one.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The folder or bucket, by its library.
+    #[error("evidence store: {0}")]
+    Store(#[from] object_store::Error),
+    /// No such object: never kept here, or removed by the limits of age and size.
+    #[error("evidence {0} is not in the store: it was removed by the limits of age and size, or is kept elsewhere")]
+    Missing(Digest),
+    /// The stored bytes are not those that were kept.
+    #[error("evidence {expected} was changed: its bytes hash to {found}; nothing of it was read")]
+    Tampered {
+        /// The object asked for.
+        expected: Digest,
+        /// What its bytes hash to.
+        found: Digest,
+    },
+    /// The object is larger than any that is written.
+    #[error("evidence {0} is larger than any that is written; nothing of it was read")]
+    Oversized(Digest),
+    /// More was written than an object may hold.
+    #[error("the evidence of one challenge has more than {} MiB", MAX_CONTENT_BYTES >> 20)]
+    TooLarge,
+    /// The bucket has not taken anything for too long.
+    #[error("{} GiB wait for the bucket: evidence is dropped until it takes them", MAX_OUTBOX_BYTES >> 30)]
+    OutboxFull,
+}
+
+impl EvidenceError {
+    /// For `map_err` on calls about a path.
+    pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
+        let path = path.to_owned();
+        move |source| Self::File { path, source }
+    }
+}

@@ -1,0 +1,67 @@
+//! How much is kept, and for how long.
+
+use std::time::{Duration, SystemTime};
+
+use crate::digest::Digest;
+use crate::error::EvidenceError;
+use crate::store::{EvidenceStore, Held};
+
+/// No object younger than this is removed: the record that names it may be on its way to the disk.
+pub const YOUNG: Duration = Duration::from_secs(3600);
+
+/// Limits of all objects together. `None`: no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Limits {
+    /// Objects older than this are removed.
+    pub max_age: Option<Duration>,
+    /// While there are more bytes than this, the oldest object is removed.
+    pub max_bytes: Option<u64>,
+}
+
+/// What a sweep did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Swept {
+    /// The objects removed, the oldest first.
+    pub removed: Vec<Digest>,
+    /// Their bytes.
+    pub removed_bytes: u64,
+    /// Objects that stay.
+    pub kept: usize,
+    /// Their bytes.
+    pub kept_bytes: u64,
+    /// Bytes above the limit of size that stay: the objects are needed, or young.
+    pub bytes_over: u64,
+}
+
+impl EvidenceStore {
+    /// Removes what is too old, then the oldest of what is too much. Nothing that `is_needed`, and nothing [`YOUNG`].
+    ///
+    /// # Errors
+    /// [`EvidenceError`], when the objects cannot be listed or one cannot be removed. What was removed by then stays
+    /// removed; the next sweep goes on.
+    pub async fn sweep(
+        &self,
+        limits: &Limits,
+        is_needed: &(dyn Fn(&Digest) -> bool + Sync),
+        now: SystemTime,
+    ) -> Result<Swept, EvidenceError> {
+        let mut objects = self.list().await?;
+        objects.sort_by_key(|held| (held.modified, held.digest));
+        let mut swept =
+            Swept { kept: objects.len(), kept_bytes: objects.iter().map(|h| h.bytes).sum(), ..Swept::default() };
+        let age = |held: &Held| now.duration_since(held.modified).unwrap_or_default();
+        for held in &objects {
+            let is_old = limits.max_age.is_some_and(|most| age(held) > most);
+            let is_too_much = limits.max_bytes.is_some_and(|most| swept.kept_bytes > most);
+            if (is_old || is_too_much) && age(held) >= YOUNG && !is_needed(&held.digest) {
+                self.remove(&held.digest).await?;
+                swept.removed.push(held.digest);
+                swept.removed_bytes += held.bytes;
+                swept.kept -= 1;
+                swept.kept_bytes -= held.bytes;
+            }
+        }
+        swept.bytes_over = limits.max_bytes.map_or(0, |most| swept.kept_bytes.saturating_sub(most));
+        Ok(swept)
+    }
+}
