@@ -270,7 +270,7 @@ impl ControlService for Control {
             verdict_log_problem: validator.verdicts.check().err().map(|error| error.to_string()).unwrap_or_default(),
             target: target.to_string(),
             tls_certificate_expires_unix_seconds: validator.tls.issued().map_or(0, |it| it.not_after_unix_seconds),
-            devices: validator.replayer.as_ref().map_or(0, |replayer| replayer.devices() as u32),
+            devices: validator.replays.local_devices(),
         }))
     }
 

@@ -240,10 +240,5 @@ async fn wake(at: Option<Instant>) {
 
 /// What a session needs of its validator, for one event.
 fn context<'a>(validator: &'a Validator, entropy: &'a mut OsEntropy) -> SessionContext<'a> {
-    SessionContext {
-        now: Instant::now(),
-        unix_seconds: unix_seconds(),
-        entropy,
-        replayer: validator.replayer.as_deref(),
-    }
+    SessionContext { now: Instant::now(), unix_seconds: unix_seconds(), entropy, replays: &validator.replays }
 }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use assay_work::{DeviceId, PublicKey};
+use serde::{Deserialize, Serialize};
 
 use crate::policy::{AbandonedPolicy, MAX_ABANDONED_WINDOW};
 use devices::KnownDevices;
@@ -52,7 +53,8 @@ pub struct Shown {
 }
 
 /// Whether a root that differs may be computed a second time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SecondComputation {
     /// It was not done for this miner within the hour.
     Due,

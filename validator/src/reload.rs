@@ -120,7 +120,7 @@ impl Reloader {
         let settings = resolve(&self.flags)?;
         let config = ValidatorConfig::check(&settings)?;
         let mode = config.policy.mode.filter(|mode| matches!(mode, Mode::Replay | Mode::ReplaySample));
-        if let Some(mode) = mode.filter(|_| self.validator.replayer.is_none()) {
+        if let Some(mode) = mode.filter(|_| !self.validator.replays.can_replay()) {
             return Err(ReloadError::NoDevices(mode));
         }
         let expectations = Arc::new(Expectations::load(config.expectations.as_deref())?);

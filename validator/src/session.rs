@@ -29,7 +29,7 @@ use crate::refusal::refusal;
 use crate::run::{ChallengeRun, Ended, HANDOVER_LIMIT};
 use crate::takeover::EnterError;
 use crate::verdict_log::NotRecording;
-use crate::verify::replay::Replayer;
+use crate::verify::replay::pool::ReplayPool;
 
 /// How often a session whose ping waits for the transport looks whether it went out.
 const UNREAD_PAUSE: Duration = Duration::from_millis(100);
@@ -42,8 +42,8 @@ pub struct SessionContext<'a> {
     pub unix_seconds: u64,
     /// Where draws come from.
     pub entropy: &'a mut dyn Entropy,
-    /// The validator's own devices, where there are any.
-    pub replayer: Option<&'a Replayer>,
+    /// What replays.
+    pub replays: &'a ReplayPool,
 }
 
 /// Who this validator is, and which miners it admits.

@@ -22,8 +22,7 @@ use crate::policy::Policy;
 use crate::registry::{Miner, Registry};
 use crate::session::Admission;
 use crate::verdict_log::{OpenError, VerdictLog};
-use crate::verify::replay::Replayer;
-use crate::verify::turns::ReplayTurns;
+use crate::verify::replay::pool::ReplayPool;
 
 /// How long an operator waits for the verdict log to take a line.
 const NOTE_LIMIT: Duration = Duration::from_secs(2);
@@ -40,16 +39,14 @@ pub struct Validator {
     pub gate: Arc<Gate>,
     /// Who is connected.
     pub registry: Registry,
-    /// Our own devices, where there are any.
-    pub replayer: Option<Arc<Replayer>>,
+    /// What replays: our own devices, and workers that share our records.
+    pub replays: ReplayPool,
     /// One permit for each challenge that may run at once; who waits gets one in turn.
     pub challenges: Arc<Semaphore>,
     /// How long we were held up ourselves.
     pub lag: Arc<Lag>,
     /// One permit for each check that may run at once: as many as there are cores.
     pub checks: Semaphore,
-    /// Who has our devices, and who waits for them.
-    pub turns: ReplayTurns,
     /// Where verdicts are kept.
     pub verdicts: VerdictLog,
     /// How challenges ended since the start.

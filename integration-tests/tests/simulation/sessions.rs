@@ -18,6 +18,7 @@ use assay_validator::allow::AllowList;
 use assay_validator::entropy::SeededEntropy;
 use assay_validator::policy::{OpeningsPolicy, Policy, ProbePolicy};
 use assay_validator::session::{Admission, Session, SessionContext};
+use assay_validator::verify::replay::pool::ReplayPool;
 use assay_validator::verify::size::part_bytes;
 use assay_work::{DeviceId, Nonce, PublicKey};
 use proptest::prelude::*;
@@ -135,7 +136,7 @@ impl World {
         let policy = Arc::new(policy);
         self.recording.validator.push(Step::Start(policy.clone()));
         let Self { validator, entropy, now, .. } = self;
-        let mut context = SessionContext { now: *now, unix_seconds: 0, entropy, replayer: None };
+        let mut context = SessionContext { now: *now, unix_seconds: 0, entropy, replays: &ReplayPool::default() };
         let actions = validator.start(&policy, None, &mut context).unwrap();
         self.validator_does(actions);
     }
@@ -167,7 +168,7 @@ impl World {
             self.pass(self.chunk_takes + on_its_way + pause);
         }
         let Self { validator, entropy, now, .. } = self;
-        let mut context = SessionContext { now: *now, unix_seconds: 0, entropy, replayer: None };
+        let mut context = SessionContext { now: *now, unix_seconds: 0, entropy, replays: &ReplayPool::default() };
         let actions = validator.message(message, *now, &mut context);
         self.validator_does(actions);
         self.pass(Duration::ZERO);

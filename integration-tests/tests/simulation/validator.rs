@@ -11,6 +11,7 @@ use assay_validator::action::Action;
 use assay_validator::allow::AllowList;
 use assay_validator::entropy::SeededEntropy;
 use assay_validator::session::{Admission, Session, SessionContext};
+use assay_validator::verify::replay::pool::ReplayPool;
 use assay_work::ChallengeId;
 
 use super::recording::{Recording, SEED, Step};
@@ -76,8 +77,12 @@ impl Validator {
     pub fn take(&mut self, step: &Step) {
         let actions = match step {
             Step::Start(policy) => {
-                let mut context =
-                    SessionContext { now: self.now, unix_seconds: 0, entropy: &mut self.entropy, replayer: None };
+                let mut context = SessionContext {
+                    now: self.now,
+                    unix_seconds: 0,
+                    entropy: &mut self.entropy,
+                    replays: &ReplayPool::default(),
+                };
                 self.session.start(policy, None, &mut context).unwrap()
             }
             Step::Stop(reason) => self.session.stop_run(reason.clone()),
@@ -95,7 +100,7 @@ impl Validator {
 
     pub fn give(&mut self, message: &MinerMessage) -> Vec<Action> {
         let Self { session, entropy, now, .. } = self;
-        let mut context = SessionContext { now: *now, unix_seconds: 0, entropy, replayer: None };
+        let mut context = SessionContext { now: *now, unix_seconds: 0, entropy, replays: &ReplayPool::default() };
         session.message(message.clone(), *now, &mut context)
     }
 

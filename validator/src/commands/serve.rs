@@ -48,7 +48,7 @@ use crate::tls::warn_of_expiry;
 use crate::validator::{Validator, VerdictCounts};
 use crate::verdict_log::{OpenError, VerdictLog, tail};
 use crate::verify::replay::Replayer;
-use crate::verify::turns::ReplayTurns;
+use crate::verify::replay::pool::ReplayPool;
 use crate::{port, preflight};
 
 /// How long sessions may take to end what they stop, to log and send the verdicts and to say goodbye, and how long
@@ -88,11 +88,11 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
     manager.status("opening the verdict log and the devices");
     let history = Arc::new(History::default());
     let verdicts = verdict_log(config.verdict_log.as_deref(), &history)?;
-    let replayer = replayer(&config, &identity.origin())?.map(Arc::new);
+    let replays = ReplayPool::new(replayer(&config, &identity.origin())?);
     let kept = Kept { history, verdicts, expectations, tls };
     runtime.block_on(async {
         let shutdown = Shutdown::on_signals(config.drain_timeout).context("no signal handlers")?;
-        let validator = Arc::new(validator(&config, identity, replayer, kept, shutdown));
+        let validator = Arc::new(validator(&config, identity, replays, kept, shutdown));
         let reloader = Arc::new(Reloader::new(flags.clone(), settings, validator.clone(), manager.clone()));
         let reloading = reloader.clone();
         tokio::spawn(async move { reloading.on_hangups(hangups).await });
@@ -134,7 +134,7 @@ fn verdict_log(path: Option<&Path>, history: &History) -> Result<VerdictLog, Fai
 fn validator(
     config: &ValidatorConfig,
     identity: Identity,
-    replayer: Option<Arc<Replayer>>,
+    replays: ReplayPool,
     kept: Kept,
     shutdown: Shutdown,
 ) -> Validator {
@@ -155,10 +155,9 @@ fn validator(
         gate: Arc::new(Gate::new(&config.bounds, Instant::now())),
         registry: Registry::new(config.bounds),
         challenges: Arc::new(Semaphore::new(config.bounds.max_challenges as usize)),
-        replayer,
+        replays,
         lag: Arc::new(Lag::new(Instant::now())),
         checks: Semaphore::new(cores),
-        turns: ReplayTurns::default(),
         verdicts,
         verdict_counts: VerdictCounts::default(),
         hook: Hook::start(config.on_event.clone()),

@@ -22,6 +22,7 @@ use crate::history::{Recent, SecondComputation};
 use crate::run::commitment_reason;
 use crate::verify::draw;
 use crate::verify::judge::{Findings, Gaps};
+use crate::verify::replay::job::ReplayJob;
 use crate::verify::replay::{Extent, Replayer};
 
 /// Checks evidence by computing the work again, on this machine's devices.
@@ -74,13 +75,14 @@ fn judge(config: &ValidatorConfig, challenge: &Challenge, evidence: &Evidence, e
     let chosen = config.devices.open(&challenge.fields().validator_key).map_err(|error| ours(&error))?;
     let replayer = Replayer::new(chosen.host).map_err(|error| ours(&error))?;
     let handle = Handle::default();
-    let passes = |index: usize| match extent {
-        Extent::Everything => u64::from(challenge.iterations()),
-        Extent::Sampled(drawn) => drawn[index].len() as u64,
+    let job = ReplayJob {
+        challenge: challenge.clone().into(),
+        evidence: evidence.clone().into(),
+        extent: extent.clone(),
+        second: SecondComputation::Due,
     };
-    let slots = challenge.shares().iter().enumerate().map(|(index, s)| u64::from(s.count) * passes(index)).sum();
-    let replay = || replayer.replay(challenge, evidence, extent, SecondComputation::Due, &handle).result;
-    progress::watch("replay", slots, || handle.done_steps(), replay)
+    let replay = || replayer.replay(&job, &handle).finding.into_result();
+    progress::watch("replay", job.slots(), || handle.done_steps(), replay)
 }
 
 fn sum_up(

@@ -10,7 +10,9 @@ use super::Driver;
 use crate::action::Action;
 use crate::bounds::CHECK_WAIT_LIMIT;
 use crate::verify::check::{CheckJob, TrustedValues};
-use crate::verify::replay::{Extent, Replayed};
+use crate::verify::replay::Extent;
+use crate::verify::replay::pool::ReplayRequest;
+use crate::verify::turns::NoTurn;
 
 impl Driver {
     /// Checks a part of the openings on a blocking thread, once a core is free. The connection is not read meanwhile.
@@ -34,36 +36,15 @@ impl Driver {
         tokio::task::spawn_blocking(|| job.run()).await.map_err(internal)
     }
 
-    pub(super) fn start_replay(&mut self, id: ChallengeId, binding: TrustedValues, extent: Extent) -> Vec<Action> {
-        let (Some(replayer), Some(key)) = (self.validator.replayer.clone(), self.key()) else {
-            let detail = "this validator has no devices of its own";
-            return self.session.replayed(id, Err(Reason::new(ReasonCode::ValidatorDevices, detail)));
-        };
+    pub(super) fn start_replay(&mut self, id: ChallengeId, work: TrustedValues, extent: Extent) -> Vec<Action> {
+        let Some(key) = self.key() else { return Vec::new() };
         self.replay = Handle::default();
-        let (handle, done) = (self.replay.clone(), self.replayed.clone());
-        let (turns, history) = (self.validator.turns.clone(), self.validator.admission.history.clone());
+        let request = ReplayRequest { key, work, extent, handle: self.replay.clone() };
+        let (validator, done) = (self.validator.clone(), self.replayed.clone());
         tokio::spawn(async move {
-            let result = match turns.wait(key, history.replayed_at(key)).await {
-                Ok(turn) => {
-                    history.replays(key, Instant::now());
-                    let second = history.second_computation(key, Instant::now());
-                    let job = move || {
-                        let _turn = turn;
-                        replayer.replay(&binding.challenge, &binding.evidence, &extent, second, &handle)
-                    };
-                    let internal = |error: tokio::task::JoinError| Replayed {
-                        result: Err(Reason::new(ReasonCode::ValidatorInternal, error.to_string())),
-                        computed_again: None,
-                    };
-                    let Replayed { result, computed_again } =
-                        tokio::task::spawn_blocking(job).await.unwrap_or_else(internal);
-                    if let Some(found) = computed_again {
-                        history.computed_again(key, found, Instant::now());
-                    }
-                    result
-                }
-                Err(error) => Err(Reason::new(ReasonCode::ValidatorOverloaded, error.to_string())),
-            };
+            let replayed = validator.replays.replay(request, &validator.admission.history).await;
+            let overloaded = |error: NoTurn| Reason::new(ReasonCode::ValidatorOverloaded, error.to_string());
+            let result = replayed.map_err(overloaded).and_then(|replayed| replayed.finding.into_result());
             // The session may be over.
             let _ = done.send((id, result)).await;
         });

@@ -15,7 +15,6 @@ use crate::issue::{IssueError, Sizing, check_draws, fresh};
 use crate::policy::Policy;
 use crate::run::{ChallengeRun, RunContext};
 use crate::verify::judge::Unchallenged;
-use crate::verify::replay::Replayer;
 
 impl Session {
     /// Starts a challenge of this miner. `hold`: how long after the commitment the probe waits for
@@ -39,8 +38,9 @@ impl Session {
         let history = self.admission.history.clone();
         let shown = history.shown(miner_key);
         let replayed = matches!(policy.mode, Some(Mode::Replay | Mode::ReplaySample));
-        let room = context.replayer.filter(|_| replayed).map(Replayer::room);
-        let sizing = Sizing { policy, inventory: &inventory, shown: &shown, room };
+        let capacity = context.replays.capacity();
+        let room = capacity.room().filter(|_| replayed);
+        let sizing = Sizing { policy, inventory: &inventory, shown: &shown, room: room.as_ref().map(|room| &room[..]) };
         let issued = match sizing.issue(self.admission.identity.public_key(), miner_key, context.entropy) {
             Ok(issued) => issued,
             Err(error) => return self.unchallenged(&sizing, miner_key, error, context),
@@ -48,7 +48,7 @@ impl Session {
         let mode = match policy.mode {
             Some(mode) => mode,
             None => {
-                let estimate = context.replayer.and_then(|replayer| replayer.estimate(&issued.challenge));
+                let estimate = capacity.estimate(&issued.challenge);
                 if estimate.is_some_and(|time| time <= policy.replay_budget) { Mode::Replay } else { Mode::Audit }
             }
         };

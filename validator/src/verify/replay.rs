@@ -1,8 +1,12 @@
-//! Symmetric re-execution: the miner's passes again, on whatever devices the validator has.
+//! Symmetric re-execution: the miner's passes again, on whatever devices a machine of the operator has.
+
+pub mod capacity;
+pub mod job;
+pub mod pool;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use assay_device::host::{FitTask, Host};
 use assay_device::run::ShareTask;
@@ -11,24 +15,25 @@ use assay_protocol::message::MATRIX_SIZES;
 use assay_protocol::verdict::{Reason, ReasonCode};
 use assay_work::audit::roots_at;
 use assay_work::commitment::Evidence;
-use assay_work::{Challenge, PassKey, Root};
+use assay_work::{Challenge, DeviceId, PassKey, Root};
+use serde::{Deserialize, Serialize};
 
+use self::capacity::MachineCapacity;
+use self::job::ReplayJob;
 use crate::history::SecondComputation;
 
 /// A matrix size and a slot count whose pass takes milliseconds: enough to tell how fast a device is.
 const CALIBRATION: (u32, u32) = (1024, 10);
 
-/// The validator's own devices. Whoever calls [`Replayer::replay`] runs one at a time.
+/// The devices of this machine. Whoever calls [`Replayer::replay`] runs one at a time.
 pub struct Replayer {
     host: Host,
-    /// Multiply-accumulates a second of all devices together.
-    speed: f64,
-    /// The most slots that any device holds, for each of [`MATRIX_SIZES`].
-    room: Vec<u32>,
+    capacity: MachineCapacity,
 }
 
 /// Which iterations of each device are replayed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Extent {
     /// Every pass.
     Everything,
@@ -52,48 +57,26 @@ impl Replayer {
     pub fn new(host: Host) -> Result<Self, DeviceError> {
         let reports = host.report(&MATRIX_SIZES)?;
         let most = |size: usize| reports.iter().map(|r| r.slots[size]).max().unwrap_or(0);
-        let room = (0..MATRIX_SIZES.len()).map(most).collect();
+        let room = std::array::from_fn(most);
         let ids: Vec<_> = host.ids().collect();
         let jobs = ids.into_iter().map(|id| host.submit(id, calibrate_device)).collect::<Result<Vec<_>, _>>()?;
-        let speed = jobs.into_iter().map(|job| job.wait()?).sum::<Result<f64, _>>()?;
-        Ok(Self { host, speed, room })
+        let macs_per_s = jobs.into_iter().map(|job| job.wait()?).sum::<Result<f64, _>>()?;
+        // A host has at most `MAX_HOST_DEVICES`.
+        let capacity = MachineCapacity { devices: host.len() as u32, macs_per_s, room };
+        Ok(Self { host, capacity })
     }
 
-    /// How many devices it has.
+    /// What its devices can replay.
     #[must_use]
-    pub fn devices(&self) -> usize {
-        self.host.len()
+    pub const fn capacity(&self) -> &MachineCapacity {
+        &self.capacity
     }
 
-    /// The most slots of a share that can be replayed, for each of [`MATRIX_SIZES`].
-    #[must_use]
-    pub fn room(&self) -> &[u32] {
-        &self.room
-    }
-
-    /// How long a full replay takes about; `None` when a share fits no device.
-    #[must_use]
-    pub fn estimate(&self, challenge: &Challenge) -> Option<Duration> {
-        let size = MATRIX_SIZES.iter().position(|n| *n == challenge.n())?;
-        if self.speed <= 0.0 || challenge.shares().iter().any(|s| s.count > self.room[size]) {
-            return None;
-        }
-        let work: u128 = challenge.shares().iter().map(|s| challenge.multiply_accumulates(s)).sum();
-        Duration::try_from_secs_f64(work as f64 / self.speed).ok()
-    }
-
-    /// Computes what the extent asks for and compares every root. One that differs is computed a second time where
-    /// `second` says so.
-    pub fn replay(
-        &self,
-        challenge: &Challenge,
-        evidence: &Evidence,
-        extent: &Extent,
-        second: SecondComputation,
-        handle: &Handle,
-    ) -> Replayed {
-        let pieces = pieces(challenge, evidence, extent);
-        let found = Arc::new(Found { second, ..Found::default() });
+    /// Computes what the extent asks for and compares every root. One that differs is computed a second time where the
+    /// job says so.
+    pub fn replay(&self, job: &ReplayJob, handle: &Handle) -> Replayed {
+        let pieces = pieces(&job.challenge, &job.evidence, &job.extent);
+        let found = Arc::new(Found { second: job.second, ..Found::default() });
         let run = {
             let (handle, found) = (handle.clone(), found.clone());
             move |device: &mut dyn Device, piece: ReplayPiece| piece.compare(device, &handle, &found)
@@ -101,22 +84,95 @@ impl Replayer {
         let result = self.host.run_anywhere(pieces, run);
         self.host.release();
         let mismatch = found.mismatch.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let result = match mismatch {
-            Some(reason) => Err(reason),
-            None => result.map(|_| ()).map_err(|error| Reason::new(ReasonCode::ValidatorDevices, error.to_string())),
+        let finding = match (mismatch, result) {
+            (Some(mismatch), _) => Finding::Differs(mismatch),
+            (None, Ok(_)) => Finding::Equal,
+            (None, Err(error)) => Finding::Unknown { detail: error.to_string() },
         };
-        Replayed { result, computed_again: *found.computed_again.lock().unwrap_or_else(PoisonError::into_inner) }
+        let computed_again = *found.computed_again.lock().unwrap_or_else(PoisonError::into_inner);
+        Replayed { finding, computed_again }
     }
 }
 
 /// What a replay gave.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replayed {
-    /// A reason of class `forged` for the first root that differs, of class `ours` when the devices fail, do not
-    /// suffice, or the handle was cancelled.
-    pub result: Result<(), Reason>,
+    /// What it says of the work.
+    pub finding: Finding,
     /// What a second computation gave, where one was made.
     pub computed_again: Option<SecondComputation>,
+}
+
+/// What a replay says of the work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Finding {
+    /// Every root that was computed is the one committed to.
+    Equal,
+    /// One is not.
+    Differs(Mismatch),
+    /// Nothing: the devices failed or do not suffice, or the replay was cancelled.
+    Unknown {
+        /// Why.
+        detail: String,
+    },
+}
+
+/// A root that differs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mismatch {
+    /// The device of the miner.
+    pub device_id: DeviceId,
+    /// Which pass of it.
+    pub iteration: u32,
+    /// What the miner committed to.
+    pub committed: Root,
+    /// What re-execution gives.
+    pub computed: Root,
+    /// Why it is no fault of the device that computed it.
+    pub confirmation: Confirmation,
+}
+
+/// Why a root that differs is held against the miner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Confirmation {
+    /// It was computed twice.
+    Twice,
+    /// Another one of this miner was, within the hour.
+    Earlier,
+}
+
+impl Replayed {
+    /// A replay that says nothing of the work.
+    #[must_use]
+    pub fn unknown(detail: impl Into<String>) -> Self {
+        Self { finding: Finding::Unknown { detail: detail.into() }, computed_again: None }
+    }
+}
+
+impl Finding {
+    /// As the end of a replay.
+    ///
+    /// # Errors
+    /// A reason of class `forged` for a root that differs, of class `ours` where nothing was found.
+    pub fn into_result(self) -> Result<(), Reason> {
+        match self {
+            Self::Equal => Ok(()),
+            Self::Differs(Mismatch { device_id, iteration, committed, computed, confirmation }) => {
+                let again = match confirmation {
+                    Confirmation::Twice => ", twice",
+                    Confirmation::Earlier => " (computed once: within the hour another was confirmed)",
+                };
+                let detail = format!(
+                    "iteration {iteration}: the miner's root is {committed}, re-execution gives {computed}{again}"
+                );
+                Err(Reason::on_device(ReasonCode::RootMismatch, device_id, detail))
+            }
+            Self::Unknown { detail } => Err(Reason::new(ReasonCode::ValidatorDevices, detail)),
+        }
+    }
 }
 
 /// What the pieces of a replay found so far.
@@ -126,7 +182,7 @@ struct Found {
     second: SecondComputation,
     /// Set by the first root that differs: the others are not needed.
     is_found: AtomicBool,
-    mismatch: Mutex<Option<Reason>>,
+    mismatch: Mutex<Option<Mismatch>>,
     computed_again: Mutex<Option<SecondComputation>>,
 }
 
@@ -175,11 +231,10 @@ impl ReplayPiece {
                 if found.is_found.swap(true, Ordering::Relaxed) {
                     return Ok(());
                 }
-                let again = self.compute_again(device, iteration, &root, handle, found)?;
-                let detail =
-                    format!("iteration {iteration}: the miner's root is {committed}, re-execution gives {root}{again}");
-                let reason = Reason::on_device(ReasonCode::RootMismatch, self.task.share.device_id, detail);
-                *found.mismatch.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
+                let confirmation = self.compute_again(device, iteration, &root, handle, found)?;
+                let device_id = self.task.share.device_id;
+                let mismatch = Mismatch { device_id, iteration, committed, computed: root, confirmation };
+                *found.mismatch.lock().unwrap_or_else(PoisonError::into_inner) = Some(mismatch);
                 return Ok(());
             }
         }
@@ -195,9 +250,9 @@ impl ReplayPiece {
         root: &Root,
         handle: &Handle,
         found: &Found,
-    ) -> Result<&'static str, DeviceError> {
+    ) -> Result<Confirmation, DeviceError> {
         match found.second {
-            SecondComputation::Confirmed => return Ok(" (computed once: within the hour another was confirmed)"),
+            SecondComputation::Confirmed => return Ok(Confirmation::Earlier),
             SecondComputation::Unreliable => {
                 let detail = format!("iteration {iteration} differs, and within the hour a device gave two results");
                 return Err(DeviceError::Sick(detail));
@@ -210,7 +265,7 @@ impl ReplayPiece {
         let what = if is_same { SecondComputation::Confirmed } else { SecondComputation::Unreliable };
         *found.computed_again.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);
         if is_same {
-            Ok(", twice")
+            Ok(Confirmation::Twice)
         } else {
             Err(DeviceError::Sick(format!("iteration {iteration} gave {root}, and then {again}")))
         }

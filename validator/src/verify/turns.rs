@@ -1,4 +1,4 @@
-//! Turns at the validator's devices: one replay at a time, the miner that waited longest for one first.
+//! Turns at what replays: one replay at a time on each machine, the miner that waited longest for one first.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -13,9 +13,11 @@ pub const MAX_WAITING_REPLAYS: usize = 8;
 #[derive(Debug, Clone, Default)]
 pub struct ReplayTurns(Arc<Mutex<Queue>>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Queue {
-    is_running: bool,
+    /// Replays that may run at once: one on each machine.
+    places: usize,
+    running: usize,
     arrivals: u64,
     waiting: Vec<Waiting>,
 }
@@ -28,7 +30,13 @@ struct Waiting {
     start: oneshot::Sender<Turn>,
 }
 
-/// The right to use the devices, until it is dropped.
+impl Default for Queue {
+    fn default() -> Self {
+        Self { places: 1, running: 0, arrivals: 0, waiting: Vec::new() }
+    }
+}
+
+/// The right to use a machine, until it is dropped.
 #[derive(Debug)]
 pub struct Turn(ReplayTurns);
 
@@ -45,13 +53,33 @@ impl ReplayTurns {
     pub async fn wait(&self, key: PublicKey, last: Option<Instant>) -> Result<Turn, NoTurn> {
         let started = {
             let mut queue = self.lock();
-            if !queue.is_running {
-                queue.is_running = true;
+            if queue.begin() {
                 return Ok(Turn(self.clone()));
             }
             queue.enter(key, last)?
         };
         started.await.map_err(|_| NoTurn)
+    }
+
+    /// A turn, where nobody has to be waited for.
+    #[must_use]
+    pub fn now(&self) -> Option<Turn> {
+        self.lock().begin().then(|| Turn(self.clone()))
+    }
+
+    /// Lets so many replays run at once from now on, at least one. Those that run go on.
+    pub fn set_places(&self, places: usize) {
+        self.lock().places = places.max(1);
+        self.start_waiting();
+    }
+
+    /// Gives their turns to those that wait, as far as there are places.
+    fn start_waiting(&self) {
+        loop {
+            let Some(next) = self.lock().next() else { return };
+            // A session that is gone drops the turn it gets, which passes it on.
+            let _ = next.start.send(Turn(self.clone()));
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -60,6 +88,13 @@ impl ReplayTurns {
 }
 
 impl Queue {
+    /// Takes a place, where there is one.
+    const fn begin(&mut self) -> bool {
+        let is_free = self.running < self.places;
+        self.running += is_free as usize;
+        is_free
+    }
+
     fn enter(&mut self, key: PublicKey, last: Option<Instant>) -> Result<oneshot::Receiver<Turn>, NoTurn> {
         self.waiting.retain(|waiting| !waiting.start.is_closed());
         if self.waiting.iter().any(|waiting| waiting.key == key) {
@@ -80,24 +115,21 @@ impl Queue {
         Ok(started)
     }
 
+    /// Takes a place for the one that goes first, where there are both.
     fn next(&mut self) -> Option<Waiting> {
+        if self.running >= self.places {
+            return None;
+        }
         let (index, _) = self.waiting.iter().enumerate().min_by_key(|(_, waiting)| waiting.rank)?;
+        self.running += 1;
         Some(self.waiting.swap_remove(index))
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let next = {
-            let mut queue = self.0.lock();
-            let next = queue.next();
-            queue.is_running = next.is_some();
-            next
-        };
-        // A session that is gone drops the turn it gets, which passes it on.
-        if let Some(next) = next {
-            let _ = next.start.send(Turn(self.0.clone()));
-        }
+        self.0.lock().running -= 1;
+        self.0.start_waiting();
     }
 }
 
@@ -147,5 +179,22 @@ mod tests {
         drop(running);
         drop(first.await.unwrap());
         assert!(turns.wait(key(11), None).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn each_machine_has_a_replay_of_its_own() {
+        let turns = ReplayTurns::default();
+        let first = turns.now().unwrap();
+        assert!(turns.now().is_none());
+        let (mut second, mut third) = (enter(&turns, 2, None).unwrap(), enter(&turns, 3, None).unwrap());
+        turns.set_places(2);
+        let turn = second.try_recv().unwrap();
+        assert!(third.try_recv().is_err(), "two machines");
+        turns.set_places(0);
+        drop(turn);
+        assert!(third.try_recv().is_err(), "one is left, and busy");
+        drop(first);
+        drop(third.try_recv().unwrap());
+        assert!(turns.now().is_some());
     }
 }

@@ -1,0 +1,142 @@
+//! What machines can replay: by it a challenge is sized, its mode is chosen, and a job finds its machine.
+
+use std::time::Duration;
+
+use assay_device::backend::MAX_HOST_DEVICES;
+use assay_protocol::message::MATRIX_SIZES;
+use assay_work::Challenge;
+use assay_work::challenge::MAX_TOTAL;
+use serde::{Deserialize, Serialize};
+
+/// The fastest machine that is believed, in multiply-accumulates a second: a thousand times a host of today.
+const MAX_MACS_PER_S: f64 = 1e19;
+
+/// What the devices of one machine can replay, as it measured itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineCapacity {
+    /// How many devices it has.
+    pub devices: u32,
+    /// Multiply-accumulates a second of all devices together.
+    pub macs_per_s: f64,
+    /// The most slots that any device holds, for each of [`MATRIX_SIZES`].
+    pub room: [u32; MATRIX_SIZES.len()],
+}
+
+/// Why the capacity of a machine is not believed.
+#[derive(Debug, thiserror::Error)]
+pub enum CapacityError {
+    /// Not the form of this release.
+    #[error("not the capacity of a machine: {0}")]
+    Form(#[from] serde_json::Error),
+    /// No such machine exists.
+    #[error("a machine with {devices} devices that computes {macs_per_s} multiply-accumulates a second does not exist")]
+    Absurd {
+        /// Devices.
+        devices: u32,
+        /// Multiply-accumulates a second.
+        macs_per_s: f64,
+    },
+}
+
+impl MachineCapacity {
+    /// Reads what another process of this program wrote.
+    ///
+    /// # Errors
+    /// [`CapacityError`].
+    pub fn read(text: &str) -> Result<Self, CapacityError> {
+        let mut read: Self = serde_json::from_str(text)?;
+        let Self { devices, macs_per_s, ref mut room } = read;
+        let speed = 0.0..=MAX_MACS_PER_S;
+        if devices == 0 || devices as usize > MAX_HOST_DEVICES || !speed.contains(&macs_per_s) {
+            return Err(CapacityError::Absurd { devices, macs_per_s });
+        }
+        room.iter_mut().for_each(|slots| *slots = (*slots).min(MAX_TOTAL as u32));
+        Ok(read)
+    }
+
+    /// As [`MachineCapacity::read`] takes it.
+    #[must_use]
+    pub fn written(&self) -> String {
+        // Numbers always become JSON.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Whether every share fits a device.
+    #[must_use]
+    pub fn fits(&self, challenge: &Challenge) -> bool {
+        let room = MATRIX_SIZES.iter().position(|n| *n == challenge.n()).map_or(0, |size| self.room[size]);
+        self.macs_per_s > 0.0 && challenge.shares().iter().all(|share| share.count <= room)
+    }
+
+    /// How long a full replay takes about; `None` when a share fits no device.
+    #[must_use]
+    pub fn estimate(&self, challenge: &Challenge) -> Option<Duration> {
+        let work = || challenge.shares().iter().map(|s| challenge.multiply_accumulates(s)).sum::<u128>();
+        let seconds = self.fits(challenge).then(|| work() as f64 / self.macs_per_s)?;
+        Duration::try_from_secs_f64(seconds).ok()
+    }
+}
+
+/// What the machines can replay that a validator may use now, each a replay of its own.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ReplayCapacity(pub Vec<MachineCapacity>);
+
+impl ReplayCapacity {
+    /// The most slots of a share that can be replayed, for each of [`MATRIX_SIZES`]; `None` without a machine.
+    #[must_use]
+    pub fn room(&self) -> Option<[u32; MATRIX_SIZES.len()]> {
+        let largest = |size: usize| self.0.iter().map(|machine| machine.room[size]).max();
+        largest(0)?;
+        Some(std::array::from_fn(|size| largest(size).unwrap_or(0)))
+    }
+
+    /// How long a full replay takes about on the fastest machine that has room for it.
+    #[must_use]
+    pub fn estimate(&self, challenge: &Challenge) -> Option<Duration> {
+        self.0.iter().filter_map(|machine| machine.estimate(challenge)).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verify::replay::job::testing::challenge;
+
+    fn machine(slots: u32, macs_per_s: f64) -> MachineCapacity {
+        MachineCapacity { devices: 1, macs_per_s, room: [slots; MATRIX_SIZES.len()] }
+    }
+
+    #[test]
+    fn the_fastest_machine_with_room_counts() {
+        // Shares of 5 and 4 slots of n = 256 over 2 iterations: 10 products of 2^24 each.
+        let challenge = challenge();
+        let work = 10.0 * f64::from(1 << 24);
+        let capacity = ReplayCapacity(vec![machine(5, work / 4.0), machine(8, work / 8.0), machine(4, work)]);
+        assert_eq!(capacity.estimate(&challenge), Some(Duration::from_secs(4)));
+        assert_eq!(capacity.room(), Some([8; MATRIX_SIZES.len()]));
+        assert_eq!(ReplayCapacity(vec![machine(4, work)]).estimate(&challenge), None, "a share has 5 slots");
+        assert_eq!(ReplayCapacity(vec![machine(5, 0.0)]).estimate(&challenge), None);
+        assert_eq!((ReplayCapacity::default().room(), ReplayCapacity::default().estimate(&challenge)), (None, None));
+    }
+
+    #[test]
+    fn an_absurd_capacity_is_not_believed() {
+        let good = machine(7, 1e12);
+        assert_eq!(MachineCapacity::read(&good.written()).unwrap(), good);
+        let absurd = [
+            MachineCapacity { devices: 0, ..good.clone() },
+            MachineCapacity { devices: 65, ..good.clone() },
+            MachineCapacity { macs_per_s: -1.0, ..good.clone() },
+            MachineCapacity { macs_per_s: 1e20, ..good.clone() },
+        ];
+        assert!(
+            absurd.iter().all(|c| matches!(MachineCapacity::read(&c.written()), Err(CapacityError::Absurd { .. })))
+        );
+        for form in ["", "{}", r#"{"devices":1,"macs_per_s":1.0,"room":[1]}"#] {
+            assert!(matches!(MachineCapacity::read(form), Err(CapacityError::Form(_))), "{form}");
+        }
+        let large = MachineCapacity::read(&machine(u32::MAX, 1.0).written()).unwrap();
+        assert_eq!(u64::from(large.room[0]), MAX_TOTAL);
+    }
+}
