@@ -1,0 +1,217 @@
+//! Challenges from their beginning on, when the next one of a miner is due, and the device time that they take.
+
+use serde::{Deserialize, Serialize};
+use sqlx::any::AnyRow;
+
+use crate::miners::ensure_miner;
+use crate::store::get;
+use crate::{MAX_ROWS, Records, RecordsError, Status};
+
+/// A challenge that begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Begun {
+    /// Its id.
+    pub challenge: String,
+    /// The key of the miner's session.
+    pub miner: String,
+    /// The validator's key.
+    pub validator: String,
+    /// Which run of the validator's process.
+    pub instance: String,
+    /// The session.
+    pub session: String,
+    /// The group of the policy.
+    pub group: String,
+    /// The kind of challenge in the policy.
+    pub kind: String,
+    /// Why: `schedule`, `connect`, `operator`, `round` or `renter`.
+    pub asked: String,
+    /// The round it belongs to.
+    pub round: Option<String>,
+    /// When.
+    pub begun_ms: i64,
+    /// Device time that it is expected to take, in milliseconds over all devices: counted until the verdict says more.
+    pub device_ms: i64,
+}
+
+/// A challenge.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChallengeRecord {
+    /// What was known at its beginning; the miner by its id.
+    #[serde(flatten)]
+    pub begun: Begun,
+    /// When it was concluded; `None` while it runs.
+    pub ended_ms: Option<i64>,
+}
+
+/// A challenge that nobody drives any more: the run of the validator that began it has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Orphan {
+    /// The challenge.
+    #[serde(flatten)]
+    pub begun: Begun,
+    /// When its validator was heard of last, by the database's clock; `None` where it never was.
+    pub heard_ms: Option<i64>,
+}
+
+/// The next challenge of a miner.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Due {
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// The kind of challenge.
+    pub kind: String,
+}
+
+/// Device time that challenges of a miner took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Duty {
+    /// In milliseconds, over all devices; challenges that run count with what they are expected to take.
+    pub device_ms: i64,
+    /// How many challenges.
+    pub challenges: i64,
+    /// How many of them run.
+    pub running: i64,
+}
+
+impl Due {
+    /// From a row of `miners`.
+    pub(crate) fn of(row: &AnyRow) -> Result<Option<Self>, RecordsError> {
+        let (at_ms, kind): (Option<i64>, Option<String>) = (get(row, "due_ms")?, get(row, "due_kind")?);
+        Ok(at_ms.map(|at_ms| Self { at_ms, kind: kind.unwrap_or_default() }))
+    }
+}
+
+impl Records {
+    /// Notes a challenge before its offer goes out, so that none is lost with its validator.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn begin_challenge(&self, begun: &Begun) -> Result<(), RecordsError> {
+        self.write("note a challenge", async {
+            let mut tx = self.begin().await?;
+            let miner = ensure_miner(&mut tx, &begun.miner, Status::Pending, begun.begun_ms).await?;
+            insert(&mut tx, &miner, begun).await?;
+            Ok(tx.commit().await?)
+        })
+        .await
+    }
+
+    /// A challenge.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn challenge(&self, id: &str) -> Result<Option<ChallengeRecord>, RecordsError> {
+        let row = sqlx::query("SELECT * FROM challenges WHERE id = $1").bind(id).fetch_optional(self.read()).await;
+        let row = row.map_err(|e| RecordsError::from(e).doing("look up a challenge"))?;
+        row.as_ref().map(challenge_of).transpose()
+    }
+
+    /// Challenges that were begun and not concluded, and whose validator's process lives no more: its heartbeat has
+    /// ended, or it runs anew. Oldest first.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn orphans(&self, limit: u32) -> Result<Vec<Orphan>, RecordsError> {
+        let sql = format!(
+            "SELECT c.*, v.heartbeat_ms AS heard_ms FROM challenges c LEFT JOIN validators v ON v.key = c.validator \
+             WHERE c.ended_ms IS NULL AND (v.key IS NULL OR v.instance <> c.instance OR v.expires_ms <= {}) \
+             ORDER BY c.begun_ms, c.id LIMIT $1",
+            self.store.kind.now()
+        );
+        let rows = sqlx::query(&sql).bind(i64::from(limit.min(MAX_ROWS))).fetch_all(self.read()).await;
+        let rows = rows.map_err(|e| RecordsError::from(e).doing("look for challenges of lost validators"))?;
+        rows.iter().map(|row| Ok(Orphan { begun: begun_of(row)?, heard_ms: get(row, "heard_ms")? })).collect()
+    }
+
+    /// Ends a challenge that came to no verdict: its offer never went out.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn abandon_challenge(&self, id: &str, at_ms: i64) -> Result<(), RecordsError> {
+        self.write("end a challenge", async {
+            let mut tx = self.begin().await?;
+            let sql = "UPDATE challenges SET ended_ms = $2, device_ms = 0 WHERE id = $1 AND ended_ms IS NULL";
+            sqlx::query(sql).bind(id).bind(at_ms).execute(&mut *tx).await?;
+            Ok(tx.commit().await?)
+        })
+        .await
+    }
+
+    /// The next challenge of a miner.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn due(&self, miner: &str) -> Result<Option<Due>, RecordsError> {
+        let sql = "SELECT due_ms, due_kind FROM miners \
+             WHERE id = (SELECT k.miner FROM miner_keys k WHERE k.key = $1)";
+        let row = sqlx::query(sql).bind(miner).fetch_optional(self.read()).await;
+        let row = row.map_err(|e| RecordsError::from(e).doing("look up the next challenge"))?;
+        row.as_ref().map_or(Ok(None), Due::of)
+    }
+
+    /// Sets when a miner is challenged next: it survives restarts, and moves between validators.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn set_due(&self, miner: &str, due: Option<&Due>) -> Result<(), RecordsError> {
+        self.write("set the next challenge", async {
+            let mut tx = self.begin().await?;
+            let sql = "UPDATE miners SET due_ms = $2, due_kind = $3 \
+                 WHERE id = (SELECT k.miner FROM miner_keys k WHERE k.key = $1)";
+            let update = sqlx::query(sql).bind(miner).bind(due.map(|due| due.at_ms));
+            update.bind(due.map(|due| due.kind.clone())).execute(&mut *tx).await?;
+            Ok(tx.commit().await?)
+        })
+        .await
+    }
+
+    /// Device time that a miner's challenges took that began since a time.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn duty(&self, miner: &str, since_ms: i64) -> Result<Duty, RecordsError> {
+        let sql = "SELECT CAST(COALESCE(SUM(device_ms), 0) AS BIGINT) AS device_ms, COUNT(*) AS challenges, \
+             CAST(COALESCE(SUM(CASE WHEN ended_ms IS NULL THEN 1 ELSE 0 END), 0) AS BIGINT) AS running \
+             FROM challenges WHERE miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1) AND begun_ms >= $2";
+        let row = sqlx::query(sql).bind(miner).bind(since_ms).fetch_one(self.read()).await;
+        let row = row.map_err(|e| RecordsError::from(e).doing("sum device time"))?;
+        Ok(Duty {
+            device_ms: get(&row, "device_ms")?,
+            challenges: get(&row, "challenges")?,
+            running: get(&row, "running")?,
+        })
+    }
+}
+
+/// Inserts a challenge unless it is there.
+pub(crate) async fn insert(tx: &mut crate::store::Tx, miner: &str, begun: &Begun) -> Result<(), RecordsError> {
+    let sql = "INSERT INTO challenges (id, miner, key, validator, instance, session, grp, kind, asked, round, begun_ms, \
+         device_ms) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (id) DO NOTHING";
+    let Begun { challenge, miner: key, validator, instance, session, group, kind, asked, round, begun_ms, device_ms } =
+        begun;
+    let insert = sqlx::query(sql).bind(challenge).bind(miner).bind(key).bind(validator).bind(instance).bind(session);
+    let insert = insert.bind(group).bind(kind).bind(asked).bind(round.clone()).bind(*begun_ms).bind(*device_ms);
+    insert.execute(&mut **tx).await?;
+    Ok(())
+}
+
+fn challenge_of(row: &AnyRow) -> Result<ChallengeRecord, RecordsError> {
+    Ok(ChallengeRecord { begun: begun_of(row)?, ended_ms: get(row, "ended_ms")? })
+}
+
+fn begun_of(row: &AnyRow) -> Result<Begun, RecordsError> {
+    Ok(Begun {
+        challenge: get(row, "id")?,
+        miner: get(row, "miner")?,
+        validator: get(row, "validator")?,
+        instance: get(row, "instance")?,
+        session: get(row, "session")?,
+        group: get(row, "grp")?,
+        kind: get(row, "kind")?,
+        asked: get(row, "asked")?,
+        round: get(row, "round")?,
+        begun_ms: get(row, "begun_ms")?,
+        device_ms: get(row, "device_ms")?,
+    })
+}

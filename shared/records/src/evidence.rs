@@ -1,0 +1,97 @@
+//! Which evidence is kept, and for which challenges.
+
+use serde::{Deserialize, Serialize};
+use sqlx::any::AnyRow;
+
+use crate::store::{Tx, get};
+use crate::{EvidenceRecord, MAX_ROWS, Records, RecordsError};
+
+/// The evidence of a challenge.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptEvidence {
+    /// The challenge.
+    pub challenge: String,
+    /// When the challenge was sent.
+    pub at_ms: i64,
+    /// Where it lies.
+    #[serde(flatten)]
+    pub evidence: EvidenceRecord,
+    /// When it was removed, by the limits of age and size.
+    pub dropped_ms: Option<i64>,
+}
+
+impl Records {
+    /// The evidence that is kept, oldest first, from a time and challenge on.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn kept_evidence(
+        &self,
+        after: Option<(i64, &str)>,
+        limit: u32,
+    ) -> Result<Vec<KeptEvidence>, RecordsError> {
+        let (at_ms, challenge) = after.unwrap_or((-1, ""));
+        let sql = "SELECT * FROM evidence WHERE dropped_ms IS NULL AND (at_ms > $1 OR (at_ms = $1 AND challenge > $2)) \
+             ORDER BY at_ms, challenge LIMIT $3";
+        let query = sqlx::query(sql).bind(at_ms).bind(challenge).bind(i64::from(limit.min(MAX_ROWS)));
+        let rows = query.fetch_all(self.read()).await.map_err(|e| RecordsError::from(e).doing("list evidence"))?;
+        rows.iter().map(kept_of).collect()
+    }
+
+    /// Whether evidence of this name is kept for any challenge.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn is_evidence_kept(&self, digest: &str) -> Result<bool, RecordsError> {
+        let sql = "SELECT challenge FROM evidence WHERE digest = $1 AND dropped_ms IS NULL LIMIT 1";
+        let found: Result<Option<String>, _> = sqlx::query_scalar(sql).bind(digest).fetch_optional(self.read()).await;
+        found.map(|found| found.is_some()).map_err(|e| RecordsError::from(e).doing("look for evidence"))
+    }
+
+    /// Notes that evidence of this name was removed.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn evidence_dropped(&self, digest: &str, at_ms: i64) -> Result<(), RecordsError> {
+        self.write("note removed evidence", async {
+            let mut tx = self.begin().await?;
+            let sql = "UPDATE evidence SET dropped_ms = $2 WHERE digest = $1 AND dropped_ms IS NULL";
+            sqlx::query(sql).bind(digest).bind(at_ms).execute(&mut *tx).await?;
+            Ok(tx.commit().await?)
+        })
+        .await
+    }
+
+    /// The evidence of a challenge.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn evidence_of(&self, challenge: &str) -> Result<Option<KeptEvidence>, RecordsError> {
+        let row = sqlx::query("SELECT * FROM evidence WHERE challenge = $1").bind(challenge);
+        let row = row.fetch_optional(self.read()).await;
+        let row = row.map_err(|e| RecordsError::from(e).doing("look for evidence"))?;
+        row.as_ref().map(kept_of).transpose()
+    }
+}
+
+pub(crate) async fn insert(
+    tx: &mut Tx,
+    challenge: &str,
+    evidence: &EvidenceRecord,
+    at_ms: i64,
+) -> Result<(), RecordsError> {
+    let EvidenceRecord { digest, bytes, why } = evidence;
+    let sql = "INSERT INTO evidence (challenge, digest, bytes, why, at_ms) VALUES ($1, $2, $3, $4, $5)";
+    sqlx::query(sql).bind(challenge).bind(digest).bind(*bytes).bind(why).bind(at_ms).execute(&mut **tx).await?;
+    Ok(())
+}
+
+fn kept_of(row: &AnyRow) -> Result<KeptEvidence, RecordsError> {
+    let evidence = EvidenceRecord { digest: get(row, "digest")?, bytes: get(row, "bytes")?, why: get(row, "why")? };
+    Ok(KeptEvidence {
+        challenge: get(row, "challenge")?,
+        at_ms: get(row, "at_ms")?,
+        evidence,
+        dropped_ms: get(row, "dropped_ms")?,
+    })
+}

@@ -1,0 +1,118 @@
+//! What happened to a miner, from all tables, and what an id stands for.
+
+use serde::{Deserialize, Serialize};
+
+use crate::devices::event_of;
+use crate::miners::action_of;
+use crate::standing::{NotedFinding, NotedTransition, finding_of};
+use crate::{Action, DeviceEvent, MAX_ROWS, Records, RecordsError, SessionRecord, VerdictFilter, VerdictRecord};
+
+/// Something that happened to a miner.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "snake_case", tag = "event")]
+pub enum Event {
+    /// It connected, and perhaps disconnected.
+    Session(SessionRecord),
+    /// A verdict.
+    Verdict(VerdictRecord),
+    /// A change of its attestation state.
+    Transition(NotedTransition),
+    /// A finding.
+    Finding(NotedFinding),
+    /// A change of its devices.
+    Device(DeviceEvent),
+    /// What an operator did.
+    Action(Action),
+}
+
+impl Event {
+    /// When.
+    #[must_use]
+    pub fn at_ms(&self) -> i64 {
+        match self {
+            Self::Session(session) => session.connected_ms,
+            Self::Verdict(verdict) => verdict.at_ms,
+            Self::Transition(noted) => noted.transition.at_ms,
+            Self::Finding(noted) => noted.at_ms,
+            Self::Device(event) => event.at_ms,
+            Self::Action(action) => action.at_ms,
+        }
+    }
+}
+
+/// What an id stands for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "found", content = "id")]
+pub enum Found {
+    /// A challenge.
+    Challenge(String),
+    /// A miner: its id.
+    Miner(String),
+    /// A device.
+    Device(String),
+    /// A receipt.
+    Receipt(String),
+    /// A round.
+    Round(String),
+}
+
+/// The most that [`Records::find`] gives of one kind: more is no beginning of an id.
+const MAX_FOUND: u32 = 8;
+
+impl Records {
+    /// What happened to a miner, newest first.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn history(&self, miner: &str, limit: u32) -> Result<Vec<Event>, RecordsError> {
+        let limit = limit.min(MAX_ROWS);
+        let Some(miner) = self.miner_id(miner).await? else { return Ok(Vec::new()) };
+        let verdicts = VerdictFilter { miner: Some(miner.clone()), limit: Some(limit), ..VerdictFilter::default() };
+        let mut events: Vec<_> = self.verdicts(&verdicts).await?.into_iter().map(Event::Verdict).collect();
+        events.extend(self.sessions(&miner, limit).await?.into_iter().map(Event::Session));
+        events.extend(self.transitions(&miner, limit).await?.into_iter().map(Event::Transition));
+        let of_it =
+            |table: &str| format!("SELECT * FROM {table} WHERE miner = $1 ORDER BY at_ms DESC, id DESC LIMIT $2");
+        for (table, event) in [
+            ("findings", (|row| Ok(Event::Finding(finding_of(row)?))) as fn(&_) -> Result<_, RecordsError>),
+            ("device_events", |row| Ok(Event::Device(event_of(row)?))),
+            ("actions", |row| Ok(Event::Action(action_of(row)?))),
+        ] {
+            let rows = sqlx::query(&of_it(table)).bind(&miner).bind(i64::from(limit)).fetch_all(self.read()).await;
+            for row in rows.map_err(|e| RecordsError::from(e).doing("read a miner's history"))? {
+                events.push(event(&row)?);
+            }
+        }
+        // Stable: what happened in the same moment stays in the order of the tables.
+        events.sort_by_key(|event| std::cmp::Reverse(event.at_ms()));
+        events.truncate(limit as usize);
+        Ok(events)
+    }
+
+    /// What an id, or the beginning of one, stands for: more than one thing where it is ambiguous.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn find(&self, prefix: &str) -> Result<Vec<Found>, RecordsError> {
+        if prefix.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut found: Vec<_> = self.miners_by_prefix(prefix, MAX_FOUND).await?.into_iter().map(Found::Miner).collect();
+        for (table, column, kind) in [
+            ("challenges", "id", Found::Challenge as fn(String) -> Found),
+            ("devices", "device_id", Found::Device),
+            ("receipts", "id", Found::Receipt),
+            ("rounds", "id", Found::Round),
+        ] {
+            let sql = format!(
+                "SELECT DISTINCT {column} FROM {table} WHERE {column} >= $1 AND {column} < $2 \
+                 ORDER BY {column} LIMIT $3"
+            );
+            let ids = sqlx::query_scalar(&sql).bind(prefix).bind(format!("{prefix}g")).bind(i64::from(MAX_FOUND));
+            let ids: Vec<String> =
+                ids.fetch_all(self.read()).await.map_err(|e| RecordsError::from(e).doing("look up an id"))?;
+            found.extend(ids.into_iter().map(kind));
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,35 @@
+//! Ids of rows that have none of their own, and the time.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::RecordsError;
+
+/// Bytes of an id: 6 of the time in milliseconds, so that ids sort by it, and 10 random ones.
+const ID_BYTES: usize = 16;
+
+/// A new id, in 32 hexadecimal digits.
+pub(crate) fn new(at_ms: i64) -> Result<String, RecordsError> {
+    let mut bytes = [0; ID_BYTES];
+    bytes[..6].copy_from_slice(&at_ms.to_be_bytes()[2..]);
+    getrandom::fill(&mut bytes[6..]).map_err(RecordsError::Random)?;
+    Ok(hex::encode(bytes))
+}
+
+/// This machine's time in milliseconds since 1970.
+pub(crate) fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_sort_by_time_and_are_distinct() {
+        let (early, late, again) = (new(1_700_000_000_000).unwrap(), new(1_700_000_000_001).unwrap(), new(1).unwrap());
+        assert_eq!(early.len(), 32);
+        assert!(again < early && early < late, "{again} {early} {late}");
+        assert_ne!(new(1).unwrap(), new(1).unwrap());
+    }
+}

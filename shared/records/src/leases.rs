@@ -1,0 +1,119 @@
+//! Leases: who of several validators drives a miner. They end by themselves, by the database's clock.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::store::get;
+use crate::validators::ttl_ms;
+use crate::{Records, RecordsError};
+
+/// A lease that has not ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// What is held.
+    pub subject: String,
+    /// Who holds it: the run of a validator's process.
+    pub holder: String,
+    /// Since when.
+    pub since_ms: i64,
+    /// Until when, unless it is renewed.
+    pub expires_ms: i64,
+}
+
+impl Records {
+    /// Takes a lease that nobody holds, or whose time is over; or prolongs one's own. False while another holds it.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn lease(&self, subject: &str, holder: &str, ttl: Duration) -> Result<bool, RecordsError> {
+        let now = self.store.kind.now();
+        let sql = format!(
+            "INSERT INTO leases (subject, holder, since_ms, expires_ms) VALUES ($1, $2, {now}, {now} + $3) \
+             ON CONFLICT (subject) DO UPDATE SET since_ms = CASE WHEN leases.holder = $2 AND leases.expires_ms > {now} \
+             THEN leases.since_ms ELSE {now} END, holder = $2, expires_ms = {now} + $3 \
+             WHERE leases.holder = $2 OR leases.expires_ms <= {now}"
+        );
+        self.write("take a lease", async {
+            let mut tx = self.begin().await?;
+            let took = sqlx::query(&sql).bind(subject).bind(holder).bind(ttl_ms(ttl)).execute(&mut *tx).await?;
+            tx.commit().await?;
+            Ok(took.rows_affected() > 0)
+        })
+        .await
+    }
+
+    /// Prolongs a lease that is still held. False when it ended or is another's: what was done under it must stop.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn renew(&self, subject: &str, holder: &str, ttl: Duration) -> Result<bool, RecordsError> {
+        let now = self.store.kind.now();
+        let sql = format!(
+            "UPDATE leases SET expires_ms = {now} + $3 WHERE subject = $1 AND holder = $2 AND expires_ms > {now}"
+        );
+        self.write("renew a lease", async {
+            let mut tx = self.begin().await?;
+            let renewed = sqlx::query(&sql).bind(subject).bind(holder).bind(ttl_ms(ttl)).execute(&mut *tx).await?;
+            tx.commit().await?;
+            Ok(renewed.rows_affected() > 0)
+        })
+        .await
+    }
+
+    /// Prolongs all leases of a holder that have not ended, and gives their subjects: a lease that is not among them
+    /// was lost.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn renew_all(&self, holder: &str, ttl: Duration) -> Result<Vec<String>, RecordsError> {
+        let now = self.store.kind.now();
+        let sql = format!(
+            "UPDATE leases SET expires_ms = {now} + $2 WHERE holder = $1 AND expires_ms > {now} RETURNING subject"
+        );
+        self.write("renew leases", async {
+            let mut tx = self.begin().await?;
+            let held = sqlx::query_scalar(&sql).bind(holder).bind(ttl_ms(ttl)).fetch_all(&mut *tx).await?;
+            tx.commit().await?;
+            Ok(held)
+        })
+        .await
+    }
+
+    /// Gives a lease back.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn release(&self, subject: &str, holder: &str) -> Result<(), RecordsError> {
+        self.write("release a lease", async {
+            let mut tx = self.begin().await?;
+            let delete =
+                sqlx::query("DELETE FROM leases WHERE subject = $1 AND holder = $2").bind(subject).bind(holder);
+            delete.execute(&mut *tx).await?;
+            Ok(tx.commit().await?)
+        })
+        .await
+    }
+
+    /// The leases that have not ended, of one holder or of all.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn leases(&self, holder: Option<&str>) -> Result<Vec<Lease>, RecordsError> {
+        let sql = format!(
+            "SELECT * FROM leases WHERE expires_ms > {} AND ($1 = '' OR holder = $1) ORDER BY subject",
+            self.store.kind.now()
+        );
+        let rows = sqlx::query(&sql).bind(holder.unwrap_or("")).fetch_all(self.read()).await;
+        let rows = rows.map_err(|e| RecordsError::from(e).doing("list leases"))?;
+        let lease = |row| {
+            Ok(Lease {
+                subject: get(row, "subject")?,
+                holder: get(row, "holder")?,
+                since_ms: get(row, "since_ms")?,
+                expires_ms: get(row, "expires_ms")?,
+            })
+        };
+        rows.iter().map(lease).collect()
+    }
+}

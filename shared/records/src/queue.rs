@@ -1,0 +1,351 @@
+//! The queue of replays: validators submit jobs, replay workers take them.
+//!
+//! A job is taken by one worker at a time, under a lease. A worker that is lost loses its job to another one; after
+//! [`MAX_JOB_ATTEMPTS`] the job has failed, since it may be what kills workers.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use sqlx::any::AnyRow;
+
+use crate::store::{get, json};
+use crate::validators::ttl_ms;
+use crate::{Records, RecordsError, id};
+
+/// The largest job: far more than the roots and inputs of the largest challenge.
+pub const MAX_JOB_BYTES: usize = 16 << 20;
+/// How often a job is given to workers.
+pub const MAX_JOB_ATTEMPTS: i64 = 3;
+
+/// A job that is submitted.
+#[derive(Debug, Clone)]
+pub struct JobRequest<'a> {
+    /// The challenge that it belongs to.
+    pub challenge: &'a str,
+    /// Who submits it: the run of a validator's process.
+    pub submitted_by: &'a str,
+    /// Memory that the largest share needs on one device, in bytes.
+    pub needs_bytes: i64,
+    /// After so long nobody waits for it any more.
+    pub ttl: Duration,
+    /// What is to be done, at most [`MAX_JOB_BYTES`].
+    pub document: &'a [u8],
+}
+
+/// A job that a worker has taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job {
+    /// Its id.
+    pub id: String,
+    /// The challenge that it belongs to.
+    pub challenge: String,
+    /// Which attempt it is, from 1 on.
+    pub attempt: i64,
+    /// Until when somebody waits for it, by the database's clock.
+    pub expires_ms: i64,
+    /// What is to be done.
+    pub document: Vec<u8>,
+}
+
+/// How a job stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "state")]
+pub enum JobState {
+    /// Nobody has taken it.
+    Waiting {
+        /// How many are before it.
+        ahead: i64,
+    },
+    /// A worker has it.
+    Running {
+        /// Which.
+        worker: String,
+    },
+    /// It is done.
+    Done {
+        /// What the worker found, as JSON.
+        result: String,
+    },
+    /// It is given up.
+    Failed {
+        /// Why.
+        why: String,
+    },
+}
+
+/// How much waits for workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueLoad {
+    /// Jobs that wait.
+    pub waiting: i64,
+    /// Jobs that run.
+    pub running: i64,
+    /// Workers that live.
+    pub workers: i64,
+}
+
+/// A worker that lives.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct WorkerRecord {
+    /// Its id.
+    pub id: String,
+    /// Where it runs.
+    pub address: String,
+    /// What it can do, as it says: JSON.
+    pub capacity: Box<RawValue>,
+    /// When it was heard of last.
+    pub heartbeat_ms: i64,
+}
+
+impl Records {
+    /// Puts a job into the queue, and gives its id.
+    ///
+    /// # Errors
+    /// The job is too large, or the store cannot be written.
+    pub async fn submit(&self, request: &JobRequest<'_>) -> Result<String, RecordsError> {
+        let len = request.document.len();
+        if len > MAX_JOB_BYTES {
+            return Err(RecordsError::TooLarge { what: "a replay job", len, max: MAX_JOB_BYTES });
+        }
+        let now = self.store.kind.now();
+        let sql = format!(
+            "INSERT INTO jobs (id, challenge, submitted_by, submitted_ms, expires_ms, needs_bytes, state, attempts, \
+             document) VALUES ($1, $2, $3, {now}, {now} + $4, $5, 'waiting', 0, $6)"
+        );
+        self.write("submit a replay", async {
+            let id = id::new(id::now_ms())?;
+            let mut tx = self.begin().await?;
+            let insert = sqlx::query(&sql).bind(&id).bind(request.challenge).bind(request.submitted_by);
+            let insert = insert.bind(ttl_ms(request.ttl)).bind(request.needs_bytes).bind(request.document);
+            insert.execute(&mut *tx).await?;
+            tx.commit().await?;
+            Ok(id)
+        })
+        .await
+    }
+
+    /// Takes the oldest job that fits a worker's memory, for a time: it must be renewed before that is over. Several
+    /// workers that ask at once get different jobs.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn take(&self, worker: &str, memory_bytes: i64, ttl: Duration) -> Result<Option<Job>, RecordsError> {
+        let now = self.store.kind.now();
+        let select = format!(
+            "SELECT id FROM jobs WHERE needs_bytes <= $1 AND expires_ms > {now} AND attempts < {MAX_JOB_ATTEMPTS} \
+             AND (state = 'waiting' OR (state = 'running' AND lease_ms <= {now})) \
+             ORDER BY submitted_ms, id LIMIT 1 {}",
+            self.store.kind.skip_locked()
+        );
+        let update = format!(
+            "UPDATE jobs SET state = 'running', worker = $2, lease_ms = {now} + $3, attempts = attempts + 1 \
+             WHERE id = $1 RETURNING id, challenge, attempts, expires_ms, document"
+        );
+        self.write("take a replay", async {
+            let mut tx = self.begin().await?;
+            let id: Option<String> = sqlx::query_scalar(&select).bind(memory_bytes).fetch_optional(&mut *tx).await?;
+            let Some(id) = id else { return Ok(None) };
+            let row = sqlx::query(&update).bind(id).bind(worker).bind(ttl_ms(ttl)).fetch_one(&mut *tx).await?;
+            let job = job_of(&row)?;
+            tx.commit().await?;
+            Ok(Some(job))
+        })
+        .await
+    }
+
+    /// Prolongs a worker's hold on a job. False when it lost the job, or nobody waits for it any more.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn renew_job(&self, id: &str, worker: &str, ttl: Duration) -> Result<bool, RecordsError> {
+        let now = self.store.kind.now();
+        let sql = format!(
+            "UPDATE jobs SET lease_ms = {now} + $3 WHERE id = $1 AND worker = $2 AND state = 'running' \
+             AND expires_ms > {now}"
+        );
+        self.write("renew a replay", async {
+            let mut tx = self.begin().await?;
+            let renewed = sqlx::query(&sql).bind(id).bind(worker).bind(ttl_ms(ttl)).execute(&mut *tx).await?;
+            tx.commit().await?;
+            Ok(renewed.rows_affected() > 0)
+        })
+        .await
+    }
+
+    /// Ends a job with what the worker found, as JSON. False when it had lost the job: its result does not count.
+    ///
+    /// # Errors
+    /// The result is too large, or the store cannot be written.
+    pub async fn finish(&self, id: &str, worker: &str, result: &str) -> Result<bool, RecordsError> {
+        if result.len() > MAX_JOB_BYTES {
+            return Err(RecordsError::TooLarge { what: "a replay's result", len: result.len(), max: MAX_JOB_BYTES });
+        }
+        self.end_job("end a replay", id, worker, "done", result).await
+    }
+
+    /// Gives a job back that a worker cannot do: another one may. False when it had lost the job.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn hand_back(&self, id: &str, worker: &str, why: &str) -> Result<bool, RecordsError> {
+        self.end_job("hand a replay back", id, worker, "waiting", why).await
+    }
+
+    async fn end_job(
+        &self,
+        doing: &'static str,
+        id: &str,
+        worker: &str,
+        state: &str,
+        result: &str,
+    ) -> Result<bool, RecordsError> {
+        let now = self.store.kind.now();
+        let sql = format!(
+            "UPDATE jobs SET state = $3, result = $4, lease_ms = NULL, ended_ms = {now} \
+             WHERE id = $1 AND worker = $2 AND state = 'running'"
+        );
+        self.write(doing, async {
+            let mut tx = self.begin().await?;
+            let ended = sqlx::query(&sql).bind(id).bind(worker).bind(state).bind(result).execute(&mut *tx).await?;
+            tx.commit().await?;
+            Ok(ended.rows_affected() > 0)
+        })
+        .await
+    }
+
+    /// How a job stands; `None` when there is none of this id any more.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn job(&self, id: &str) -> Result<Option<JobState>, RecordsError> {
+        let now = self.store.kind.now();
+        let sql = format!(
+            "SELECT j.state, j.worker, j.result, j.attempts, CASE WHEN j.expires_ms <= {now} THEN 1 ELSE 0 END AS late, \
+             CASE WHEN j.lease_ms <= {now} THEN 1 ELSE 0 END AS lost, (SELECT COUNT(*) FROM jobs o \
+             WHERE o.state = 'waiting' AND o.expires_ms > {now} AND (o.submitted_ms < j.submitted_ms \
+             OR (o.submitted_ms = j.submitted_ms AND o.id < j.id))) AS ahead FROM jobs j WHERE j.id = $1"
+        );
+        let row = sqlx::query(&sql).bind(id).fetch_optional(self.read()).await;
+        let row = row.map_err(|e| RecordsError::from(e).doing("look at a replay"))?;
+        row.as_ref().map(state_of).transpose()
+    }
+
+    /// Takes a job out of the queue: nobody waits for it any more. Its worker finds that out when it renews.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn remove_job(&self, id: &str) -> Result<(), RecordsError> {
+        self.write("remove a replay", async {
+            let mut tx = self.begin().await?;
+            sqlx::query("DELETE FROM jobs WHERE id = $1").bind(id).execute(&mut *tx).await?;
+            Ok(tx.commit().await?)
+        })
+        .await
+    }
+
+    /// Removes jobs that nobody waits for any more, and workers that are long gone.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn sweep_queue(&self, kept: Duration) -> Result<u64, RecordsError> {
+        let now = self.store.kind.now();
+        self.write("sweep the queue of replays", async {
+            let mut tx = self.begin().await?;
+            let sql = format!("DELETE FROM jobs WHERE expires_ms <= {now} - $1");
+            let swept = sqlx::query(&sql).bind(ttl_ms(kept)).execute(&mut *tx).await?;
+            let sql = format!("DELETE FROM workers WHERE expires_ms <= {now} - $1");
+            sqlx::query(&sql).bind(ttl_ms(kept)).execute(&mut *tx).await?;
+            tx.commit().await?;
+            Ok(swept.rows_affected())
+        })
+        .await
+    }
+
+    /// Says that a worker lives, for a time, and what it can do, as JSON.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn worker_heartbeat(
+        &self,
+        worker: &str,
+        address: &str,
+        capacity: &str,
+        ttl: Duration,
+    ) -> Result<(), RecordsError> {
+        let now = self.store.kind.now();
+        let sql = format!(
+            "INSERT INTO workers (id, address, capacity, heartbeat_ms, expires_ms) VALUES ($1, $2, $3, {now}, {now} + $4) \
+             ON CONFLICT (id) DO UPDATE SET address = $2, capacity = $3, heartbeat_ms = {now}, expires_ms = {now} + $4"
+        );
+        self.write("note a worker's heartbeat", async {
+            let mut tx = self.begin().await?;
+            let beat = sqlx::query(&sql).bind(worker).bind(address).bind(capacity).bind(ttl_ms(ttl));
+            beat.execute(&mut *tx).await?;
+            Ok(tx.commit().await?)
+        })
+        .await
+    }
+
+    /// The workers that live.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn workers(&self) -> Result<Vec<WorkerRecord>, RecordsError> {
+        let sql = format!("SELECT * FROM workers WHERE expires_ms > {} ORDER BY id", self.store.kind.now());
+        let rows = sqlx::query(&sql).fetch_all(self.read()).await;
+        let rows = rows.map_err(|e| RecordsError::from(e).doing("list workers"))?;
+        let worker = |row| {
+            Ok(WorkerRecord {
+                id: get(row, "id")?,
+                address: get(row, "address")?,
+                capacity: json(&get::<String>(row, "capacity")?, "capacity")?,
+                heartbeat_ms: get(row, "heartbeat_ms")?,
+            })
+        };
+        rows.iter().map(worker).collect()
+    }
+
+    /// How much waits for workers, and how many there are.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn queue_load(&self) -> Result<QueueLoad, RecordsError> {
+        let now = self.store.kind.now();
+        let sql = format!(
+            "SELECT (SELECT COUNT(*) FROM jobs WHERE state = 'waiting' AND expires_ms > {now}) AS waiting, \
+             (SELECT COUNT(*) FROM jobs WHERE state = 'running' AND expires_ms > {now}) AS running, \
+             (SELECT COUNT(*) FROM workers WHERE expires_ms > {now}) AS workers"
+        );
+        let row = sqlx::query(&sql).fetch_one(self.read()).await;
+        let row = row.map_err(|e| RecordsError::from(e).doing("look at the queue of replays"))?;
+        Ok(QueueLoad { waiting: get(&row, "waiting")?, running: get(&row, "running")?, workers: get(&row, "workers")? })
+    }
+}
+
+fn job_of(row: &AnyRow) -> Result<Job, RecordsError> {
+    Ok(Job {
+        id: get(row, "id")?,
+        challenge: get(row, "challenge")?,
+        attempt: get(row, "attempts")?,
+        expires_ms: get(row, "expires_ms")?,
+        document: get(row, "document")?,
+    })
+}
+
+fn state_of(row: &AnyRow) -> Result<JobState, RecordsError> {
+    let (state, result): (String, Option<String>) = (get(row, "state")?, get(row, "result")?);
+    let (attempts, is_late): (i64, bool) = (get(row, "attempts")?, get::<i64>(row, "late")? == 1);
+    let worker: Option<String> = get(row, "worker")?;
+    let is_free = state == "waiting" || get::<i64>(row, "lost")? == 1;
+    Ok(match state.as_str() {
+        "done" => JobState::Done { result: result.unwrap_or_default() },
+        _ if is_late => JobState::Failed { why: "nobody finished it in time".to_owned() },
+        _ if is_free && attempts >= MAX_JOB_ATTEMPTS => {
+            let last = result.unwrap_or_else(|| "the last worker was lost".to_owned());
+            JobState::Failed { why: format!("{attempts} workers took it, and none finished it: {last}") }
+        }
+        "running" => JobState::Running { worker: worker.unwrap_or_default() },
+        _ => JobState::Waiting { ahead: get(row, "ahead")? },
+    })
+}

@@ -1,0 +1,77 @@
+//! Receipts that were issued.
+
+use sqlx::any::AnyRow;
+
+use crate::store::{Tx, get};
+use crate::{ReceiptRecord, Records, RecordsError};
+
+impl Records {
+    /// A receipt by its id, and the challenge that it is about.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn receipt(&self, id: &str) -> Result<Option<(String, ReceiptRecord)>, RecordsError> {
+        let row = sqlx::query("SELECT * FROM receipts WHERE id = $1").bind(id).fetch_optional(self.read()).await;
+        let row = row.map_err(|e| RecordsError::from(e).doing("look up a receipt"))?;
+        row.map(|row| Ok((get(&row, "challenge")?, receipt_of(&row)?))).transpose()
+    }
+
+    /// The newest receipt of a miner, and the challenge that it is about.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn newest_receipt(&self, miner: &str) -> Result<Option<(String, ReceiptRecord)>, RecordsError> {
+        let sql = "SELECT * FROM receipts WHERE miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1) \
+             ORDER BY issued_ms DESC, id DESC LIMIT 1";
+        let row = sqlx::query(sql).bind(miner).fetch_optional(self.read()).await;
+        let row = row.map_err(|e| RecordsError::from(e).doing("look up a receipt"))?;
+        row.map(|row| Ok((get(&row, "challenge")?, receipt_of(&row)?))).transpose()
+    }
+
+    /// Notes a further receipt of a challenge that has a verdict.
+    ///
+    /// # Errors
+    /// The store cannot be written, or the challenge has no verdict.
+    pub async fn add_receipt(&self, challenge: &str, receipt: &ReceiptRecord) -> Result<(), RecordsError> {
+        self.write("note a receipt", async {
+            let mut tx = self.begin().await?;
+            let miner = sqlx::query_scalar("SELECT miner FROM verdicts WHERE challenge = $1").bind(challenge);
+            let miner: String = miner.fetch_one(&mut *tx).await?;
+            insert(&mut tx, challenge, &miner, receipt).await?;
+            Ok(tx.commit().await?)
+        })
+        .await
+    }
+}
+
+pub(crate) async fn of_challenge(records: &Records, challenge: &str) -> Result<Vec<ReceiptRecord>, RecordsError> {
+    let rows = sqlx::query("SELECT * FROM receipts WHERE challenge = $1 ORDER BY issued_ms, id").bind(challenge);
+    let rows = rows.fetch_all(records.read()).await?;
+    rows.iter().map(receipt_of).collect()
+}
+
+pub(crate) async fn insert(
+    tx: &mut Tx,
+    challenge: &str,
+    miner: &str,
+    receipt: &ReceiptRecord,
+) -> Result<(), RecordsError> {
+    let ReceiptRecord { id, key_id, issued_s, expires_s, nonce, token } = receipt;
+    let sql = "INSERT INTO receipts (id, challenge, miner, key_id, issued_ms, expires_ms, nonce, token) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    let insert = sqlx::query(sql).bind(id).bind(challenge).bind(miner).bind(key_id);
+    let insert = insert.bind(issued_s.saturating_mul(1000)).bind(expires_s.saturating_mul(1000));
+    insert.bind(nonce.clone()).bind(token).execute(&mut **tx).await?;
+    Ok(())
+}
+
+pub(crate) fn receipt_of(row: &AnyRow) -> Result<ReceiptRecord, RecordsError> {
+    Ok(ReceiptRecord {
+        id: get(row, "id")?,
+        key_id: get(row, "key_id")?,
+        issued_s: get::<i64>(row, "issued_ms")? / 1000,
+        expires_s: get::<i64>(row, "expires_ms")? / 1000,
+        nonce: get(row, "nonce")?,
+        token: get(row, "token")?,
+    })
+}

@@ -1,0 +1,148 @@
+//! Synchronised rounds: who was asked to start in the same moment, and who did.
+
+use serde::{Deserialize, Serialize};
+use sqlx::any::AnyRow;
+
+use crate::miners::known_miner;
+use crate::store::get;
+use crate::{MAX_ROWS, Records, RecordsError};
+
+/// A synchronised round.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoundRecord {
+    /// Its id.
+    pub id: String,
+    /// The group of the policy, or what else its members have in common.
+    pub group: String,
+    /// Why: `operator` or `schedule`.
+    pub asked: String,
+    /// The validator that began it.
+    pub validator: String,
+    /// When its members were to start.
+    pub begun_ms: i64,
+    /// When the last one was judged.
+    pub ended_ms: Option<i64>,
+    /// The circumstances, as its validator tells them.
+    pub detail: String,
+}
+
+/// A member of a round.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoundMember {
+    /// Any key of the miner; its id, in what is read.
+    pub miner: String,
+    /// `invited`, `started`, `late`, `declined`, `absent` or `judged`.
+    pub state: String,
+    /// Its challenge.
+    pub challenge: Option<String>,
+    /// Since when it is in this state.
+    pub at_ms: i64,
+    /// The circumstances.
+    pub detail: String,
+}
+
+impl Records {
+    /// Notes a round with its members.
+    ///
+    /// # Errors
+    /// A member is no known miner, or the store cannot be written.
+    pub async fn begin_round(&self, round: &RoundRecord, members: &[RoundMember]) -> Result<(), RecordsError> {
+        self.write("note a round", async {
+            let mut tx = self.begin().await?;
+            let sql = "INSERT INTO rounds (id, grp, asked, validator, begun_ms, ended_ms, detail) \
+                 VALUES ($1, $2, $3, $4, $5, $6, $7)";
+            let RoundRecord { id, group, asked, validator, begun_ms, ended_ms, detail } = round;
+            let insert = sqlx::query(sql).bind(id).bind(group).bind(asked).bind(validator).bind(*begun_ms);
+            insert.bind(*ended_ms).bind(detail).execute(&mut *tx).await?;
+            for member in members {
+                upsert_member(&mut tx, id, member).await?;
+            }
+            Ok(tx.commit().await?)
+        })
+        .await
+    }
+
+    /// Notes what became of a member of a round, known to it or not.
+    ///
+    /// # Errors
+    /// The round or the miner is unknown, or the store cannot be written.
+    pub async fn round_member(&self, round: &str, member: &RoundMember) -> Result<(), RecordsError> {
+        self.write("note a member of a round", async {
+            let mut tx = self.begin().await?;
+            upsert_member(&mut tx, round, member).await?;
+            Ok(tx.commit().await?)
+        })
+        .await
+    }
+
+    /// Notes the end of a round.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn end_round(&self, round: &str, at_ms: i64, detail: &str) -> Result<(), RecordsError> {
+        self.write("note the end of a round", async {
+            let mut tx = self.begin().await?;
+            let sql = "UPDATE rounds SET ended_ms = $2, detail = $3 WHERE id = $1 AND ended_ms IS NULL";
+            sqlx::query(sql).bind(round).bind(at_ms).bind(detail).execute(&mut *tx).await?;
+            Ok(tx.commit().await?)
+        })
+        .await
+    }
+
+    /// Rounds, newest first, of one group or of all.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn rounds(&self, group: Option<&str>, limit: u32) -> Result<Vec<RoundRecord>, RecordsError> {
+        let sql = "SELECT * FROM rounds WHERE ($1 = '' OR grp = $1) ORDER BY begun_ms DESC, id LIMIT $2";
+        let query = sqlx::query(sql).bind(group.unwrap_or("")).bind(i64::from(limit.min(MAX_ROWS)));
+        let rows = query.fetch_all(self.read()).await.map_err(|e| RecordsError::from(e).doing("list rounds"))?;
+        rows.iter().map(round_of).collect()
+    }
+
+    /// A round with its members, in order of their ids.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn round(&self, id: &str) -> Result<Option<(RoundRecord, Vec<RoundMember>)>, RecordsError> {
+        let row = sqlx::query("SELECT * FROM rounds WHERE id = $1").bind(id).fetch_optional(self.read()).await;
+        let row = row.map_err(|e| RecordsError::from(e).doing("look up a round"))?;
+        let Some(row) = row else { return Ok(None) };
+        let rows = sqlx::query("SELECT * FROM round_members WHERE round = $1 ORDER BY miner").bind(id);
+        let rows = rows.fetch_all(self.read()).await?;
+        let members = rows.iter().map(member_of).collect::<Result<_, _>>()?;
+        Ok(Some((round_of(&row)?, members)))
+    }
+}
+
+async fn upsert_member(tx: &mut crate::store::Tx, round: &str, member: &RoundMember) -> Result<(), RecordsError> {
+    let miner = known_miner(tx, &member.miner).await?;
+    let sql = "INSERT INTO round_members (round, miner, state, challenge, at_ms, detail) \
+         VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (round, miner) DO UPDATE SET state = $3, \
+         challenge = COALESCE($4, round_members.challenge), at_ms = $5, detail = $6";
+    let upsert = sqlx::query(sql).bind(round).bind(miner).bind(&member.state).bind(member.challenge.clone());
+    upsert.bind(member.at_ms).bind(&member.detail).execute(&mut **tx).await?;
+    Ok(())
+}
+
+fn round_of(row: &AnyRow) -> Result<RoundRecord, RecordsError> {
+    Ok(RoundRecord {
+        id: get(row, "id")?,
+        group: get(row, "grp")?,
+        asked: get(row, "asked")?,
+        validator: get(row, "validator")?,
+        begun_ms: get(row, "begun_ms")?,
+        ended_ms: get(row, "ended_ms")?,
+        detail: get(row, "detail")?,
+    })
+}
+
+fn member_of(row: &AnyRow) -> Result<RoundMember, RecordsError> {
+    Ok(RoundMember {
+        miner: get(row, "miner")?,
+        state: get(row, "state")?,
+        challenge: get(row, "challenge")?,
+        at_ms: get(row, "at_ms")?,
+        detail: get(row, "detail")?,
+    })
+}

@@ -1,0 +1,43 @@
+//! The schema, and how a store comes to it.
+
+use std::borrow::Cow;
+
+use sqlx::AnyPool;
+use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
+
+use crate::store::Kind;
+use crate::{Location, RecordsError};
+
+/// Every migration that was ever released, in order; a released one never changes.
+const MIGRATIONS: [(i64, &str, &str); 1] = [(1, "records", include_str!("../migrations/0001_records.sql"))];
+
+/// The newest schema that this program knows: the version of the last migration.
+pub const SCHEMA_VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
+
+/// Brings a store to the newest schema. Validators that start at once wait for each other on PostgreSQL.
+///
+/// # Errors
+/// [`RecordsError::Newer`] for a store of a newer release, which is not touched.
+pub(crate) async fn migrate(pool: &AnyPool, kind: Kind, location: &Location) -> Result<(), RecordsError> {
+    let refused = |source| RecordsError::Migrate { location: location.clone(), source };
+    match migrator(kind).run(pool).await {
+        Ok(()) => Ok(()),
+        Err(MigrateError::VersionMissing(_)) => {
+            let newest = "SELECT MAX(version) FROM _sqlx_migrations";
+            let theirs: i64 = sqlx::query_scalar(newest).fetch_one(pool).await.map_err(|e| refused(e.into()))?;
+            Err(RecordsError::Newer { location: location.clone(), theirs, ours: SCHEMA_VERSION })
+        }
+        Err(error) => Err(refused(error)),
+    }
+}
+
+fn migrator(kind: Kind) -> Migrator {
+    let migrations = MIGRATIONS.iter().map(|(version, name, sql)| {
+        let sql = match kind {
+            Kind::Sqlite => Cow::Borrowed(*sql),
+            Kind::Postgres => Cow::Owned(sql.replace(" BLOB ", " BYTEA ")),
+        };
+        Migration::new(*version, Cow::Borrowed(name), MigrationType::Simple, sql, false)
+    });
+    Migrator { migrations: migrations.collect(), ..Migrator::DEFAULT }
+}

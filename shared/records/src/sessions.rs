@@ -1,0 +1,184 @@
+//! Sessions of miners, and the devices that each listed.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::miners::join_keys;
+use crate::store::{Tx, get, json};
+use crate::{MAX_ROWS, MinerRecord, Records, RecordsError, Status, devices};
+
+/// A miner that connected.
+#[derive(Debug, Clone)]
+pub struct Connected {
+    /// The session, in hexadecimal.
+    pub session: String,
+    /// The validator's key, and which run of its process ([`Records::heartbeat`]).
+    pub validator: String,
+    /// Which run of the validator's process.
+    pub instance: String,
+    /// Its keys, oldest first, each proven by the one before; the last one is the session's.
+    pub keys: Vec<String>,
+    /// The status when it is not known yet.
+    pub status: Status,
+    /// Where it connects from, without the port.
+    pub address: String,
+    /// The software that it names: a claim.
+    pub software: String,
+    /// What it lists.
+    pub devices: Vec<DeviceSeen>,
+    /// What else it says about its host, as JSON: a claim.
+    pub inventory: String,
+    /// When.
+    pub at_ms: i64,
+}
+
+/// A device that a miner lists: all of it claims.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceSeen {
+    /// Its id, in hexadecimal.
+    pub device_id: String,
+    /// The name that the miner gives it.
+    pub name: String,
+    /// The product name; empty where it is unknown.
+    pub model: String,
+    /// The total memory; 0 where it is unknown.
+    pub memory_bytes: i64,
+    /// What else the miner says about it, as JSON; empty for nothing.
+    pub claims: String,
+}
+
+/// A session of a miner.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SessionRecord {
+    /// Its id.
+    pub id: String,
+    /// The miner's id.
+    pub miner: String,
+    /// The key that it connected with.
+    pub key: String,
+    /// The validator.
+    pub validator: String,
+    /// Which run of the validator's process.
+    pub instance: String,
+    /// Where it connected from.
+    pub address: String,
+    /// The software that it named.
+    pub software: String,
+    /// What it said about its host.
+    pub inventory: Box<RawValue>,
+    /// When it began.
+    pub connected_ms: i64,
+    /// When it ended.
+    pub disconnected_ms: Option<i64>,
+    /// Why it ended.
+    pub why: Option<String>,
+}
+
+impl Records {
+    /// Notes a miner that connected: the miner and its keys, the session, and the devices it lists. Devices that come,
+    /// go, and lie with other miners too become events. Gives the miner's record back.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn connected(&self, connected: &Connected) -> Result<MinerRecord, RecordsError> {
+        let miner = self.write("note a miner's session", async {
+            let mut tx = self.begin().await?;
+            let miner = note_session(&mut tx, connected).await?;
+            devices::note(&mut tx, &miner, &connected.session, &by_id(&connected.devices), connected.at_ms).await?;
+            tx.commit().await?;
+            Ok(miner)
+        });
+        let miner = miner.await?;
+        self.miner(&miner).await?.ok_or(RecordsError::NoSuchMiner(miner))
+    }
+
+    /// Notes that a connected miner lists other devices now.
+    ///
+    /// # Errors
+    /// [`RecordsError::NoSuchMiner`], or the store cannot be written.
+    pub async fn devices_changed(
+        &self,
+        key: &str,
+        session: &str,
+        seen: &[DeviceSeen],
+        at_ms: i64,
+    ) -> Result<(), RecordsError> {
+        self.write("note a miner's devices", async {
+            let mut tx = self.begin().await?;
+            let miner = crate::miners::known_miner(&mut tx, key).await?;
+            devices::note(&mut tx, &miner, session, &by_id(seen), at_ms).await?;
+            Ok(tx.commit().await?)
+        })
+        .await
+    }
+
+    /// Notes the end of a session.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn disconnected(&self, session: &str, at_ms: i64, why: &str) -> Result<(), RecordsError> {
+        self.write("note the end of a session", async {
+            let mut tx = self.begin().await?;
+            let sql = "UPDATE sessions SET disconnected_ms = $2, why = $3 WHERE id = $1 AND disconnected_ms IS NULL";
+            let ended = sqlx::query(sql).bind(session).bind(at_ms).bind(why).execute(&mut *tx).await?;
+            if ended.rows_affected() > 0 {
+                let sql = "UPDATE miners SET last_seen_ms = $2 WHERE last_seen_ms < $2 \
+                     AND id = (SELECT s.miner FROM sessions s WHERE s.id = $1)";
+                sqlx::query(sql).bind(session).bind(at_ms).execute(&mut *tx).await?;
+            }
+            Ok(tx.commit().await?)
+        })
+        .await
+    }
+
+    /// The sessions of a miner, newest first.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn sessions(&self, miner: &str, limit: u32) -> Result<Vec<SessionRecord>, RecordsError> {
+        let sql = "SELECT * FROM sessions WHERE miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1) \
+             ORDER BY connected_ms DESC, id LIMIT $2";
+        let rows = sqlx::query(sql).bind(miner).bind(i64::from(limit.min(MAX_ROWS))).fetch_all(self.read()).await;
+        let rows = rows.map_err(|e| RecordsError::from(e).doing("list sessions"))?;
+        rows.iter().map(session_of).collect()
+    }
+}
+
+/// A list may name a device twice: the last one counts.
+fn by_id(devices: &[DeviceSeen]) -> BTreeMap<&str, &DeviceSeen> {
+    devices.iter().map(|device| (device.device_id.as_str(), device)).collect()
+}
+
+async fn note_session(tx: &mut Tx, connected: &Connected) -> Result<String, RecordsError> {
+    let Connected { session, validator, instance, keys, status, address, software, devices: _, inventory, at_ms } =
+        connected;
+    let chain: Vec<_> = keys.iter().map(String::as_str).collect();
+    let miner = join_keys(tx, &chain, *status, *at_ms).await?;
+    let sql = "UPDATE miners SET last_seen_ms = $2, address = $3, software = $4 WHERE id = $1";
+    let update = sqlx::query(sql).bind(&miner).bind(*at_ms).bind(address).bind(software);
+    update.execute(&mut **tx).await?;
+    let sql = "INSERT INTO sessions (id, miner, key, validator, instance, address, software, inventory, connected_ms) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO NOTHING";
+    let inventory = if inventory.is_empty() { "null" } else { inventory.as_str() };
+    let insert = sqlx::query(sql).bind(session).bind(&miner).bind(keys.last()).bind(validator).bind(instance);
+    insert.bind(address).bind(software).bind(inventory).bind(*at_ms).execute(&mut **tx).await?;
+    Ok(miner)
+}
+
+fn session_of(row: &sqlx::any::AnyRow) -> Result<SessionRecord, RecordsError> {
+    Ok(SessionRecord {
+        id: get(row, "id")?,
+        miner: get(row, "miner")?,
+        key: get(row, "key")?,
+        validator: get(row, "validator")?,
+        instance: get(row, "instance")?,
+        address: get(row, "address")?,
+        software: get(row, "software")?,
+        inventory: json(&get::<String>(row, "inventory")?, "inventory")?,
+        connected_ms: get(row, "connected_ms")?,
+        disconnected_ms: get(row, "disconnected_ms")?,
+        why: get(row, "why")?,
+    })
+}

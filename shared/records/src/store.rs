@@ -1,0 +1,271 @@
+//! The store: its connections, and how everything is read and written through them.
+
+use std::fs::OpenOptions;
+use std::path::Path;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use sqlx::any::{AnyPoolOptions, AnyRow};
+use sqlx::{Any, AnyConnection, AnyPool, Decode, Executor, Row, Transaction, Type};
+use tokio::sync::watch;
+
+use crate::trouble::{SLOW_LIMIT, Trouble};
+use crate::{Location, RecordsError, schema};
+
+/// How long a connection is waited for: longer than writers of SQLite wait for each other.
+const ACQUIRE_LIMIT: Duration = Duration::from_secs(10);
+/// How long a write may take before it counts as failed. Whether it was done is unknown then; writes can be repeated.
+const WRITE_LIMIT: Duration = Duration::from_secs(30);
+/// How often a store in trouble is tried.
+const PROBE_INTERVAL: Duration = Duration::from_millis(500);
+/// Connections that read a file at once. One writes.
+const FILE_READERS: u32 = 4;
+/// Connections of one process to PostgreSQL, whose default bound for all of them is 100.
+const POSTGRES_CONNECTIONS: u32 = 8;
+
+/// What each connection to a file is told: readers do not wait for the writer, and what is committed is on disk.
+const SQLITE_SETTINGS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; \
+     PRAGMA busy_timeout = 8000; PRAGMA journal_size_limit = 67108864";
+/// What each connection to PostgreSQL is told: what is committed is on disk, and nobody waits for a lock for ever.
+const POSTGRES_SETTINGS: &str = "SET synchronous_commit = on; SET lock_timeout = '8s'; \
+     SET idle_in_transaction_session_timeout = '60s'; SET application_name = 'assay'";
+
+/// A transaction that can write.
+pub(crate) type Tx = Transaction<'static, Any>;
+
+/// The records of a validator; a clone is the same store.
+#[derive(Clone)]
+pub struct Records {
+    pub(crate) store: Arc<Store>,
+}
+
+pub(crate) struct Store {
+    pub(crate) location: Location,
+    pub(crate) kind: Kind,
+    readers: AnyPool,
+    writers: AnyPool,
+    trouble: Trouble,
+    is_probed: AtomicBool,
+}
+
+/// Which database it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Sqlite,
+    Postgres,
+}
+
+impl Kind {
+    /// The database's time in milliseconds since 1970, in SQL.
+    pub(crate) const fn now(self) -> &'static str {
+        match self {
+            Self::Sqlite => "CAST(unixepoch('subsec') * 1000 AS BIGINT)",
+            Self::Postgres => "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
+        }
+    }
+
+    /// What a SELECT ends with whose rows are changed next. SQLite has one writer at a time anyway.
+    pub(crate) const fn skip_locked(self) -> &'static str {
+        match self {
+            Self::Sqlite => "",
+            Self::Postgres => "FOR UPDATE SKIP LOCKED",
+        }
+    }
+
+    /// What a SELECT ends with whose rows must not change before the transaction ends.
+    pub(crate) const fn for_update(self) -> &'static str {
+        match self {
+            Self::Sqlite => "",
+            Self::Postgres => "FOR UPDATE",
+        }
+    }
+}
+
+impl std::fmt::Debug for Records {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Records({})", self.store.location)
+    }
+}
+
+impl Records {
+    /// Opens a store, makes it when it is not there, and migrates it forward.
+    ///
+    /// # Errors
+    /// It cannot be opened or migrated, or it is of a newer release ([`RecordsError::Newer`]).
+    pub async fn open(location: &Location) -> Result<Self, RecordsError> {
+        sqlx::any::install_default_drivers();
+        let (kind, writers, readers) = match location {
+            Location::File(path) => {
+                make_file(path)?;
+                (Kind::Sqlite, 1, FILE_READERS)
+            }
+            Location::Postgres(_) => (Kind::Postgres, POSTGRES_CONNECTIONS, 0),
+        };
+        let writers = pool(location, kind, writers).await?;
+        // PostgreSQL has no use for a pool of its own for readers.
+        let readers = if readers == 0 { writers.clone() } else { pool(location, kind, readers).await? };
+        schema::migrate(&writers, kind, location).await?;
+        let (trouble, is_probed) = (Trouble::new(), AtomicBool::new(false));
+        let store = Store { location: location.clone(), kind, readers, writers, trouble, is_probed };
+        let records = Self { store: Arc::new(store) };
+        records.write("note the start", records.store.touch()).await?;
+        Ok(records)
+    }
+
+    /// Where the store is.
+    #[must_use]
+    pub fn location(&self) -> &Location {
+        &self.store.location
+    }
+
+    /// Why the store cannot be written now; `None` when it can.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        self.store.trouble.now()
+    }
+
+    /// The same, and each change of it. While there is trouble the store is tried again twice a second.
+    #[must_use]
+    pub fn troubles(&self) -> watch::Receiver<Option<String>> {
+        self.store.trouble.subscribe()
+    }
+
+    /// Closes every connection. A file is one file then, without a log beside it.
+    pub async fn close(&self) {
+        self.store.readers.close().await;
+        self.store.writers.close().await;
+    }
+
+    /// Where reads are made.
+    pub(crate) fn read(&self) -> &AnyPool {
+        &self.store.readers
+    }
+
+    /// A transaction that can write. Nothing of it is there until it is committed.
+    pub(crate) async fn begin(&self) -> Result<Tx, RecordsError> {
+        self.store.begin().await
+    }
+
+    /// Waits for a write, and notes whether the store can be written.
+    pub(crate) async fn write<T>(
+        &self,
+        doing: &'static str,
+        work: impl Future<Output = Result<T, RecordsError>> + Send,
+    ) -> Result<T, RecordsError> {
+        let mut work = pin!(work);
+        let ended = match tokio::time::timeout(SLOW_LIMIT, &mut work).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                let _slow = self.store.trouble.slow();
+                let limit = WRITE_LIMIT - SLOW_LIMIT;
+                let slow = RecordsError::Slow { doing, limit_s: WRITE_LIMIT.as_secs() };
+                tokio::time::timeout(limit, work).await.unwrap_or(Err(slow))
+            }
+        };
+        let ended = ended.map_err(|error| error.doing(doing));
+        match &ended {
+            Err(error) if error.is_trouble() => self.trouble_began(error),
+            // Who is refused by a constraint has reached the store, but has written nothing.
+            Err(_) => {}
+            Ok(_) => self.store.trouble.note(None),
+        }
+        ended
+    }
+
+    fn trouble_began(&self, error: &RecordsError) {
+        self.store.trouble.note(Some(error.to_string()));
+        if !self.store.is_probed.swap(true, Ordering::AcqRel) {
+            tracing::error!(records = %self.store.location, %error, "the records cannot be written");
+            tokio::spawn(probe(Arc::downgrade(&self.store)));
+        }
+    }
+}
+
+impl Store {
+    async fn begin(&self) -> Result<Tx, RecordsError> {
+        Ok(match self.kind {
+            // Taken at once: a reader that becomes a writer later would not be waited for, but refused.
+            Kind::Sqlite => self.writers.begin_with("BEGIN IMMEDIATE").await?,
+            Kind::Postgres => self.writers.begin().await?,
+        })
+    }
+
+    /// Writes something.
+    async fn touch(&self) -> Result<(), RecordsError> {
+        let now = self.kind.now();
+        let sql = format!(
+            "INSERT INTO store (id, created_ms, written_ms) VALUES (1, {now}, {now}) \
+             ON CONFLICT (id) DO UPDATE SET written_ms = {now}"
+        );
+        let mut tx = self.begin().await?;
+        sqlx::query(&sql).execute(&mut *tx).await?;
+        Ok(tx.commit().await?)
+    }
+}
+
+/// Tries a store in trouble until it can be written again.
+async fn probe(store: Weak<Store>) {
+    loop {
+        tokio::time::sleep(PROBE_INTERVAL).await;
+        let Some(store) = store.upgrade() else { return };
+        let touched = tokio::time::timeout(WRITE_LIMIT, store.touch()).await;
+        if let Ok(Ok(())) = touched {
+            tracing::info!(records = %store.location, "the records can be written again");
+            store.is_probed.store(false, Ordering::Release);
+            store.trouble.note(None);
+            return;
+        }
+        if let Ok(Err(error)) = touched {
+            store.trouble.note(Some(error.doing("write").to_string()));
+        }
+        if store.writers.is_closed() {
+            return;
+        }
+    }
+}
+
+async fn pool(location: &Location, kind: Kind, connections: u32) -> Result<AnyPool, RecordsError> {
+    let settings = match kind {
+        Kind::Sqlite => SQLITE_SETTINGS,
+        Kind::Postgres => POSTGRES_SETTINGS,
+    };
+    let options = AnyPoolOptions::new().max_connections(connections).acquire_timeout(ACQUIRE_LIMIT).after_connect(
+        move |connection: &mut AnyConnection, _| {
+            Box::pin(async move {
+                connection.execute(settings).await?;
+                Ok(())
+            })
+        },
+    );
+    let opened = options.connect(&location.url()).await;
+    opened.map_err(|source| RecordsError::Open { location: location.clone(), source })
+}
+
+/// Makes an empty file that only its owner reads, so that SQLite makes no other; its companions get the same mode.
+fn make_file(path: &Path) -> Result<(), RecordsError> {
+    let mut options = OpenOptions::new();
+    options.create(true).append(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map(drop).map_err(|source| RecordsError::File { path: path.into(), source })
+}
+
+/// A column's value.
+pub(crate) fn get<'r, T>(row: &'r AnyRow, column: &str) -> Result<T, RecordsError>
+where
+    T: Decode<'r, Any> + Type<Any>,
+{
+    Ok(row.try_get(column)?)
+}
+
+/// A JSON document in a column.
+pub(crate) fn json<T: serde::de::DeserializeOwned>(text: &str, what: &'static str) -> Result<T, RecordsError> {
+    serde_json::from_str(text).map_err(|source| RecordsError::Malformed { what, source })
+}
+
+/// JSON for a column.
+pub(crate) fn to_json<T: serde::Serialize>(value: &T, what: &'static str) -> Result<String, RecordsError> {
+    serde_json::to_string(value).map_err(|source| RecordsError::Malformed { what, source })
+}

@@ -1,0 +1,183 @@
+//! Join tokens: each lets one miner in. The store has only their hashes.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::miners::{ensure_miner, note_action, status_of};
+use crate::store::{get, json, to_json};
+use crate::validators::ttl_ms;
+use crate::{Actor, Labels, MAX_ROWS, Records, RecordsError, Status, id};
+
+/// What every token begins with, so that one is known where it turns up.
+const PREFIX: &str = "assay-join-";
+/// Random bytes of a token: nobody guesses one, so that a hash without salt keeps it.
+const TOKEN_BYTES: usize = 32;
+/// The longest text that is looked at.
+const MAX_TOKEN_BYTES: usize = 256;
+
+/// Why a token lets nobody in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenRefusal {
+    /// It was never given out here.
+    #[error("the join token is unknown: ask the validator's operator for one")]
+    Unknown,
+    /// It let another miner in.
+    #[error("the join token has been used by another key: ask the validator's operator for a new one")]
+    Used,
+    /// Its time is over.
+    #[error("the join token has expired: ask the validator's operator for a new one")]
+    Expired,
+    /// The miner was revoked, and stays so.
+    #[error("this key was revoked: a join token does not change that")]
+    Revoked,
+}
+
+/// A token that was given out: not the token itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenRecord {
+    /// BLAKE3 of the token.
+    pub hash: String,
+    /// The labels that it gives.
+    pub labels: Labels,
+    /// When it was made.
+    pub created_ms: i64,
+    /// By whom.
+    pub created_by: String,
+    /// Until when it can be used.
+    pub expires_ms: i64,
+    /// When it was used.
+    pub used_ms: Option<i64>,
+    /// The id of the miner that used it.
+    pub used_by: Option<String>,
+}
+
+fn hash(token: &str) -> String {
+    let mut hasher = blake3::Hasher::new_derive_key("assay 2026 join token");
+    hasher.update(token.as_bytes());
+    hasher.finalize().to_hex().to_string()
+}
+
+impl Records {
+    /// Makes a token that lets one miner in, with these labels, within a time. This is the only time that it is shown.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn create_token(
+        &self,
+        labels: &Labels,
+        lifetime: Duration,
+        actor: &Actor,
+    ) -> Result<(String, TokenRecord), RecordsError> {
+        let mut random = [0; TOKEN_BYTES];
+        getrandom::fill(&mut random).map_err(RecordsError::Random)?;
+        let token = format!("{PREFIX}{}", hex::encode(random));
+        let created_ms = id::now_ms();
+        let record = TokenRecord {
+            hash: hash(&token),
+            labels: labels.clone(),
+            created_ms,
+            created_by: actor.name.clone(),
+            expires_ms: created_ms.saturating_add(ttl_ms(lifetime)),
+            used_ms: None,
+            used_by: None,
+        };
+        self.write("note a join token", async {
+            let mut tx = self.begin().await?;
+            let sql =
+                "INSERT INTO tokens (hash, labels, created_ms, created_by, expires_ms) VALUES ($1, $2, $3, $4, $5)";
+            let insert = sqlx::query(sql).bind(&record.hash).bind(to_json(labels, "labels")?).bind(created_ms);
+            insert.bind(&actor.name).bind(record.expires_ms).execute(&mut *tx).await?;
+            note_action(&mut tx, actor, "enroll", None, &format!("token {}", &record.hash[..16])).await?;
+            Ok(tx.commit().await?)
+        })
+        .await?;
+        Ok((token, record))
+    }
+
+    /// Lets a miner in by its token: the miner is approved and has the token's labels from then on. A token is used
+    /// once, however many try at once; the miner that used it may show it again, as one does that heard no answer.
+    ///
+    /// # Errors
+    /// The store cannot be written. A token that is not good is the inner error.
+    pub async fn redeem(
+        &self,
+        token: &str,
+        key: &str,
+        now_ms: i64,
+    ) -> Result<Result<Labels, TokenRefusal>, RecordsError> {
+        if token.len() > MAX_TOKEN_BYTES || !token.starts_with(PREFIX) {
+            return Ok(Err(TokenRefusal::Unknown));
+        }
+        let hash = hash(token);
+        self.write("redeem a join token", self.redeem_hash(&hash, key, now_ms)).await
+    }
+
+    async fn redeem_hash(
+        &self,
+        hash: &str,
+        key: &str,
+        now_ms: i64,
+    ) -> Result<Result<Labels, TokenRefusal>, RecordsError> {
+        let mut tx = self.begin().await?;
+        let sql = format!("SELECT * FROM tokens WHERE hash = $1 {}", self.store.kind.for_update());
+        let row = sqlx::query(&sql).bind(hash).fetch_optional(&mut *tx).await?;
+        // The lock is on the row: who comes second sees what the first one did.
+        let Some(token) = row.as_ref().map(token_of).transpose()? else { return Ok(Err(TokenRefusal::Unknown)) };
+        if let Some(user) = &token.used_by {
+            let known: Option<String> = sqlx::query_scalar("SELECT miner FROM miner_keys WHERE key = $1")
+                .bind(key)
+                .fetch_optional(&mut *tx)
+                .await?;
+            let is_same = known.as_ref() == Some(user);
+            return Ok(if is_same { Ok(token.labels) } else { Err(TokenRefusal::Used) });
+        }
+        if token.expires_ms <= now_ms {
+            return Ok(Err(TokenRefusal::Expired));
+        }
+        let miner = ensure_miner(&mut tx, key, Status::Pending, now_ms).await?;
+        let sql = format!("SELECT status FROM miners WHERE id = $1 {}", self.store.kind.for_update());
+        let status: String = sqlx::query_scalar(&sql).bind(&miner).fetch_one(&mut *tx).await?;
+        match status_of(&status)? {
+            Status::Revoked => return Ok(Err(TokenRefusal::Revoked)),
+            // An operator's suspension is an operator's to end.
+            Status::Suspended | Status::Approved => {}
+            Status::Pending => {
+                let approve = sqlx::query("UPDATE miners SET status = 'approved' WHERE id = $1").bind(&miner);
+                approve.execute(&mut *tx).await?;
+            }
+        }
+        let sql = "UPDATE tokens SET used_ms = $2, used_by = $3 WHERE hash = $1";
+        sqlx::query(sql).bind(hash).bind(now_ms).bind(&miner).execute(&mut *tx).await?;
+        let changes = token.labels.iter().map(|(name, value)| (name.clone(), Some(value.clone()))).collect();
+        self.change_labels(&mut tx, &miner, &changes).await?;
+        let actor = Actor { name: token.created_by.clone(), uid: None };
+        note_action(&mut tx, &actor, "redeem", Some(&miner), &format!("token {}", &hash[..16])).await?;
+        tx.commit().await?;
+        Ok(Ok(token.labels))
+    }
+
+    /// The tokens that were given out, newest first.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn tokens(&self, limit: u32) -> Result<Vec<TokenRecord>, RecordsError> {
+        let sql = "SELECT * FROM tokens ORDER BY created_ms DESC, hash LIMIT $1";
+        let rows = sqlx::query(sql).bind(i64::from(limit.min(MAX_ROWS))).fetch_all(self.read()).await;
+        let rows = rows.map_err(|e| RecordsError::from(e).doing("list join tokens"))?;
+        rows.iter().map(token_of).collect()
+    }
+}
+
+fn token_of(row: &sqlx::any::AnyRow) -> Result<TokenRecord, RecordsError> {
+    Ok(TokenRecord {
+        hash: get(row, "hash")?,
+        labels: json(&get::<String>(row, "labels")?, "labels")?,
+        created_ms: get(row, "created_ms")?,
+        created_by: get(row, "created_by")?,
+        expires_ms: get(row, "expires_ms")?,
+        used_ms: get(row, "used_ms")?,
+        used_by: get(row, "used_by")?,
+    })
+}

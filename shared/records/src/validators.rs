@@ -1,0 +1,146 @@
+//! The validators that share a store: who lives, by the database's clock.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::store::get;
+use crate::{Records, RecordsError, id};
+
+/// A validator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ValidatorRecord {
+    /// Its key.
+    pub key: String,
+    /// Which run of its process.
+    pub instance: String,
+    /// Where miners reach it.
+    pub address: String,
+    /// When this run began.
+    pub started_ms: i64,
+    /// When it was heard of last.
+    pub heartbeat_ms: i64,
+    /// Whether it counts as alive.
+    pub is_alive: bool,
+}
+
+/// A time to live in milliseconds.
+pub(crate) fn ttl_ms(ttl: Duration) -> i64 {
+    i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX / 4).min(i64::MAX / 4)
+}
+
+impl Records {
+    /// Says that a run of a validator's process lives, for a time. Where another run of the same key lives, the newer
+    /// one counts: challenges of the older one are orphans from then on.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn heartbeat(&self, key: &str, instance: &str, address: &str, ttl: Duration) -> Result<(), RecordsError> {
+        let now = self.store.kind.now();
+        let sql = format!(
+            "INSERT INTO validators (key, instance, address, started_ms, heartbeat_ms, expires_ms) \
+             VALUES ($1, $2, $3, {now}, {now}, {now} + $4) ON CONFLICT (key) DO UPDATE SET instance = $2, \
+             address = $3, started_ms = CASE WHEN validators.instance = $2 THEN validators.started_ms ELSE {now} END, \
+             heartbeat_ms = {now}, expires_ms = {now} + $4"
+        );
+        self.write("note the validator's heartbeat", async {
+            let mut tx = self.begin().await?;
+            let beat = sqlx::query(&sql).bind(key).bind(instance).bind(address).bind(ttl_ms(ttl));
+            beat.execute(&mut *tx).await?;
+            Ok(tx.commit().await?)
+        })
+        .await
+    }
+
+    /// Says that a run of a validator ends: its leases end, its sessions too.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn retire(&self, key: &str, instance: &str) -> Result<(), RecordsError> {
+        let now = self.store.kind.now();
+        self.write("note the validator's end", async {
+            let mut tx = self.begin().await?;
+            let sql = format!("UPDATE validators SET expires_ms = {now} WHERE key = $1 AND instance = $2");
+            sqlx::query(&sql).bind(key).bind(instance).execute(&mut *tx).await?;
+            let sql = format!(
+                "UPDATE sessions SET disconnected_ms = {now}, why = 'the validator ended' \
+                 WHERE validator = $1 AND instance = $2 AND disconnected_ms IS NULL"
+            );
+            sqlx::query(&sql).bind(key).bind(instance).execute(&mut *tx).await?;
+            sqlx::query("DELETE FROM leases WHERE holder = $1").bind(instance).execute(&mut *tx).await?;
+            Ok(tx.commit().await?)
+        })
+        .await
+    }
+
+    /// Ends the sessions whose validator's process lives no more, and gives how many there were.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn end_lost_sessions(&self) -> Result<u64, RecordsError> {
+        let now = self.store.kind.now();
+        let sql = format!(
+            "UPDATE sessions SET disconnected_ms = {now}, why = 'the validator was lost' \
+             WHERE disconnected_ms IS NULL AND NOT EXISTS (SELECT 1 FROM validators v WHERE v.key = sessions.validator \
+             AND v.instance = sessions.instance AND v.expires_ms > {now})"
+        );
+        self.write("end sessions of lost validators", async {
+            let mut tx = self.begin().await?;
+            let ended = sqlx::query(&sql).execute(&mut *tx).await?;
+            tx.commit().await?;
+            Ok(ended.rows_affected())
+        })
+        .await
+    }
+
+    /// Every validator that was ever heard of.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn validators(&self) -> Result<Vec<ValidatorRecord>, RecordsError> {
+        let sql = format!(
+            "SELECT v.*, CASE WHEN v.expires_ms > {} THEN 1 ELSE 0 END AS is_alive FROM validators v ORDER BY v.key",
+            self.store.kind.now()
+        );
+        let rows = sqlx::query(&sql).fetch_all(self.read()).await;
+        let rows = rows.map_err(|e| RecordsError::from(e).doing("list validators"))?;
+        let record = |row| {
+            Ok(ValidatorRecord {
+                key: get(row, "key")?,
+                instance: get(row, "instance")?,
+                address: get(row, "address")?,
+                started_ms: get(row, "started_ms")?,
+                heartbeat_ms: get(row, "heartbeat_ms")?,
+                is_alive: get::<i64>(row, "is_alive")? == 1,
+            })
+        };
+        rows.iter().map(record).collect()
+    }
+
+    /// The validators whose heartbeat has ended.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn lost(&self) -> Result<Vec<ValidatorRecord>, RecordsError> {
+        let all = self.validators().await?;
+        Ok(all.into_iter().filter(|validator| !validator.is_alive).collect())
+    }
+
+    /// A new name for a run of a validator's process.
+    ///
+    /// # Errors
+    /// The system gives no random bytes.
+    pub fn new_instance() -> Result<String, RecordsError> {
+        id::new(id::now_ms())
+    }
+
+    /// The database's time, in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn now_ms(&self) -> Result<i64, RecordsError> {
+        let sql = format!("SELECT {}", self.store.kind.now());
+        let now = sqlx::query_scalar(&sql).fetch_one(self.read()).await;
+        now.map_err(|e| RecordsError::from(e).doing("ask for the time"))
+    }
+}
