@@ -1,3 +1,25 @@
-//! Signed receipts of verdicts: EAT attestation results (EAR) as JSON Web Tokens.
+//! Signed receipts of verdicts: EAT attestation results (EAR, draft-ietf-rats-ear-04) as JSON Web Tokens, signed with
+//! Ed25519 (RFC 8037), by a key apart from the one that sessions use. docs/receipts.md explains every claim.
+//!
+//! ```text
+//! Verdict -> Subject -> Signer::issue -> Receipt { token } -> verify(token, KeySet, Expect) -> Claims
+//! ```
 
 #![forbid(unsafe_code)]
+
+mod claims;
+mod keys;
+mod nonce;
+mod signer;
+mod subject;
+mod verify;
+
+pub use claims::{
+    Appraisal, AttesterClaims, BoundClaim, Claims, DeviceResult, FindingClaim, HostResult, Proven, ReasonClaim,
+    Soundness, Submods, Tier, TrustVector, VerifierId, device_label,
+};
+pub use keys::{KeySet, KeySetError, MAX_KEY_SET_BYTES, key_id};
+pub use nonce::{EatNonce, MAX_NONCE_BYTES, MAX_NONCE_CHARS, MIN_NONCE_BYTES, NonceError};
+pub use signer::{IssueError, Receipt, Signer, SignerError, key_set_file};
+pub use subject::{Finding, STATE_PASSING, Subject};
+pub use verify::{Expect, MAX_TOKEN_BYTES, ReceiptError, verify};

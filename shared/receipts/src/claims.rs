@@ -1,0 +1,267 @@
+//! What a receipt states, as its JSON has it.
+//!
+//! Names and meaning are those of RFC 7519 (`iss` to `iat`), RFC 9711 (`eat_…`, `submods`) and draft-ietf-rats-ear-04
+//! (`ear_…`). What the verifier found is in `ear_verifier_claims` of a submodule; what the miner says of itself is in
+//! `ear_attester_claims`, and nowhere else.
+
+use std::collections::BTreeMap;
+
+use assay_work::{ChallengeId, DeviceId, PublicKey};
+use serde::{Deserialize, Serialize};
+
+use crate::nonce::EatNonce;
+
+/// The profile of attestation results, in the draft's version that this crate writes.
+pub const EAR_PROFILE: &str = "tag:ietf.org,2026:rats/ear#04";
+/// The profile of a submodule: what its `ear_attester_claims` and `ear_verifier_claims` mean (docs/receipts.md).
+pub const SUBMODULE_PROFILE: &str = "urn:uuid:a7736711-5b03-4cb6-817a-af046ba8c518";
+/// Who made the verifier's software.
+pub const DEVELOPER: &str = "Assay";
+
+/// How far the verifier vouches (draft-ietf-rats-ar4si, section 3.2, "trustworthiness tier").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tier {
+    /// The verifier makes no assertion.
+    None,
+    /// What was checked held.
+    Affirming,
+    /// What was checked held, but something else speaks against relying on it.
+    Warning,
+    /// What was checked did not hold.
+    Contraindicated,
+}
+
+impl Tier {
+    /// The name in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Affirming => "affirming",
+            Self::Warning => "warning",
+            Self::Contraindicated => "contraindicated",
+        }
+    }
+}
+
+/// Everything that a receipt states.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Claims {
+    /// [`EAR_PROFILE`].
+    pub eat_profile: String,
+    /// The validator's session key.
+    pub iss: PublicKey,
+    /// The miner's key.
+    pub sub: PublicKey,
+    /// The receipt's id: 32 hex digits.
+    pub jti: String,
+    /// When it was issued, in seconds since 1970.
+    pub iat: u64,
+    /// From when on it must not be accepted, in seconds since 1970.
+    pub exp: u64,
+    /// The nonce of whoever asked for the challenge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eat_nonce: Option<EatNonce>,
+    /// The verifier's software.
+    pub ear_verifier_id: VerifierId,
+    /// The worst status of the submodules.
+    pub ear_status: Tier,
+    /// The host and its devices.
+    pub submods: Submods,
+}
+
+/// The verifier's software (draft-ietf-rats-ar4si, section 3.3).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerifierId {
+    /// Who made it.
+    pub developer: String,
+    /// The program and its version.
+    pub build: String,
+}
+
+/// The host as a whole, and each device that was challenged under `device-` and its id.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Submods {
+    /// The host.
+    pub host: Appraisal<HostResult>,
+    /// The devices, by [`device_label`].
+    #[serde(flatten)]
+    pub devices: BTreeMap<String, Appraisal<DeviceResult>>,
+}
+
+/// The label of a device's submodule.
+#[must_use]
+pub fn device_label(id: DeviceId) -> String {
+    format!("device-{id}")
+}
+
+/// The result for one attester (draft-ietf-rats-ear-04, section 3.1).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Appraisal<R> {
+    /// [`SUBMODULE_PROFILE`].
+    pub eat_profile: String,
+    /// How far the verifier vouches.
+    pub ear_status: Tier,
+    /// What is said in the categories of AR4SI, most of which the work says nothing about.
+    pub ear_trustworthiness_vector: TrustVector,
+    /// The challenge's nonce, which the evidence is bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eat_nonce: Option<EatNonce>,
+    /// What the miner says of itself. Nothing of it was checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ear_attester_claims: Option<AttesterClaims>,
+    /// What the verifier found.
+    pub ear_verifier_claims: R,
+}
+
+/// Claims of the trustworthiness vector (draft-ietf-rats-ar4si, section 2.3). Those that are left out are "no claim".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrustVector {
+    /// Whether the miner's key is known, and signed the work: 2, 0 or 99.
+    #[serde(rename = "instance-identity", default, skip_serializing_if = "Option::is_none")]
+    pub instance_identity: Option<i8>,
+    /// Always 0, no claim: the work does not show what the hardware is.
+    pub hardware: i8,
+}
+
+/// What a miner says of a device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttesterClaims {
+    /// Its model.
+    pub claimed_model: String,
+}
+
+/// What was found of the host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HostResult {
+    /// `pass`, `fail` or `inconclusive`.
+    pub outcome: String,
+    /// The miner's attestation state after the verdict.
+    pub state: String,
+    /// The group whose policy it was challenged by.
+    pub group: String,
+    /// The challenge.
+    pub challenge_id: ChallengeId,
+    /// When it was sent, in seconds since 1970.
+    pub challenged_at: u64,
+    /// The miner's key, which signed the work.
+    pub miner_key: PublicKey,
+    /// The validator's key, which the work is bound to.
+    pub validator_key: PublicKey,
+    /// How the work was checked; absent where it did not come so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// Rows of a matrix.
+    pub n: u32,
+    /// Passes of each device.
+    pub iterations: u32,
+    /// Passes of each device that were checked.
+    pub iterations_checked: u32,
+    /// What all devices together showed; absent where the work did not hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proven: Option<Proven>,
+    /// How likely wrong work would have passed; absent where the work did not hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soundness: Option<Soundness>,
+    /// Why it is not a pass.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<ReasonClaim>,
+    /// How many further reasons there are.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reasons_left_out: u64,
+    /// What else is known of the miner or its devices.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<FindingClaim>,
+    /// How many further findings there are.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub findings_left_out: u64,
+    /// Devices that the miner lists and that were not challenged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_challenged: Vec<DeviceId>,
+    /// Devices that the key showed before and that took no part.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_devices: Vec<DeviceId>,
+}
+
+/// What was found of a device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DeviceResult {
+    /// What it showed; absent where the work did not hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proven: Option<Proven>,
+    /// The share of its memory that may have been elsewhere, rounded up. It is taken off the proven bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hidden_share_at_most: Option<f64>,
+    /// Whether that share rests on the speed that the device chose to show.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hidden_share_rests_on_shown_speed: bool,
+}
+
+/// What the work shows. Figures are rounded down.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Proven {
+    /// Bytes that were in memory at once.
+    pub bytes: u64,
+    /// 10¹² operations a second, over `seconds`.
+    pub tops: f64,
+    /// From the challenge out to the commitment in, by the validator's clock. Rounded up.
+    pub seconds: f64,
+    /// 10⁹ bytes a second, read at random addresses of these bytes, over `probe_seconds`.
+    pub gb_per_s: f64,
+    /// From the probe out to its answer in, by the validator's clock. Rounded up.
+    pub probe_seconds: f64,
+}
+
+/// How likely a host would have passed although a fraction of what was checked was wrong.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Soundness {
+    /// Of the products.
+    pub work: Vec<BoundClaim>,
+    /// Of the passes; empty where all were checked.
+    pub iterations: Vec<BoundClaim>,
+    /// Of the lines in memory.
+    pub memory: Vec<BoundClaim>,
+}
+
+/// One bound.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct BoundClaim {
+    /// The fraction that was wrong.
+    pub wrong: f64,
+    /// log2 of the probability, rounded up.
+    pub log2_probability_at_most: f64,
+}
+
+/// One reason behind an outcome.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReasonClaim {
+    /// The code, as GUARANTEES.md lists it.
+    pub code: String,
+    /// Whose doing it is.
+    pub class: String,
+    /// The device, where one is meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_id: Option<DeviceId>,
+    /// The circumstances, with figures.
+    pub detail: String,
+}
+
+/// Something else that is known of the miner or a device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FindingClaim {
+    /// The code.
+    pub code: String,
+    /// Whether it counts against the miner. Else it is only recorded.
+    pub enforced: bool,
+    /// The device, where one is meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_id: Option<DeviceId>,
+    /// The circumstances, with figures.
+    pub detail: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
+}

@@ -1,0 +1,156 @@
+//! The key that receipts are signed with, its rotation, and the JWK set beside it.
+//!
+//! The key file and its statements are those of [`key_file`](assay_protocol::key_file): a rotation replaces the secret
+//! key, and the old one vouches for the new one as long as the overlap lasts. That long its public half stays in the set,
+//! so that receipts from before the rotation can be checked.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
+
+use assay_protocol::identity::{Identity, random_bytes};
+use assay_protocol::key_file::{KeyFileError, Rotated, Rotation};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::json;
+
+use crate::keys::{KeySet, key_id};
+use crate::subject::Subject;
+use crate::verify::TOKEN_TYPE;
+
+/// Signs receipts.
+#[derive(Debug)]
+pub struct Signer {
+    key_file: PathBuf,
+    build: String,
+    identity: RwLock<Identity>,
+}
+
+/// A signed receipt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receipt {
+    /// Its id, the token's `jti`: 32 hex digits.
+    pub id: String,
+    /// The id of the key that signed it.
+    pub key_id: String,
+    /// When it was issued, in seconds since 1970.
+    pub issued_s: u64,
+    /// From when on it must not be accepted, in seconds since 1970.
+    pub expires_s: u64,
+    /// The JSON Web Token.
+    pub token: String,
+}
+
+/// Why there is no key to sign with.
+#[derive(Debug, thiserror::Error)]
+pub enum SignerError {
+    /// The key file.
+    #[error(transparent)]
+    Key(#[from] KeyFileError),
+    /// The JWK set cannot be written.
+    #[error("cannot write the JWK set of receipts to {path}: the folder of the key file must be writable")]
+    KeySet {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Why a receipt could not be issued.
+#[derive(Debug, thiserror::Error)]
+pub enum IssueError {
+    /// The operating system gave no random bytes for its id.
+    #[error("the operating system gave no random bytes: {0}")]
+    Random(String),
+    /// The claims have no JSON.
+    #[error("cannot encode the claims of a receipt: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// The file with the JWK set of a key file: `receipt.jwks.json` beside `receipt.key`.
+#[must_use]
+pub fn key_set_file(key_file: &Path) -> PathBuf {
+    key_file.with_extension("jwks.json")
+}
+
+impl Signer {
+    /// Opens the key, which is made on first use, and writes its JWK set. `build` is the program and its version.
+    ///
+    /// # Errors
+    /// [`SignerError`], with its remedy.
+    pub fn open(key_file: &Path, build: impl Into<String>) -> Result<Self, SignerError> {
+        let identity = Identity::load_or_create(key_file)?;
+        write_key_set(key_file, &identity)?;
+        Ok(Self { key_file: key_file.into(), build: build.into(), identity: RwLock::new(identity) })
+    }
+
+    /// Reads the key again, after a rotation; says whether it is another one.
+    ///
+    /// # Errors
+    /// [`SignerError`]: the key before stays in force.
+    pub fn reload(&self) -> Result<bool, SignerError> {
+        let identity = Identity::load_or_create(&self.key_file)?;
+        write_key_set(&self.key_file, &identity)?;
+        let mut current = self.identity.write().unwrap_or_else(PoisonError::into_inner);
+        let is_new = current.public_key() != identity.public_key();
+        *current = identity;
+        Ok(is_new)
+    }
+
+    /// Replaces the key in a file by a new one. The old one stays in the JWK set as long as the overlap lasts.
+    ///
+    /// # Errors
+    /// [`SignerError`]; there must be a key.
+    pub fn rotate(key_file: &Path, overlap: Duration, now_s: u64) -> Result<Rotated, SignerError> {
+        let rotated = Rotation::begin(key_file, now_s)?.finish(overlap, now_s)?;
+        write_key_set(key_file, &Identity::load_or_create(key_file)?)?;
+        Ok(rotated)
+    }
+
+    /// The JWK set: the key that signs, and those before it whose overlap lasts.
+    #[must_use]
+    pub fn key_set(&self) -> KeySet {
+        key_set(&self.identity.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Issues a receipt.
+    ///
+    /// # Errors
+    /// [`IssueError`].
+    pub fn issue(&self, subject: &Subject<'_>) -> Result<Receipt, IssueError> {
+        let identity = self.identity.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let id = random_bytes::<16>().map_err(IssueError::Random)?;
+        let claims = subject.claims(format!("{:032x}", u128::from_be_bytes(id)), &self.build);
+        let key_id = key_id(&identity.public_key());
+        let header = json!({ "alg": "EdDSA", "typ": TOKEN_TYPE, "kid": key_id });
+        let token = sign(&identity, &header.to_string(), &serde_json::to_string(&claims)?);
+        Ok(Receipt { id: claims.jti, key_id, issued_s: claims.iat, expires_s: claims.exp, token })
+    }
+}
+
+/// The compact form (RFC 7515, section 7.1). No library signs with a key that is overwritten when it is dropped.
+fn sign(identity: &Identity, header: &str, claims: &str) -> String {
+    let message = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(claims));
+    let signature = identity.sign(message.as_bytes());
+    format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature.0))
+}
+
+fn key_set(identity: &Identity) -> KeySet {
+    let old = identity.successors().iter().map(|s| (s.old_key, Some(s.until_unix_seconds)));
+    KeySet::of([(identity.public_key(), None)].into_iter().chain(old))
+}
+
+/// Writes the set as a whole: a reader finds the old one or the new one.
+fn write_key_set(key_file: &Path, identity: &Identity) -> Result<(), SignerError> {
+    let path = key_set_file(key_file);
+    let text = format!("{:#}\n", key_set(identity).to_json());
+    if fs::read_to_string(&path).is_ok_and(|found| found == text) {
+        return Ok(());
+    }
+    let failed = |source| SignerError::KeySet { path: path.clone(), source };
+    let new = path.with_extension("json.new");
+    fs::write(&new, text).and_then(|()| fs::rename(&new, &path)).map_err(failed)
+}

@@ -1,0 +1,230 @@
+//! Checks a receipt with nothing but the keys: no network, no files, no clock.
+//!
+//! The cheapest checks come first. Nothing of a token is believed before its signature holds; of its header, only the id
+//! of the key is used, and only to look it up among those given.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode};
+use serde::Deserialize;
+
+use crate::claims::{Claims, EAR_PROFILE, Tier};
+use crate::keys::{Key, KeySet};
+use crate::nonce::EatNonce;
+
+/// Bytes of the largest token that is read: twice that of a host with 64 devices.
+pub const MAX_TOKEN_BYTES: usize = 192 << 10;
+/// The type of a signed EAT in a token's header (RFC 9782, without `application/`).
+pub(crate) const TOKEN_TYPE: &str = "eat+jwt";
+/// Bytes of a word of the token that an error names.
+const MAX_NAMED_CHARS: usize = 64;
+
+/// What a receipt is checked against.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Expect<'a> {
+    /// The nonce that must be in it; `None`: any, or none.
+    pub nonce: Option<&'a EatNonce>,
+    /// Seconds since 1970.
+    pub now_s: u64,
+    /// Seconds that the issuer's clock may differ from this one.
+    pub leeway_s: u64,
+}
+
+/// Why a receipt is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReceiptError {
+    /// Too long to be read.
+    #[error("the receipt has {0} bytes; at most {MAX_TOKEN_BYTES} are read")]
+    TooLarge(usize),
+    /// Not three parts of base64url with a JSON object first.
+    #[error("this is no JSON Web Token: it must have three parts of base64url, with dots between them")]
+    NotToken,
+    /// The header says that there is no signature.
+    #[error("the receipt is not signed: its header says alg = none")]
+    Unsigned,
+    /// Another algorithm than the one that receipts are signed with.
+    #[error("the receipt claims to be signed with {0}: receipts are signed with EdDSA, and nothing else is accepted")]
+    Algorithm(String),
+    /// A header that must be understood and is not.
+    #[error("the header has extensions that must be understood (crit), and receipts have none")]
+    Extensions,
+    /// Another type of token.
+    #[error("the token is of the type {0:?}: a receipt has the type \"eat+jwt\"")]
+    Type(String),
+    /// No key is named.
+    #[error("the receipt does not say which key signed it (kid)")]
+    NoKeyId,
+    /// The key is not among those given.
+    #[error(
+        "the receipt was signed with the key {0:?}, which is not in the JWK set: take the newest set of the validator \
+         that you trust; if the key is not there either, the receipt is not that validator's or its key was given up"
+    )]
+    UnknownKey(String),
+    /// The overlap of the key's rotation is over.
+    #[error("the key {key_id} was in use until {until_s} (seconds since 1970): ask for a newer receipt")]
+    KeyExpired {
+        /// The key.
+        key_id: String,
+        /// The end of its use, in seconds since 1970.
+        until_s: u64,
+    },
+    /// The signature does not hold.
+    #[error("the signature does not hold: the receipt was altered, or signed with another key than it names")]
+    Signature,
+    /// Signed, but no attestation result of this profile.
+    #[error("the token is signed, but is no receipt: {0}")]
+    NotReceipt(String),
+    /// Over.
+    #[error("the receipt expired {ago_s} s ago: ask for a newer one")]
+    Expired {
+        /// Seconds since then.
+        ago_s: u64,
+    },
+    /// Issued later than now.
+    #[error("the receipt was issued {ahead_s} s in the future: compare the clocks of this host and of the validator")]
+    FromFuture {
+        /// Seconds until then.
+        ahead_s: u64,
+    },
+    /// Another nonce than expected.
+    #[error("the receipt has the nonce {found:?}, expected {expected:?}: it was issued for somebody else's request")]
+    OtherNonce {
+        /// What was expected.
+        expected: String,
+        /// What it has.
+        found: String,
+    },
+    /// No nonce, where one is expected.
+    #[error("the receipt has no nonce, expected {0:?}: it was not issued for your request")]
+    NoNonce(String),
+}
+
+/// What is read of a header before the signature holds.
+#[derive(Deserialize)]
+struct Header {
+    alg: String,
+    typ: Option<String>,
+    kid: Option<String>,
+    crit: Option<serde_json::Value>,
+}
+
+/// Only the profile: whatever else a token has.
+#[derive(Deserialize)]
+struct Profile {
+    eat_profile: Option<String>,
+}
+
+/// Checks a receipt, and gives what it states.
+///
+/// # Errors
+/// [`ReceiptError`]: the first thing that is wrong.
+pub fn verify(token: &str, keys: &KeySet, expect: &Expect<'_>) -> Result<Claims, ReceiptError> {
+    if token.len() > MAX_TOKEN_BYTES {
+        return Err(ReceiptError::TooLarge(token.len()));
+    }
+    let key = named_key(&header(token)?, keys, expect)?;
+    let claims = signed_claims(token, key)?;
+    check_result(&claims)?;
+    check_times(&claims, expect)?;
+    check_nonce(&claims, expect)?;
+    Ok(claims)
+}
+
+fn header(token: &str) -> Result<Header, ReceiptError> {
+    let parts: Vec<_> = token.splitn(4, '.').collect();
+    let [header, payload, signature] = parts[..] else { return Err(ReceiptError::NotToken) };
+    let decoded = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| ReceiptError::NotToken);
+    decoded(payload)?;
+    decoded(signature)?;
+    let header: Header = serde_json::from_slice(&decoded(header)?).map_err(|_| ReceiptError::NotToken)?;
+    if header.alg.eq_ignore_ascii_case("none") {
+        return Err(ReceiptError::Unsigned);
+    }
+    if header.alg != "EdDSA" {
+        return Err(ReceiptError::Algorithm(named(&header.alg)));
+    }
+    if header.crit.is_some() {
+        return Err(ReceiptError::Extensions);
+    }
+    match header.typ.as_deref() {
+        Some(TOKEN_TYPE) => Ok(header),
+        other => Err(ReceiptError::Type(named(other.unwrap_or_default()))),
+    }
+}
+
+fn named_key<'a>(header: &Header, keys: &'a KeySet, expect: &Expect<'_>) -> Result<&'a Key, ReceiptError> {
+    let id = header.kid.as_deref().ok_or(ReceiptError::NoKeyId)?;
+    let key = keys.get(id).ok_or_else(|| ReceiptError::UnknownKey(named(id)))?;
+    match key.expires_s {
+        Some(until_s) if expect.now_s >= until_s.saturating_add(expect.leeway_s) => {
+            Err(ReceiptError::KeyExpired { key_id: id.into(), until_s })
+        }
+        _ => Ok(key),
+    }
+}
+
+/// The claims of a token whose signature holds.
+fn signed_claims(token: &str, key: &Key) -> Result<Claims, ReceiptError> {
+    let key = DecodingKey::from_ed_der(key.public_key.as_bytes());
+    let mut validation = Validation::new(Algorithm::EdDSA);
+    // Times are checked below, by the caller's clock.
+    validation.validate_exp = false;
+    validation.validate_aud = false;
+    validation.required_spec_claims.clear();
+    let json: serde_json::Value = match decode(token, &key, &validation) {
+        Ok(decoded) => decoded.claims,
+        Err(error) => match error.kind() {
+            jsonwebtoken::errors::ErrorKind::Json(_) => {
+                return Err(ReceiptError::NotReceipt("its claims are no JSON object".into()));
+            }
+            _ => return Err(ReceiptError::Signature),
+        },
+    };
+    let profile = Profile::deserialize(&json).ok().and_then(|profile| profile.eat_profile);
+    if profile.as_deref() != Some(EAR_PROFILE) {
+        let found = profile.map_or_else(|| "none".into(), |profile| format!("{:?}", named(&profile)));
+        return Err(ReceiptError::NotReceipt(format!("its profile is {found}, expected {EAR_PROFILE:?}")));
+    }
+    Claims::deserialize(json).map_err(|error| ReceiptError::NotReceipt(named(&error.to_string())))
+}
+
+/// No summary is better than its parts.
+fn check_result(claims: &Claims) -> Result<(), ReceiptError> {
+    let refused = |what: &str| Err(ReceiptError::NotReceipt(what.into()));
+    let host = &claims.submods.host;
+    let affirms = |tier| tier == Tier::Affirming;
+    let mut parts = claims.submods.devices.values().map(|device| device.ear_status).chain([host.ear_status]);
+    if affirms(claims.ear_status) && !parts.all(affirms) {
+        return refused("its status is affirming, and that of a part is not");
+    }
+    if affirms(host.ear_status) && host.ear_verifier_claims.outcome != "pass" {
+        return refused("its status is affirming, and its verdict is no pass");
+    }
+    Ok(())
+}
+
+fn check_times(claims: &Claims, expect: &Expect<'_>) -> Result<(), ReceiptError> {
+    if expect.now_s >= claims.exp.saturating_add(expect.leeway_s) {
+        return Err(ReceiptError::Expired { ago_s: expect.now_s - claims.exp });
+    }
+    if claims.iat > expect.now_s.saturating_add(expect.leeway_s) {
+        return Err(ReceiptError::FromFuture { ahead_s: claims.iat - expect.now_s });
+    }
+    Ok(())
+}
+
+fn check_nonce(claims: &Claims, expect: &Expect<'_>) -> Result<(), ReceiptError> {
+    match (expect.nonce, &claims.eat_nonce) {
+        (None, _) => Ok(()),
+        (Some(expected), Some(found)) if expected == found => Ok(()),
+        (Some(expected), None) => Err(ReceiptError::NoNonce(expected.to_string())),
+        (Some(expected), Some(found)) => {
+            Err(ReceiptError::OtherNonce { expected: expected.to_string(), found: found.to_string() })
+        }
+    }
+}
+
+/// A word of somebody else's, as an error names it.
+fn named(text: &str) -> String {
+    assay_work::text::printable(text, MAX_NAMED_CHARS)
+}
