@@ -154,3 +154,21 @@ fn write_key_set(key_file: &Path, identity: &Identity) -> Result<(), SignerError
     let new = path.with_extension("json.new");
     fs::write(&new, text).and_then(|()| fs::rename(&new, &path)).map_err(failed)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 8037, appendix A.4, with the key of appendix A.1.
+    #[test]
+    fn tokens_are_signed_as_in_rfc_8037() {
+        let seed = URL_SAFE_NO_PAD.decode("nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A").unwrap();
+        let identity = Identity::from_seed(&seed.try_into().unwrap());
+        let token = sign(&identity, r#"{"alg":"EdDSA"}"#, "Example of Ed25519 signing");
+        assert_eq!(
+            token,
+            "eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc.\
+             hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg"
+        );
+    }
+}
