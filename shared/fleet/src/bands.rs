@@ -1,0 +1,243 @@
+//! What a device's speed and memory say against the profile of the model that it claims, and against the fleet's own
+//! distribution for that model.
+//!
+//! A finding against the fleet holds in the distribution over all other operators and without each of them, so that no
+//! single operator's hosts make it. It rests on the policy's least numbers of hosts and operators.
+
+use std::collections::BTreeMap;
+
+use assay_work::DeviceId;
+use serde::{Deserialize, Serialize};
+
+use crate::distribution::{Distribution, Speed, Spread};
+use crate::finding::FindingCode;
+use crate::policy::BandPolicy;
+use crate::profile::Profile;
+
+/// What a device showed, and what it claims to be.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// The device.
+    pub device_id: DeviceId,
+    /// The model that it claims.
+    pub model: String,
+    /// The matrix size.
+    pub n: u32,
+    /// Seconds of the work.
+    pub seconds: f64,
+    /// TOPS of the work.
+    pub tops: f64,
+    /// GB/s of the probe.
+    pub gb_per_s: f64,
+    /// Bytes shown to be in memory.
+    pub bytes_held: u64,
+    /// The share of the device's memory that the challenge was meant to fill, 0 … 1; `None` where a number of matrices
+    /// was asked for, so that nothing follows for the memory of the device.
+    pub fill_share: Option<f64>,
+}
+
+/// What a finding rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// The profile of the model: figures of its vendor.
+    Profile,
+    /// The other hosts of the fleet.
+    Fleet,
+}
+
+/// Something that a device's speed or memory says against its claim.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BandFinding {
+    /// What.
+    pub code: FindingCode,
+    /// Of this device.
+    pub device_id: DeviceId,
+    /// What it rests on.
+    pub basis: Basis,
+    /// The figures.
+    pub detail: String,
+    /// Whether the policy enforces it; otherwise it is recorded.
+    pub enforced: bool,
+}
+
+/// What one quantity may be: between both, including them.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Band {
+    /// At least.
+    pub low: f64,
+    /// At most.
+    pub high: f64,
+}
+
+impl Band {
+    fn of(spread: &Spread, policy: &BandPolicy) -> Self {
+        let half = (policy.width * spread.sigma).max(spread.median * policy.least_width_percent / 100.0);
+        Self { low: (spread.median - half).max(0.0), high: spread.median + half }
+    }
+
+    /// The band that holds the bands of all variants of a distribution.
+    fn widest(of: &Distribution, quantity: fn(&Speed) -> &Spread, policy: &BandPolicy) -> Self {
+        let bands = of.variants().map(|speed| Self::of(quantity(speed), policy));
+        let both = |a: Self, b: Self| Self { low: a.low.min(b.low), high: a.high.max(b.high) };
+        bands.reduce(both).unwrap_or(Self { low: 0.0, high: f64::INFINITY })
+    }
+
+    fn holds(self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+}
+
+/// The bands of TOPS and GB/s of a model in the fleet, to be shown.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Bands {
+    /// TOPS of the work.
+    pub tops: Band,
+    /// GB/s of the probe.
+    pub gb_per_s: Band,
+    /// Other hosts that they rest on.
+    pub hosts: u32,
+    /// Other operators that they rest on.
+    pub operators: u32,
+}
+
+impl Bands {
+    /// The bands of a distribution; `None` where it rests on fewer hosts or operators than the policy asks for.
+    #[must_use]
+    pub fn of(distribution: &Distribution, policy: &BandPolicy) -> Option<Self> {
+        let Distribution { hosts, operators, .. } = *distribution;
+        let rests = hosts >= policy.least_hosts && operators >= policy.least_operators;
+        rests.then(|| Self {
+            tops: Band::widest(distribution, |speed| &speed.tops, policy),
+            gb_per_s: Band::widest(distribution, |speed| &speed.gb_per_s, policy),
+            hosts,
+            operators,
+        })
+    }
+
+    fn hold(&self, measured: &Measured) -> bool {
+        self.tops.holds(measured.tops) && self.gb_per_s.holds(measured.gb_per_s)
+    }
+}
+
+/// What a device's speed and memory say against the model that it claims.
+#[must_use]
+pub fn judge_speed(
+    profile: Option<&Profile>,
+    fleet: Option<&Distribution>,
+    measured: &Measured,
+    policy: &BandPolicy,
+) -> Vec<BandFinding> {
+    let mut findings = profile.map(|profile| against_profile(profile, measured, policy)).unwrap_or_default();
+    if let Some(bands) = fleet.and_then(|fleet| Bands::of(fleet, policy)) {
+        findings.extend(against_fleet(&bands, measured, policy));
+    }
+    findings
+}
+
+fn against_profile(profile: &Profile, measured: &Measured, policy: &BandPolicy) -> Vec<BandFinding> {
+    let finding = |code, detail| BandFinding {
+        code,
+        device_id: measured.device_id,
+        basis: Basis::Profile,
+        detail,
+        enforced: policy.enforce_profile,
+    };
+    let mut findings = Vec::new();
+    let name = &profile.name;
+    let least = |figure: f64, percent: f64| figure * percent / 100.0;
+    let most = |figure: f64| figure * (1.0 + policy.above_percent / 100.0);
+    // In short work the start of the device and the way of the messages count for much.
+    let is_long = measured.seconds >= policy.least_seconds;
+    if let Some(peak) = &profile.int8_dense_tops {
+        let (shown, peak) = (measured.tops, peak.value);
+        if shown > most(peak) {
+            let detail = format!("{shown:.1} TOPS were shown, the peak of {name} is {peak:.1}");
+            findings.push(finding(FindingCode::TooFast, detail));
+        }
+        let least = least(peak, policy.least_tops_percent);
+        if is_long && shown < least {
+            let detail =
+                format!("{shown:.1} TOPS were shown, {name} shows {least:.1} at least, of a peak of {peak:.1}");
+            findings.push(finding(FindingCode::TooSlow, detail));
+        }
+    }
+    if let Some(bandwidth) = &profile.memory_gb_per_s {
+        let (shown, bandwidth) = (measured.gb_per_s, bandwidth.value);
+        if shown > most(bandwidth) {
+            let detail = format!("the probe read {shown:.1} GB/s, the bandwidth of {name} is {bandwidth:.1}");
+            findings.push(finding(FindingCode::TooFast, detail));
+        }
+        let least = least(bandwidth, policy.least_bandwidth_percent);
+        if shown < least {
+            let detail =
+                format!("the probe read {shown:.1} GB/s, {name} shows {least:.1} at least, of {bandwidth:.1} in all");
+            findings.push(finding(FindingCode::BandwidthBelowClaim, detail));
+        }
+    }
+    if let (Some(memory), Some(share)) = (&profile.memory_gb, measured.fill_share) {
+        let (shown, asked) = (measured.bytes_held as f64 / 1e9, memory.value * share.clamp(0.0, 1.0));
+        let least = least(asked, policy.least_memory_percent);
+        if shown < least {
+            let memory = memory.value;
+            let detail =
+                format!("{shown:.1} GB of memory were shown, {name} shows {least:.1} at least, of {memory:.1}");
+            findings.push(finding(FindingCode::MemoryBelowClaim, detail));
+        }
+    }
+    findings
+}
+
+fn against_fleet(bands: &Bands, measured: &Measured, policy: &BandPolicy) -> Vec<BandFinding> {
+    let Bands { tops, gb_per_s, hosts, operators } = *bands;
+    let finding = |code, what: &str, shown: f64, band: Band| BandFinding {
+        code,
+        device_id: measured.device_id,
+        basis: Basis::Fleet,
+        detail: format!(
+            "{what}: {shown:.1} were shown, {hosts} hosts of {operators} operators at n = {} show {:.1} to {:.1}",
+            measured.n, band.low, band.high
+        ),
+        enforced: policy.enforce_fleet,
+    };
+    let mut findings = Vec::new();
+    if measured.tops < tops.low {
+        findings.push(finding(FindingCode::TooSlow, "TOPS", measured.tops, tops));
+    } else if measured.tops > tops.high {
+        findings.push(finding(FindingCode::TooFast, "TOPS", measured.tops, tops));
+    }
+    if measured.gb_per_s < gb_per_s.low {
+        findings.push(finding(FindingCode::BandwidthBelowClaim, "GB/s", measured.gb_per_s, gb_per_s));
+    } else if measured.gb_per_s > gb_per_s.high {
+        findings.push(finding(FindingCode::TooFast, "GB/s", measured.gb_per_s, gb_per_s));
+    }
+    findings
+}
+
+/// Whether a device that claims one model shows the speed of another one: outside the bands of the claimed model, and
+/// inside those of exactly one other. `fleets` are the distributions by model, each without the hosts of the judged
+/// host's operator.
+#[must_use]
+pub fn judge_model(
+    fleets: &BTreeMap<String, Distribution>,
+    measured: &Measured,
+    policy: &BandPolicy,
+) -> Option<BandFinding> {
+    let bands = |model: &str| fleets.get(model).filter(|fleet| fleet.n == measured.n);
+    let bands = |model: &str| bands(model).and_then(|fleet| Bands::of(fleet, policy));
+    if bands(&measured.model)?.hold(measured) {
+        return None;
+    }
+    let others = fleets.keys().filter(|model| **model != measured.model);
+    let alike: Vec<_> = others.filter(|model| bands(model).is_some_and(|bands| bands.hold(measured))).collect();
+    let [model] = alike[..] else { return None };
+    let Measured { tops, gb_per_s, .. } = measured;
+    let (claimed, model) = (assay_work::text::quoted(&measured.model), assay_work::text::quoted(model));
+    Some(BandFinding {
+        code: FindingCode::ModelMismatch,
+        device_id: measured.device_id,
+        basis: Basis::Fleet,
+        detail: format!("it claims to be {claimed}; {tops:.1} TOPS and {gb_per_s:.1} GB/s are those of {model}"),
+        enforced: policy.enforce_fleet,
+    })
+}

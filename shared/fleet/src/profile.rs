@@ -1,0 +1,104 @@
+//! Figures of GPU models by their vendors: memory, dense INT8 tensor peak, memory bandwidth, each with its source.
+//!
+//! `profiles.toml` is compiled in. An operator's file of the same form replaces the models that it names and adds others.
+//! A model is found by the exact name that its driver reports, so that a slice of a card is not taken for the card.
+
+use serde::{Deserialize, Serialize};
+
+use crate::read::FileError;
+
+mod file;
+
+/// The figures that are compiled in.
+const BUILT_IN: &str = include_str!("profiles.toml");
+/// The version of the form of the file.
+pub const VERSION: u32 = 1;
+/// Models of a file.
+pub const MAX_MODELS: usize = 1024;
+
+/// A figure and who says it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// The value.
+    pub value: f64,
+    /// The document that it is from.
+    pub source: String,
+}
+
+/// The figures of one model. What is `None` is not known, and not judged.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Profile {
+    /// What people call it.
+    pub name: String,
+    /// The names that drivers report.
+    pub names: Vec<String>,
+    /// Memory in 10⁹ bytes.
+    pub memory_gb: Option<Figure>,
+    /// The peak of INT8 matrix products without sparsity, in TOPS.
+    pub int8_dense_tops: Option<Figure>,
+    /// Memory bandwidth in GB/s.
+    pub memory_gb_per_s: Option<Figure>,
+    /// What else is to be known.
+    pub note: Option<String>,
+}
+
+/// The figures of all models.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ModelProfiles {
+    /// When the figures were last revised, as `2026-11-22`.
+    pub revision: String,
+    /// The models.
+    pub models: Vec<Profile>,
+}
+
+impl ModelProfiles {
+    /// The figures that are compiled in.
+    ///
+    /// # Panics
+    /// If these are no profiles, which a test rules out.
+    #[must_use]
+    pub fn built_in() -> Self {
+        Self::parse(BUILT_IN, "profiles.toml").expect("the profiles that are compiled in are tested")
+    }
+
+    /// The text of the figures that are compiled in, to begin an operator's own file with.
+    #[must_use]
+    pub const fn built_in_text() -> &'static str {
+        BUILT_IN
+    }
+
+    /// Reads profiles; `file` is its name in messages.
+    ///
+    /// # Errors
+    /// [`FileError`] with every problem that the file has.
+    pub fn parse(text: &str, file: &str) -> Result<Self, FileError> {
+        file::profiles(text, file)
+    }
+
+    /// These profiles, with an operator's own in place of those with the same name or a name that a driver reports.
+    #[must_use]
+    pub fn with(mut self, own: Self) -> Self {
+        let is_replaced = |model: &Profile| {
+            own.models
+                .iter()
+                .any(|other| other.name == model.name || other.names.iter().any(|name| model.is_named(name)))
+        };
+        self.models.retain(|model| !is_replaced(model));
+        Self { revision: own.revision, models: own.models.into_iter().chain(self.models).collect() }
+    }
+
+    /// The profile of a model that a device claims to be.
+    #[must_use]
+    pub fn find(&self, claimed: &str) -> Option<&Profile> {
+        self.models.iter().find(|model| model.is_named(claimed))
+    }
+}
+
+impl Profile {
+    fn is_named(&self, claimed: &str) -> bool {
+        self.names.iter().any(|name| name.eq_ignore_ascii_case(claimed.trim()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+//! The fields of a file of profiles.
+
+use toml::de::DeTable;
+
+use super::{Figure, MAX_MODELS, ModelProfiles, Profile, VERSION};
+use crate::read::{FileError, Reader, Section};
+
+/// Bytes of a source, a name or a note.
+const MAX_TEXT_BYTES: usize = 500;
+
+/// The profiles of a file.
+///
+/// # Errors
+/// Every problem in it.
+pub fn profiles(text: &str, file: &str) -> Result<ModelProfiles, FileError> {
+    let reader = Reader::new(text);
+    let table = reader.table();
+    let profiles = table.as_ref().map(|table| whole_file(&reader, table.get_ref()));
+    reader.finish(profiles.unwrap_or_default(), file)
+}
+
+fn whole_file<'r>(reader: &'r Reader<'r>, table: &'r DeTable<'r>) -> ModelProfiles {
+    let mut file = Section::new(reader, "", 0, table);
+    let mut version = 0;
+    file.whole("version", VERSION..=VERSION, "the form of the file that this program reads", &mut version);
+    if !file.has("version") {
+        file.wrong("version", format!("missing: expected {VERSION}"));
+    }
+    let mut profiles = ModelProfiles { revision: required(&mut file, "revision"), models: Vec::new() };
+    let models = file.sections("model");
+    if models.len() > MAX_MODELS {
+        file.wrong("model", format!("{} models: a file has at most {MAX_MODELS}", models.len()));
+    }
+    file.finish();
+    for section in models.into_iter().take(MAX_MODELS) {
+        let model = model(section, &profiles.models);
+        profiles.models.push(model);
+    }
+    profiles
+}
+
+fn required(section: &mut Section<'_>, name: &'static str) -> String {
+    let text = section.text(name);
+    if !section.has(name) {
+        section.wrong(name, "missing");
+    }
+    text.unwrap_or_default()
+}
+
+fn model(mut section: Section<'_>, before: &[Profile]) -> Profile {
+    let name = required(&mut section, "name");
+    let names = section.list("names");
+    if names.is_empty() {
+        section.wrong("names", "missing: expected the names that drivers report");
+    }
+    for twice in names.iter().filter(|name| before.iter().any(|model| model.is_named(name))) {
+        section.wrong("names", format!("{} is a name of another model too", assay_work::text::quoted(twice)));
+    }
+    let source = section.text("source");
+    let profile = Profile {
+        name,
+        names,
+        memory_gb: figure(&mut section, ["memory_gb", "memory_source"], source.as_deref()),
+        int8_dense_tops: figure(&mut section, ["int8_dense_tops", "int8_source"], source.as_deref()),
+        memory_gb_per_s: figure(&mut section, ["memory_gb_per_s", "bandwidth_source"], source.as_deref()),
+        note: section.text("note"),
+    };
+    let figures = [&profile.memory_gb, &profile.int8_dense_tops, &profile.memory_gb_per_s];
+    let texts = figures.into_iter().flatten().map(|figure| &figure.source).chain(&profile.names).chain(&profile.note);
+    if texts.chain([&profile.name]).any(|text| text.len() > MAX_TEXT_BYTES) {
+        section.wrong("name", format!("a text is longer than {MAX_TEXT_BYTES} bytes"));
+    }
+    section.finish();
+    profile
+}
+
+/// A figure with its own source, or that of the model.
+fn figure(section: &mut Section<'_>, [name, own]: [&'static str; 2], source: Option<&str>) -> Option<Figure> {
+    let mut value = None;
+    section.number_or(name, 0.001..=1e9, "a vendor's figure; leave out what is not known", &mut value);
+    let source = section.text(own).or_else(|| source.map(str::to_owned));
+    if section.has(name) && source.is_none() {
+        section.wrong(name, format!("the figure has no source: write `source` or `{own}`"));
+    }
+    Some(Figure { value: value?, source: source.unwrap_or_default() })
+}

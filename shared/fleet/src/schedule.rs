@@ -1,0 +1,88 @@
+//! When the next challenge comes, of which kind, and whether a host's device time allows it.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::policy::{Cadence, Group, Kind};
+use crate::state::Standing;
+
+/// The day over which device time is counted: any 24 hours.
+pub const DAY: Duration = Duration::from_secs(24 * 3600);
+/// The longest wait, in means, where a policy does not say another: one wait of 22,026 is longer.
+const MOST_MEANS: u32 = 10;
+
+/// A wait that is drawn without memory: however long a miner has waited, the next challenge is as far away as ever.
+///
+/// `uniform` is drawn from 0 … 1. The wait is exponential with the cadence's mean, or with `mean` where the cadence has
+/// none, and moved to the cadence's bounds.
+#[must_use]
+pub fn draw_wait(cadence: &Cadence, mean: Duration, uniform: f64) -> Duration {
+    let mean = cadence.mean.unwrap_or(mean);
+    let most = cadence.most.unwrap_or(mean.saturating_mul(MOST_MEANS)).max(cadence.least);
+    // ln(1 - u) is 0 at 0, and beyond every bound at 1.
+    let waits = -(1.0 - uniform.clamp(0.0, 1.0)).ln();
+    let seconds = (mean.as_secs_f64() * waits).min(most.as_secs_f64());
+    Duration::from_secs_f64(seconds).clamp(cadence.least, most)
+}
+
+/// The kind of a miner's next challenge, and whether it is the heavy one. `uniform` is drawn from 0 … 1.
+#[must_use]
+pub fn draw_kind<'a>(group: &'a Group, standing: &Standing, now_s: u64, uniform: f64) -> (&'a Kind, bool) {
+    match &group.heavy {
+        Some(heavy) if uniform < heavy.share_percent / 100.0 || standing.needs_heavy(&group.rules, now_s) => {
+            (&heavy.kind, true)
+        }
+        _ => (&group.light, false),
+    }
+}
+
+/// A challenge that took device time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spent {
+    /// When it ended, in seconds since 1970.
+    pub ended_s: u64,
+    /// How long it kept the host's devices.
+    pub device_time: Duration,
+}
+
+/// A host's device time is used up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exhausted {
+    /// When a challenge fits again, in seconds since 1970; `None`: never, since it is longer than the budget of a day.
+    pub until_s: Option<u64>,
+    /// Device time used in the last 24 hours.
+    pub used: Duration,
+    /// Device time that the policy allows in any 24 hours.
+    pub budget: Duration,
+}
+
+/// The device time that a host may be asked in any 24 hours.
+#[must_use]
+pub fn budget(duty_percent: f64) -> Duration {
+    DAY.mul_f64((duty_percent / 100.0).clamp(0.0, 1.0))
+}
+
+/// The device time of challenges that ended in the 24 hours before `now_s`.
+#[must_use]
+pub fn used(spent: &[Spent], now_s: u64) -> Duration {
+    let from = now_s.saturating_sub(DAY.as_secs());
+    spent.iter().filter(|spent| spent.ended_s > from).map(|spent| spent.device_time).sum()
+}
+
+/// Whether a challenge that is expected to take `expected` may begin now, and stay within the budget in any 24 hours.
+///
+/// # Errors
+/// [`Exhausted`] with the time at which it may.
+pub fn may_begin(spent: &[Spent], expected: Duration, duty_percent: f64, now_s: u64) -> Result<(), Exhausted> {
+    let (used, budget) = (used(spent, now_s), budget(duty_percent));
+    if used.saturating_add(expected) <= budget {
+        return Ok(());
+    }
+    // Each that is a day old makes room.
+    let mut ends: Vec<_> = spent.to_vec();
+    ends.sort_unstable_by_key(|spent| spent.ended_s);
+    let leaves = ends.iter().map(|spent| spent.ended_s.saturating_add(DAY.as_secs())).filter(|at| *at > now_s);
+    let fits = |at: &u64| self::used(spent, *at).saturating_add(expected) <= budget;
+    Err(Exhausted { until_s: leaves.into_iter().find(fits), used, budget })
+}
