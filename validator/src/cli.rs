@@ -12,7 +12,7 @@ use assay_protocol::verdict::Mode;
 use assay_work::PublicKey;
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::{ControlFlags, LocalFlags, RawConfig};
+use crate::config::{ControlFlags, LocalFlags, RawConfig, WorkerFlags};
 use crate::device_spec::DeviceSpec;
 use crate::policy::{MODES, mode_parser};
 
@@ -122,6 +122,15 @@ pub enum Command {
     /// Inspect the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Compute replays on this machine's devices for the validators that share the records, until SIGTERM or SIGINT
+    ///
+    /// Validators that keep their records in one PostgreSQL database submit replays there; each worker takes one at a
+    /// time. A worker finishes what it computes before it ends; one that is killed loses its replay to another worker.
+    /// It reads the settings `records`, those of devices and of the log.
+    #[command(after_help = "Examples:
+  assay-validator replay-worker --records postgres://assay@db.example/assay?sslmode=verify-full
+  assay-validator replay-worker --config /etc/assay/validator.toml --backend cuda", after_long_help = LAYERS)]
+    ReplayWorker(ReplayWorkerArgs),
     /// Internal: drive one device for another process of this program, over standard input and output
     ///
     /// Each device is driven by a worker process of its own, so that a crashing driver affects no other device. The
@@ -135,6 +144,17 @@ pub struct ServeArgs {
     /// The settings.
     #[command(flatten)]
     pub settings: Flags<RawConfig>,
+}
+
+/// Arguments of `replay-worker`.
+#[derive(Debug, Args)]
+pub struct ReplayWorkerArgs {
+    /// Name under which validators and operators see it [default: the machine's]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// The settings.
+    #[command(flatten)]
+    pub settings: Flags<WorkerFlags>,
 }
 
 /// Which connected miner.

@@ -8,6 +8,7 @@ use assay_program::address::Address;
 use assay_program::logging::{LogConfig, RawDaemonLog, RawLogging};
 use assay_program::paths;
 use assay_program::settings::{Environment, Flags, Settings, SettingsError, Switch};
+use assay_records::Location;
 use clap::Args;
 
 use crate::allow::Lists;
@@ -17,6 +18,7 @@ use crate::bounds::{
 };
 use crate::hook::HookTarget;
 use crate::policy::{Policy, RawPolicy};
+use crate::records_setting;
 use crate::tls::{RawTls, TlsConfig};
 
 /// What the validator's environment variables start with.
@@ -24,6 +26,9 @@ pub const ENV_PREFIX: &str = "ASSAY_VALIDATOR_";
 
 /// The configuration file in `/etc/assay`, which is read where no other is named.
 pub const SYSTEM_FILE: &str = "validator.toml";
+
+/// The file of the records beside the key file, where no other place is given.
+const RECORDS_FILE: &str = "validator.db";
 
 /// The longest time to drain: a supervisor kills long before.
 const MAX_DRAIN_S: u64 = 3600;
@@ -96,6 +101,16 @@ pub struct RawFiles {
     pub control_socket: PathBuf,
 }
 
+/// Where records are kept, as written.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Records")]
+pub struct RawRecords {
+    /// Where all records are kept: a file, or the URL of a PostgreSQL database, postgres://user@host/database, which
+    /// several validators and replay workers can share [default: validator.db beside key_file]
+    #[arg(long, value_name = "FILE|URL")]
+    pub records: Option<String>,
+}
+
 /// All settings, as written.
 #[derive(Debug, Clone, Args)]
 pub struct RawConfig {
@@ -108,6 +123,9 @@ pub struct RawConfig {
     /// Files.
     #[command(flatten)]
     pub files: RawFiles,
+    /// Records.
+    #[command(flatten)]
+    pub records: RawRecords,
     /// What is asked of miners, and how it is checked.
     #[command(flatten)]
     pub policy: RawPolicy,
@@ -141,6 +159,20 @@ pub struct LocalFlags {
     pub logging: RawLogging,
 }
 
+/// The settings of a replay worker.
+#[derive(Debug, Clone, Args)]
+pub struct WorkerFlags {
+    /// Records.
+    #[command(flatten)]
+    pub records: RawRecords,
+    /// The devices.
+    #[command(flatten)]
+    pub devices: RawDevices,
+    /// The log.
+    #[command(flatten)]
+    pub logging: RawDaemonLog,
+}
+
 /// All settings, checked: nothing downstream checks again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ValidatorConfig {
@@ -152,6 +184,8 @@ pub struct ValidatorConfig {
     pub control_socket: PathBuf,
     /// The file with the validator's secret key.
     pub key_file: PathBuf,
+    /// Where all records are kept.
+    pub records: Location,
     /// Who may connect, and who may not.
     pub miners: Lists,
     /// How many may be connected, connect and be challenged at once.
@@ -191,7 +225,7 @@ impl ValidatorConfig {
     /// # Errors
     /// [`SettingsError::Value`] for the first value out of bounds, with the bound and its reason.
     pub fn check(settings: &Settings<RawConfig>) -> Result<Self, SettingsError> {
-        let RawConfig { service, tls, files, policy, devices, logging } = &settings.raw;
+        let RawConfig { service, tls, files, records, policy, devices, logging } = &settings.raw;
         let ping = "faster pings load the link, slower ones notice a lost miner late";
         let ping_ms = settings.in_range("ping_interval_ms", service.ping_interval_ms, 100..=600_000, ping)?;
         let drain = "a supervisor kills the validator earlier";
@@ -206,6 +240,10 @@ impl ValidatorConfig {
             tls: TlsConfig::check(settings, tls, service.insecure_allow_remote_plaintext.0)?,
             control_socket: files.control_socket.clone(),
             key_file: files.key_file.clone(),
+            records: match &records.records {
+                Some(written) => records_setting::check(settings, written)?,
+                None => Location::File(files.key_file.with_file_name(RECORDS_FILE)),
+            },
             miners,
             bounds: bounds(settings)?,
             reflection: service.reflection.0,

@@ -3,24 +3,27 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use assay_program::shutdown::Shutdown;
 use assay_protocol::verdict::{NamedDevice, Outcome, Verdict};
+use assay_records::Records;
 use assay_transport::server::ServerTls;
 use assay_work::PublicKey;
 use tokio::sync::{Semaphore, watch};
 
 use crate::clock::unix_seconds;
 use crate::drain::Drain;
+use crate::events;
 use crate::gate::Gate;
 use crate::history::History;
 use crate::history::devices::note;
-use crate::hook::Hook;
+use crate::hook::{Hook, Who};
 use crate::lag::Lag;
 use crate::policy::Policy;
 use crate::registry::{Miner, Registry};
 use crate::session::Admission;
+use crate::sharing::leases::MinerLeases;
 use crate::verdict_log::{OpenError, VerdictLog};
 use crate::verify::replay::pool::ReplayPool;
 
@@ -39,6 +42,12 @@ pub struct Validator {
     pub gate: Arc<Gate>,
     /// Who is connected.
     pub registry: Registry,
+    /// Where everything is kept; other validators may share it.
+    pub records: Records,
+    /// This run of the process, in the records.
+    pub instance: String,
+    /// Which miners this validator schedules, of those that several have.
+    pub leases: MinerLeases,
     /// What replays: our own devices, and workers that share our records.
     pub replays: ReplayPool,
     /// One permit for each challenge that may run at once; who waits gets one in turn.
@@ -88,6 +97,16 @@ impl Validator {
     #[must_use]
     pub fn policy_changes(&self) -> watch::Receiver<Arc<Policy>> {
         self.policies.subscribe()
+    }
+
+    /// Tells of a verdict that this validator gave on a challenge of a lost one. It is in the records.
+    pub fn concluded_lost(&self, verdict: Verdict) {
+        let (miner, since) = (verdict.miner_key, Instant::now());
+        let who = Who { session: 0, miner, address: None, agent: String::new(), since };
+        events::verdict(&self.hook, &who, &verdict, None);
+        self.verdict_counts.add(verdict.outcome);
+        let log = self.verdicts.clone();
+        tokio::spawn(async move { log.append(line(&verdict)).await });
     }
 
     /// Forgets the devices that a key showed, here and in the verdict log; gives how many there were.

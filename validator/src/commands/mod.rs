@@ -9,6 +9,7 @@ pub mod config;
 pub mod control;
 pub mod key;
 pub mod miners;
+pub mod replay_worker;
 pub mod serve;
 pub mod status;
 pub mod verify;
@@ -51,6 +52,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Command::CheckOpenings(args) => check_openings::execute(&args),
         Command::Config(ConfigCommand::Check(args)) => config::check(&resolve(&args.settings)?),
         Command::Config(ConfigCommand::Show(args)) => config::show(&resolve(&args.settings)?, &args),
+        Command::ReplayWorker(args) => replay_worker::execute(&args),
         Command::Worker(args) => Ok(worker_command::execute(&args)?),
     }
 }

@@ -12,7 +12,7 @@ use assay_device::machine::limit_freed_memory;
 use assay_devices::BackendChoice;
 use assay_devices::choice::ChooseError;
 use assay_program::address::Address;
-use assay_program::exit::{Exit, Failure};
+use assay_program::exit::{Exit, Failure, chain};
 use assay_program::lock::StateLock;
 use assay_program::logging::list;
 use assay_program::manager::ServiceManager;
@@ -21,6 +21,7 @@ use assay_program::settings::Flags;
 use assay_program::shutdown::Shutdown;
 use assay_protocol::identity::Identity;
 use assay_protocol::verdict::Mode;
+use assay_records::{Location, Records, RecordsError};
 use assay_transport::own_key;
 use assay_transport::server::ServerTls;
 use assay_work::{ChallengeId, PublicKey};
@@ -44,11 +45,14 @@ use crate::registry::Registry;
 use crate::reload::Reloader;
 use crate::server::{bind_control, check_unserved, serve_control, serve_miners};
 use crate::session::Admission;
+use crate::sharing::leases::MinerLeases;
+use crate::sharing::presence::Presence;
 use crate::tls::warn_of_expiry;
 use crate::validator::{Validator, VerdictCounts};
 use crate::verdict_log::{OpenError, VerdictLog, tail};
 use crate::verify::replay::Replayer;
 use crate::verify::replay::pool::ReplayPool;
+use crate::verify::replay::shared::SharedReplays;
 use crate::{port, preflight};
 
 /// How long sessions may take to end what they stop, to log and send the verdicts and to say goodbye, and how long
@@ -88,11 +92,12 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
     manager.status("opening the verdict log and the devices");
     let history = Arc::new(History::default());
     let verdicts = verdict_log(config.verdict_log.as_deref(), &history)?;
-    let replays = ReplayPool::new(replayer(&config, &identity.origin())?);
-    let kept = Kept { history, verdicts, expectations, tls };
+    let replayer = replayer(&config, &identity.origin())?;
     runtime.block_on(async {
         let shutdown = Shutdown::on_signals(config.drain_timeout).context("no signal handlers")?;
-        let validator = Arc::new(validator(&config, identity, replays, kept, shutdown));
+        let records = open_records(&config.records).await?;
+        let kept = Kept { history, verdicts, expectations, tls, records };
+        let validator = Arc::new(validator(&config, identity, replayer, kept, shutdown)?);
         let reloader = Arc::new(Reloader::new(flags.clone(), settings, validator.clone(), manager.clone()));
         let reloading = reloader.clone();
         tokio::spawn(async move { reloading.on_hangups(hangups).await });
@@ -111,6 +116,18 @@ struct Kept {
     verdicts: VerdictLog,
     expectations: Expectations,
     tls: ServerTls,
+    records: Records,
+}
+
+/// Opens the records, which are made where there are none.
+///
+/// # Errors
+/// They cannot be opened, or are of a newer release.
+pub(super) async fn open_records(location: &Location) -> Result<Records, Failure> {
+    Records::open(location).await.map_err(|error| {
+        let exit = if matches!(error, RecordsError::Newer { .. }) { Exit::Config } else { Exit::Io };
+        Failure::new(exit, chain(&error))
+    })
 }
 
 /// Opens the verdict log, and reads the devices of its miners back from it.
@@ -134,13 +151,18 @@ fn verdict_log(path: Option<&Path>, history: &History) -> Result<VerdictLog, Fai
 fn validator(
     config: &ValidatorConfig,
     identity: Identity,
-    replays: ReplayPool,
+    replayer: Option<Replayer>,
     kept: Kept,
     shutdown: Shutdown,
-) -> Validator {
-    let Kept { history, verdicts, expectations, tls } = kept;
+) -> anyhow::Result<Validator> {
+    let Kept { history, verdicts, expectations, tls, records } = kept;
+    let instance = Records::new_instance()?;
+    // A file is this validator's alone.
+    let is_shared = matches!(records.location(), Location::Postgres(_));
+    let shared = is_shared.then(|| SharedReplays::new(records.clone(), instance.clone()));
+    let leases = if is_shared { MinerLeases::shared(records.clone(), instance.clone()) } else { MinerLeases::alone() };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    Validator {
+    Ok(Validator {
         admission: Arc::new(Admission {
             identity,
             allowed: AllowList::new(config.miners.clone()),
@@ -155,7 +177,10 @@ fn validator(
         gate: Arc::new(Gate::new(&config.bounds, Instant::now())),
         registry: Registry::new(config.bounds),
         challenges: Arc::new(Semaphore::new(config.bounds.max_challenges as usize)),
-        replays,
+        replays: ReplayPool::new(replayer, shared),
+        records,
+        instance,
+        leases,
         lag: Arc::new(Lag::new(Instant::now())),
         checks: Semaphore::new(cores),
         verdicts,
@@ -164,7 +189,7 @@ fn validator(
         drain: Drain::new(shutdown.clone()),
         shutdown,
         next_session: AtomicU64::new(0),
-    }
+    })
 }
 
 async fn serve(
@@ -178,6 +203,7 @@ async fn serve(
     let listener = TcpListener::bind(host).await.map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
     let control = bind_control(&config.control_socket)?;
+    let presence = Arc::new(Presence::enter(&validator, address.to_string()).await?);
     let socket = config.control_socket.display();
     let key = validator.admission.identity.public_key();
     let target = config.tls.target(&bound(config, address), key);
@@ -187,6 +213,7 @@ async fn serve(
     preflight::warn_of_few_files(&config.bounds);
     tokio::spawn(report(validator.gate.clone()));
     tokio::spawn(validator.lag.clone().watch());
+    share(&validator, presence.clone());
     let running = Running {
         validator: validator.clone(),
         reloader,
@@ -210,6 +237,7 @@ async fn serve(
         } => {}
     }
     validator.verdicts.finish().await;
+    presence.leave().await;
     let mut stopped = validator.shutdown.clone();
     tokio::select! {
         () = validator.hook.finish(HOOK_LIMIT) => {}
@@ -225,6 +253,19 @@ async fn serve(
         );
     }
     Ok(exit)
+}
+
+/// Does for ever what validators do that share records, and what one alone does as if others were there.
+fn share(validator: &Arc<Validator>, presence: Arc<Presence>) {
+    let (leases, sharing) = (validator.leases.clone(), validator.clone());
+    tokio::spawn(async move { leases.keep().await });
+    tokio::spawn(async move {
+        if let Some(shared) = sharing.replays.shared() {
+            shared.watch().await;
+        }
+    });
+    let telling = validator.clone();
+    tokio::spawn(async move { presence.keep(|verdict| telling.concluded_lost(verdict)).await });
 }
 
 /// Where the validator listens, by the name that the operator gave it.
@@ -282,7 +323,8 @@ fn cannot_listen(config: &ValidatorConfig, error: io::Error) -> Failure {
 /// for, nor without any in a mode that needs them.
 fn replayer(config: &ValidatorConfig, key: &PublicKey) -> anyhow::Result<Option<Replayer>> {
     let asked_for = config.devices.unseeded.choice != BackendChoice::Auto;
-    let needed = matches!(config.policy.mode, Some(Mode::Replay | Mode::ReplaySample));
+    let workers_may_come = matches!(config.records, Location::Postgres(_));
+    let needed = matches!(config.policy.mode, Some(Mode::Replay | Mode::ReplaySample)) && !workers_may_come;
     let found = config.devices.open(key).map_err(anyhow::Error::from).and_then(|chosen| {
         tracing::info!(backend = chosen.backend, devices = chosen.host.len(), "devices for replay: {}", chosen.why);
         Ok(Replayer::new(chosen.host)?)
@@ -303,7 +345,8 @@ fn replayer(config: &ValidatorConfig, key: &PublicKey) -> anyhow::Result<Option<
             Err(Failure::because(Exit::Config, "include_device or exclude_device", error).into())
         }
         Err(error) => {
-            tracing::warn!("no devices for replay, audits only: {error:#}");
+            let who = if workers_may_come { "replay workers alone replay" } else { "audits only" };
+            tracing::warn!("no devices for replay, {who}: {error:#}");
             Ok(None)
         }
     }

@@ -3,6 +3,8 @@
 pub mod capacity;
 pub mod job;
 pub mod pool;
+pub mod shared;
+pub mod worker;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

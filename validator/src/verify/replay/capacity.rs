@@ -69,6 +69,13 @@ impl MachineCapacity {
         self.macs_per_s > 0.0 && challenge.shares().iter().all(|share| share.count <= room)
     }
 
+    /// The bytes of the largest share that may fit a device.
+    #[must_use]
+    pub fn largest_bytes(&self) -> i64 {
+        let bytes = |(n, slots): (&u32, &u32)| i64::from(*slots) * i64::from(*n) * i64::from(*n);
+        MATRIX_SIZES.iter().zip(&self.room).map(bytes).max().unwrap_or(0)
+    }
+
     /// How long a full replay takes about; `None` when a share fits no device.
     #[must_use]
     pub fn estimate(&self, challenge: &Challenge) -> Option<Duration> {

@@ -1,4 +1,4 @@
-//! Where replays run: on this validator's own devices.
+//! Where replays run: on this validator's own devices, and on the replay workers that share its records.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,6 +8,7 @@ use assay_work::PublicKey;
 
 use super::capacity::ReplayCapacity;
 use super::job::ReplayJob;
+use super::shared::SharedReplays;
 use super::{Extent, Replayed, Replayer};
 use crate::history::History;
 use crate::verify::check::TrustedValues;
@@ -17,6 +18,7 @@ use crate::verify::turns::{NoTurn, ReplayTurns, Turn};
 #[derive(Default)]
 pub struct ReplayPool {
     local: Option<Local>,
+    shared: Option<SharedReplays>,
 }
 
 /// The validator's own devices.
@@ -37,11 +39,18 @@ pub struct ReplayRequest {
     pub handle: Handle,
 }
 
+/// Where a replay runs, with the right to.
+enum Place<'a> {
+    Local(&'a Local, Turn),
+    Shared(&'a SharedReplays, Turn),
+}
+
 impl ReplayPool {
-    /// Devices of this validator, where it has any.
+    /// Devices of this validator, where it has any, and workers that share its records, where those can be shared.
     #[must_use]
-    pub fn new(local: Option<Replayer>) -> Self {
-        Self { local: local.map(|replayer| Local { replayer: replayer.into(), turns: ReplayTurns::default() }) }
+    pub fn new(local: Option<Replayer>, shared: Option<SharedReplays>) -> Self {
+        let local = local.map(|replayer| Local { replayer: replayer.into(), turns: ReplayTurns::default() });
+        Self { local, shared }
     }
 
     /// How many devices the validator itself has.
@@ -50,16 +59,24 @@ impl ReplayPool {
         self.local.as_ref().map_or(0, |local| local.replayer.capacity().devices)
     }
 
-    /// Whether anything may ever replay here.
+    /// The workers that share its records, where those can be shared.
+    #[must_use]
+    pub const fn shared(&self) -> Option<&SharedReplays> {
+        self.shared.as_ref()
+    }
+
+    /// Whether anything may ever replay here: devices of its own, or workers that may come.
     #[must_use]
     pub const fn can_replay(&self) -> bool {
-        self.local.is_some()
+        self.local.is_some() || self.shared.is_some()
     }
 
     /// What can be replayed now.
     #[must_use]
     pub fn capacity(&self) -> ReplayCapacity {
-        ReplayCapacity(self.local.iter().map(|local| local.replayer.capacity().clone()).collect())
+        let local = self.local.iter().map(|local| local.replayer.capacity().clone());
+        let workers = self.shared.iter().flat_map(SharedReplays::capacities);
+        ReplayCapacity(local.chain(workers).collect())
     }
 
     /// Replays, once it is this miner's turn.
@@ -68,18 +85,47 @@ impl ReplayPool {
     /// [`NoTurn`]: too many wait.
     pub async fn replay(&self, request: ReplayRequest, history: &History) -> Result<Replayed, NoTurn> {
         let ReplayRequest { key, work, extent, handle } = request;
-        let Some(local) = &self.local else {
+        let Some(place) = self.place(key, &work, history).await? else {
             return Ok(Replayed::unknown("this validator has no devices of its own"));
         };
-        let turn = local.turns.wait(key, history.replayed_at(key)).await?;
         history.replays(key, Instant::now());
         let second = history.second_computation(key, Instant::now());
         let job = ReplayJob { challenge: work.challenge, evidence: work.evidence, extent, second };
-        let replayed = local.replay(turn, job, handle).await;
+        let replayed = match place {
+            Place::Local(local, turn) => local.replay(turn, job, handle).await,
+            Place::Shared(shared, turn) => shared.replay(turn, &job, &handle).await,
+        };
         if let Some(found) = replayed.computed_again {
             history.computed_again(key, found, Instant::now());
         }
         Ok(replayed)
+    }
+
+    /// A place for a replay: on own devices that have room, unless they are busy and a worker is not; else on a worker.
+    async fn place(
+        &self,
+        key: PublicKey,
+        work: &TrustedValues,
+        history: &History,
+    ) -> Result<Option<Place<'_>>, NoTurn> {
+        let last = history.replayed_at(key);
+        let shared = self.shared.as_ref().filter(|shared| self.local.is_none() || shared.fits(&work.challenge));
+        let Some(local) = &self.local else {
+            let Some(shared) = shared else { return Ok(None) };
+            return Ok(Some(Place::Shared(shared, shared.turns.wait(key, last).await?)));
+        };
+        if let Some(shared) = shared {
+            if !local.replayer.capacity().fits(&work.challenge) {
+                return Ok(Some(Place::Shared(shared, shared.turns.wait(key, last).await?)));
+            }
+            if let Some(turn) = local.turns.now() {
+                return Ok(Some(Place::Local(local, turn)));
+            }
+            if let Some(turn) = shared.turns.now() {
+                return Ok(Some(Place::Shared(shared, turn)));
+            }
+        }
+        Ok(Some(Place::Local(local, local.turns.wait(key, last).await?)))
     }
 }
 

@@ -1,0 +1,67 @@
+//! `assay-validator replay-worker`.
+
+use anyhow::Context;
+use assay_device::machine::limit_freed_memory;
+use assay_program::exit::{Exit, Failure};
+use assay_program::manager::ServiceManager;
+use assay_program::shutdown::Shutdown;
+use assay_records::Location;
+use assay_work::PublicKey;
+
+use super::serve::open_records;
+use crate::cli::ReplayWorkerArgs;
+use crate::config::{ValidatorConfig, resolve};
+use crate::entropy::{Entropy, OsEntropy};
+use crate::verify::replay::Replayer;
+use crate::verify::replay::job::MAX_WORKER_CHARS;
+use crate::verify::replay::worker::ReplayWorker;
+
+/// Computes replays for the validators that share the records, until a signal; then finishes the one that runs.
+///
+/// # Errors
+/// What keeps the worker from starting: records that are not shared or not to be reached, no device.
+pub fn execute(args: &ReplayWorkerArgs) -> anyhow::Result<Exit> {
+    let config = ValidatorConfig::check(&resolve(&args.settings)?)?;
+    let config = config.log.start()?.keep_with(config);
+    if let Location::File(path) = &config.records {
+        let message = format!(
+            "records = {}: replays come from validators over PostgreSQL: set records to its URL, \
+             postgres://user@host/database",
+            path.display()
+        );
+        return Err(Failure::new(Exit::Config, message).into());
+    }
+    limit_freed_memory();
+    let manager = ServiceManager::of_process();
+    manager.status("opening the devices");
+    // Devices are named for this run alone.
+    let seed = PublicKey(OsEntropy.bytes()?);
+    let chosen = config.devices.open(&seed).map_err(|error| Failure::because(Exit::Config, "no devices", error))?;
+    tracing::info!(backend = chosen.backend, devices = chosen.host.len(), "devices for replay: {}", chosen.why);
+    let replayer = Replayer::new(chosen.host)?;
+    let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let name = args.name.clone().unwrap_or_else(|| machine.clone());
+    // Two of one name, or of one machine, are two workers.
+    let name: String = format!("{}-{}", name, hex_of(&seed)).chars().take(MAX_WORKER_CHARS).collect();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
+    runtime.block_on(async {
+        let shutdown = Shutdown::on_signals(config.drain_timeout).context("no signal handlers")?;
+        let records = open_records(&config.records).await?;
+        let worker = ReplayWorker::new(name.clone(), machine, records.clone(), replayer);
+        tracing::info!(worker = name, records = %config.records, "taking replays");
+        manager.ready(format_args!("taking replays from {}", config.records));
+        tokio::select! {
+            () = worker.run(shutdown.clone()) => {}
+            never = manager.attend(shutdown.clone(), || worker.in_a_line()) => match never {},
+        }
+        manager.stopping();
+        tracing::info!("{}", worker.in_a_line());
+        records.close().await;
+        Ok(Exit::Done)
+    })
+}
+
+/// Enough of random bytes to tell workers apart.
+fn hex_of(seed: &PublicKey) -> String {
+    seed.to_string()[..8].to_owned()
+}
