@@ -267,6 +267,7 @@ mod tests {
             not_challenged: vec![NotChallenged { device_id: DeviceId([0xcc; 16]), name: "tiny".into(), slots: 2 }],
             missing_devices: Vec::new(),
             new_devices: Vec::new(),
+            receipt: None,
             abandoned_recently: 1,
             recent_challenges: 20,
             unix_seconds: 0,

@@ -219,6 +219,7 @@ fn every_limit_is_the_codes() {
             ("`Open.items`", vec![MAX_OPEN_ITEMS as u64, MAX_OPEN_DRAWS as u64]),
             ("`Verdict.reasons`", vec![MAX_REASONS as u64]),
             ("`Verdict` bounds of one kind", vec![MAX_BOUNDS as u64]),
+            ("`Verdict.receipt`", vec![MAX_RECEIPT_BYTES as u64]),
             ("`Verdict.missing_devices`, `Verdict.new_devices`", vec![MAX_DEVICES as u64]),
             ("`detail`", vec![MAX_DETAIL_BYTES as u64]),
         ],

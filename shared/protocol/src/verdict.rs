@@ -427,6 +427,9 @@ pub struct Verdict {
     pub recent_challenges: u32,
     /// When the challenge was sent, or files were judged: seconds since 1970, by the validator's clock.
     pub unix_seconds: u64,
+    /// The signed receipt of this verdict, where one was issued: a token, which has the verdict in it.
+    #[serde(skip)]
+    pub receipt: Option<String>,
 }
 
 impl Verdict {

@@ -22,4 +22,4 @@ pub use keys::{KeySet, KeySetError, MAX_KEY_SET_BYTES, key_id};
 pub use nonce::{EatNonce, MAX_NONCE_BYTES, MAX_NONCE_CHARS, MIN_NONCE_BYTES, NonceError};
 pub use signer::{IssueError, Receipt, Signer, SignerError, key_set_file};
 pub use subject::{Finding, STATE_PASSING, Subject};
-pub use verify::{Expect, MAX_TOKEN_BYTES, ReceiptError, verify};
+pub use verify::{Expect, MAX_TOKEN_BYTES, ReceiptError, read_trusted, verify};

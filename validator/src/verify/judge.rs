@@ -134,6 +134,7 @@ impl Unchallenged {
             abandoned_recently: self.recent.abandoned,
             recent_challenges: self.recent.of,
             unix_seconds: self.unix_seconds,
+            receipt: None,
         }
     }
 }
@@ -190,6 +191,7 @@ impl Findings<'_> {
             abandoned_recently: self.recent.abandoned,
             recent_challenges: self.recent.of,
             unix_seconds: self.unix_seconds,
+            receipt: None,
             devices,
             reasons: self.reasons,
         }

@@ -79,6 +79,8 @@ pub const MAX_SIBLINGS: usize = 20;
 
 /// Reasons in a verdict: one for each device and each of the four stages of a challenge. A sender drops the rest.
 pub const MAX_REASONS: usize = 4 * MAX_DEVICES;
+/// Bytes of a verdict's receipt: a token with 64 devices takes half of it.
+pub const MAX_RECEIPT_BYTES: usize = 192 << 10;
 /// Bounds of one kind in a verdict: there are three, with room for more.
 pub const MAX_BOUNDS: usize = 16;
 

@@ -11,6 +11,7 @@ use super::field::{
 };
 use super::limits::{
     MAX_BOUNDS, MAX_CLASS_BYTES, MAX_DETAIL_BYTES, MAX_DEVICES, MAX_NAME_BYTES, MAX_REASON_CODE_BYTES, MAX_REASONS,
+    MAX_RECEIPT_BYTES,
 };
 use crate::verdict::{Bound, Class, DeviceWork, Hiding, NamedDevice, NotChallenged, Reason, ReasonCode, Verdict, Work};
 
@@ -40,6 +41,7 @@ messages! {
         digests_ms: Optional(Finite),
         missing_devices: DeviceList(MAX_DEVICES, |device: &NamedDevice| device.device_id),
         new_devices: DeviceList(MAX_DEVICES, |device: &NamedDevice| device.device_id),
+        receipt: Optional(BoundedText(MAX_RECEIPT_BYTES)),
     }
     v1::Reason = Reason { code & class & detail as code & detail: CodeOfClass, device_id: Optional(ByteString) }
     v1::DeviceWork = DeviceWork {

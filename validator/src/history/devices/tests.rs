@@ -38,6 +38,7 @@ fn verdict(key: PublicKey, ids: &[u8], codes: &[ReasonCode]) -> Verdict {
         not_challenged: Vec::new(),
         missing_devices: Vec::new(),
         new_devices: Vec::new(),
+        receipt: None,
         abandoned_recently: 0,
         recent_challenges: 1,
         unix_seconds: 0,

@@ -163,6 +163,7 @@ fn texts() {
     let one = || samples::inventory(1);
     text(samples::hello(), "Hello.agent", MAX_AGENT_BYTES, |m, t| m.agent = t);
     text(samples::welcome(), "Welcome.agent", MAX_AGENT_BYTES, |m, t| m.agent = t);
+    text(samples::verdict(), "Verdict.receipt", MAX_RECEIPT_BYTES, |m, t| m.receipt = Some(t));
     text(one(), "Device.name", MAX_NAME_BYTES, |m, t| m.devices[0].name = t);
     text(one(), "Device.backend", MAX_BACKEND_BYTES, |m, t| m.devices[0].backend = t);
     text(one(), "Device.detail", MAX_DEVICE_DETAIL_BYTES, |m, t| m.devices[0].detail = t);

@@ -112,6 +112,7 @@ fn an_inventory_and_a_verdict() {
         work_bounds: bounds.clone(),
         iteration_bounds: bounds.clone(),
         probe_bounds: bounds,
+        receipt: Some(text(MAX_RECEIPT_BYTES)),
         ..samples::verdict()
     }));
 }

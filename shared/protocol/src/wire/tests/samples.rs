@@ -233,5 +233,6 @@ pub fn verdict() -> v1::Verdict {
         digests_ms: Some(0.5),
         missing_devices: vec![v1::NamedDevice { device_id: vec![7; 16], name: "a lost device".into() }],
         new_devices: vec![v1::NamedDevice { device_id: vec![8; 16], name: "a new device".into() }],
+        receipt: Some("a.receipt.token".into()),
     }
 }

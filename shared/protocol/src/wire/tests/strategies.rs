@@ -358,13 +358,13 @@ fn verdict() -> impl Strategy<Value = Verdict> {
     let ids = (bytes(), bytes(), bytes());
     let outcome = proptest::sample::select(vec![Outcome::Pass, Outcome::Fail, Outcome::Inconclusive]);
     let mode = option::of(proptest::sample::select(vec![Mode::Replay, Mode::ReplaySample, Mode::Audit]));
-    let numbers = (any::<[u32; 5]>(), any::<u64>());
+    let numbers = (any::<[u32; 5]>(), any::<u64>(), option::of("[A-Za-z0-9_.-]{0,40}"));
     let round_trip_ms = option::of(finite().prop_filter("0 stands for none", |ms| *ms != 0.0));
     let times = (round_trip_ms, [option::of(finite()), option::of(finite()), option::of(finite())]);
     let lists = (not_challenged(), named_devices(), named_devices());
     let works = (device_works(), lists, work(), [bounds(), bounds(), bounds()]);
     (ids, outcome, vec(reason(), 0..4), mode, numbers, works, times).prop_map(
-        |(ids, outcome, reasons, mode, (counts, unix_seconds), works, (round_trip_ms, gaps))| {
+        |(ids, outcome, reasons, mode, (counts, unix_seconds, receipt), works, (round_trip_ms, gaps))| {
             let (challenge_id, miner_key, validator_key) = ids;
             let (devices, lists, whole, [work_bounds, iteration_bounds, probe_bounds]) = works;
             let (not_challenged, missing_devices, new_devices) = lists;
@@ -395,6 +395,7 @@ fn verdict() -> impl Strategy<Value = Verdict> {
                 abandoned_recently,
                 recent_challenges,
                 unix_seconds,
+                receipt,
             }
         },
     )
