@@ -9,10 +9,12 @@ use assay_program::prefix::Prefix;
 use assay_program::settings::{self, Flags};
 use assay_program::span::Span;
 use assay_protocol::verdict::Mode;
+use assay_receipts::EatNonce;
 use assay_work::PublicKey;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::{ControlFlags, LocalFlags, RawConfig, WorkerFlags};
+use self::receipt::ReceiptArgs;
 use crate::device_spec::DeviceSpec;
 use crate::policy::{MODES, mode_parser};
 
@@ -104,6 +106,16 @@ pub enum Command {
   assay-validator key --json --key-file /var/lib/assay/validator.key
   assay-validator key rotate --overlap 30d")]
     Key(KeyArgs),
+    /// Show, check or manage receipts: signed results that others can check without this validator
+    ///
+    /// With an id, the receipt with that id or of that challenge is shown.
+    #[command(after_help = "Examples:
+  assay-validator receipt 1894846d
+  assay-validator receipt 1894846d --token > receipt.jwt
+  assay-validator receipt keys > keys.json
+  assay-validator receipt verify receipt.jwt --keys keys.json --nonce 00112233445566778899aabbccddeeff
+  assay-validator receipt rotate --overlap 30d")]
+    Receipt(ReceiptArgs),
     /// List the miners connected to a running validator
     #[command(after_help = "Examples:
   assay-validator miners --wide
@@ -226,6 +238,12 @@ pub struct LiveArgs {
     /// Percentage of the free memory to fill [default: the policy's]
     #[arg(long, value_name = "PERCENT", conflicts_with = "devices")]
     pub fill_percent: Option<u32>,
+    /// Nonce of whoever the receipt is for, which is put into it: 8 to 64 bytes in base64url without padding
+    #[arg(long, value_name = "TEXT", conflicts_with = "devices")]
+    pub eat_nonce: Option<EatNonce>,
+    /// File to write the signed receipt of the verdict to
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["devices", "all", "repeat", "detach"])]
+    pub receipt: Option<PathBuf>,
     /// Wait until the miner is connected and works on no other challenge, for at most so many seconds if given
     #[arg(long, value_name = "S", num_args = 0..=1, conflicts_with = "devices")]
     pub wait: Option<Option<u64>>,
@@ -432,5 +450,6 @@ pub struct ShowArgs {
     pub settings: Flags<RawConfig>,
 }
 
+pub mod receipt;
 #[cfg(test)]
 mod tests;

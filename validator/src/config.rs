@@ -21,6 +21,8 @@ use crate::policy::{Policy, RawPolicy};
 use crate::records_setting;
 use crate::tls::{RawTls, TlsConfig};
 
+/// The name of the file with the key that receipts are signed with.
+const RECEIPT_KEY_FILE: &str = "receipt.key";
 /// What the validator's environment variables start with.
 pub const ENV_PREFIX: &str = "ASSAY_VALIDATOR_";
 
@@ -220,6 +222,12 @@ pub fn resolve<F: Args>(flags: &Flags<F>) -> Result<Settings<RawConfig>, Setting
 }
 
 impl ValidatorConfig {
+    /// The file with the key that receipts are signed with, beside that of sessions.
+    #[must_use]
+    pub fn receipt_key_file(&self) -> PathBuf {
+        self.key_file.with_file_name(RECEIPT_KEY_FILE)
+    }
+
     /// Checks what was written.
     ///
     /// # Errors

@@ -17,6 +17,7 @@ use assay_protocol::wire::v1::{
     GetStatusRequest, GetStatusResponse, ListMinersRequest, ListMinersResponse, ReloadRequest, ReloadResponse,
     RunChallengeRequest, RunChallengeResponse,
 };
+use assay_receipts::EatNonce;
 use assay_transport::target::Target;
 use assay_work::challenge::MAX_ITERATIONS;
 use assay_work::{ChallengeId, PublicKey};
@@ -211,12 +212,18 @@ impl ControlService for Control {
         let request = request.into_inner();
         let key = self.miner(&request.miner_key)?.key;
         let policy = Arc::new(policy_of(&self.validator().policy(), &request)?);
+        let eat_nonce = request.eat_nonce.map(|text| eat_nonce(&text)).transpose()?;
         let gone = || Refusal::MinerLeft.status(format!("miner {key} is no longer connected"));
         let commands = self.validator().registry.commands(key).ok_or_else(gone)?;
         let (updates, watch) = mpsc::channel(UPDATES);
         let (started, answer) = oneshot::channel();
         commands
-            .send(SessionCommand::Run { order: Order::manual(policy), place: None, started, updates })
+            .send(SessionCommand::Run {
+                order: Order { eat_nonce, ..Order::manual(policy) },
+                place: None,
+                started,
+                updates,
+            })
             .await
             .map_err(|_| gone())?;
         let began = answer.await.map_err(|_| gone())?.map_err(|error| self.start_status(key, &error))?;
@@ -300,6 +307,12 @@ fn key_of(bytes: &[u8]) -> Result<PublicKey, Status> {
 
 fn id_of(bytes: &[u8]) -> Result<ChallengeId, Status> {
     ChallengeId::try_from(bytes).map_err(|_| Refusal::Invalid.status("challenge_id: 16 bytes are expected"))
+}
+
+/// A nonce for a receipt, as it was checked.
+fn eat_nonce(text: &str) -> Result<String, Status> {
+    let nonce = text.parse::<EatNonce>().map_err(|error| Refusal::Invalid.status(format!("eat_nonce: {error}")))?;
+    Ok(nonce.into())
 }
 
 /// Which challenge keeps a miner from another one.

@@ -36,6 +36,7 @@ pub mod port;
 pub mod preflight;
 pub mod rates;
 pub mod records_setting;
+pub mod receipt;
 pub mod refusal;
 pub mod registry;
 pub mod reload;

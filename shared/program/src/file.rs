@@ -24,16 +24,24 @@ pub fn read<T, E: Display>(path: &Path, parse: impl Fn(&str) -> Result<T, E>) ->
 /// # Errors
 /// [`Failure`]: the file cannot be read, is too large, or is no UTF-8.
 pub fn read_text(path: &Path) -> Result<String, Failure> {
+    read_at_most(path, MAX_FILE_BYTES)
+}
+
+/// Reads a text of at most so many bytes, as [`read_text`] does.
+///
+/// # Errors
+/// As [`read_text`].
+pub fn read_at_most(path: &Path, max_bytes: u64) -> Result<String, Failure> {
     let failed = |error| Failure::because(Exit::Io, format!("cannot read {}", path.display()), error);
     let mut text = String::new();
     let read = if path == Path::new("-") {
-        io::stdin().lock().take(MAX_FILE_BYTES + 1).read_to_string(&mut text)
+        io::stdin().lock().take(max_bytes + 1).read_to_string(&mut text)
     } else {
-        File::open(path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text))
+        File::open(path).and_then(|file| file.take(max_bytes + 1).read_to_string(&mut text))
     };
     match read.map_err(failed)? as u64 {
-        bytes if bytes > MAX_FILE_BYTES => {
-            Err(Failure::new(Exit::Data, format!("{} is larger than {MAX_FILE_BYTES} bytes", path.display())))
+        bytes if bytes > max_bytes => {
+            Err(Failure::new(Exit::Data, format!("{} is larger than {max_bytes} bytes", path.display())))
         }
         _ => Ok(text),
     }
@@ -125,6 +133,16 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "kept");
         assert_eq!(check_writable(folder.path()).unwrap_err().exit, Exit::Io);
         assert!(check_writable(&folder.path().join("no/out.json")).unwrap_err().message.contains("is missing"));
+    }
+
+    #[test]
+    fn a_larger_file_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("large");
+        std::fs::write(&path, "12345").unwrap();
+        assert_eq!(read_at_most(&path, 5).unwrap(), "12345");
+        let error = read_at_most(&path, 4).unwrap_err();
+        assert!(error.exit == Exit::Data && error.message.contains("larger than 4 bytes"), "{error}");
     }
 
     #[test]

@@ -38,7 +38,9 @@ pub fn identity(key_file: &Path) -> Result<Identity, Failure> {
     Identity::load_or_create(key_file).map_err(failure)
 }
 
-fn failure(error: KeyFileError) -> Failure {
+/// What a program ends with where its key cannot be had.
+#[must_use]
+pub fn failure(error: KeyFileError) -> Failure {
     let exit = match error {
         KeyFileError::File { .. } => Exit::Io,
         KeyFileError::Random(_) => Exit::Internal,

@@ -10,6 +10,7 @@ pub mod control;
 pub mod key;
 pub mod miners;
 pub mod replay_worker;
+pub mod receipt;
 pub mod serve;
 pub mod status;
 pub mod verify;
@@ -47,6 +48,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
             Ok(key::TEXTS.rotate(&config.key_file, args.overlap.into(), args.json)?)
         }
         Command::Key(args) => Ok(key::TEXTS.show(&configure(&args.settings)?.key_file, args.json)?),
+        Command::Receipt(args) => receipt::execute(args),
         Command::Miners(args) => miners::execute(&*configure(&args.settings)?, &args),
         Command::Verify(args) => verify::execute(&*configure(&args.settings)?, &args),
         Command::CheckOpenings(args) => check_openings::execute(&args),

@@ -86,6 +86,7 @@ impl Asked {
             iterations: request.iterations,
             samples: request.samples,
             fill_percent: request.fill_percent,
+            eat_nonce: request.eat_nonce.map(Into::into),
         };
         let started = client.try_ask(|mut rpc| async move { rpc.run_challenge(message).await }).await;
         let mut updates = started.map_err(|status| not_started(client, &status))?;

@@ -7,6 +7,7 @@ mod target;
 
 use assay_program::exit::{Exit, Failure};
 use assay_protocol::verdict::Mode;
+use assay_receipts::EatNonce;
 
 use self::series::Plan;
 use self::target::Target;
@@ -16,7 +17,7 @@ use crate::config::ValidatorConfig;
 use crate::policy::{MAX_FILL_PERCENT, MAX_SAMPLES};
 
 /// A challenge to request from a running validator. Fields that are `None` follow its policy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveRequest {
     /// How the work is checked.
     pub mode: Option<Mode>,
@@ -28,6 +29,8 @@ pub struct LiveRequest {
     pub samples: Option<u32>,
     /// How much of the free memory is filled.
     pub fill_percent: Option<u32>,
+    /// What the receipt of the verdict is bound to.
+    pub eat_nonce: Option<EatNonce>,
 }
 
 /// Requests challenges of connected miners, or writes a challenge file.
@@ -41,6 +44,7 @@ pub fn execute(config: &ValidatorConfig, args: &ChallengeArgs) -> anyhow::Result
     let plan = Plan {
         target: target(args),
         request: live_request(args)?,
+        receipt: args.live.receipt.clone(),
         wait: args.live.wait.map(target::Wait::new),
         repeat: args.live.repeat,
         detach: args.live.detach,
@@ -73,6 +77,7 @@ fn live_request(args: &ChallengeArgs) -> Result<LiveRequest, Failure> {
         iterations: args.iterations,
         samples: check("samples", args.live.samples, MAX_SAMPLES)?,
         fill_percent: check("fill-percent", args.live.fill_percent, MAX_FILL_PERCENT)?,
+        eat_nonce: args.live.eat_nonce.clone(),
     })
 }
 
@@ -127,8 +132,14 @@ mod tests {
     fn what_is_not_given_is_left_to_the_policy() {
         let (_, args) = parsed(&["--miner", "only", "--samples=9", "--mode=audit"]);
         let request = live_request(&args).unwrap();
-        let expected =
-            LiveRequest { mode: Some(Mode::Audit), n: None, iterations: None, samples: Some(9), fill_percent: None };
+        let expected = LiveRequest {
+            mode: Some(Mode::Audit),
+            n: None,
+            iterations: None,
+            samples: Some(9),
+            fill_percent: None,
+            eat_nonce: None,
+        };
         assert_eq!(request, expected);
         let (_, args) = parsed(&["--fill-percent=98"]);
         assert!(live_request(&args).unwrap_err().to_string().contains("from 1 to 97"));

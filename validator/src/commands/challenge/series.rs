@@ -1,6 +1,9 @@
 //! One challenge, or many: of several miners at once, of each several times, with a summary.
 
+use std::path::PathBuf;
+
 use assay_program::exit::{Exit, Failure, print};
+use assay_program::file::write_text;
 use assay_program::progress;
 use assay_program::render::{Screen, short_ids, table, units};
 use assay_program::standard_error;
@@ -23,6 +26,8 @@ pub struct Plan {
     pub target: Target,
     /// What.
     pub request: LiveRequest,
+    /// A file for the receipt of the verdict, of one challenge.
+    pub receipt: Option<PathBuf>,
     /// Whether, and how long, miners are waited for.
     pub wait: Option<Wait>,
     /// How many times.
@@ -83,7 +88,7 @@ pub async fn run(client: &Client, plan: &Plan) -> anyhow::Result<Exit> {
 
 /// One challenge alone: its verdict in full.
 async fn one(client: &Client, plan: &Plan, key: PublicKey, interrupts: &Interrupts) -> anyhow::Result<Exit> {
-    let asked = target::start(client, key, plan.request, plan.wait, interrupts).await?;
+    let asked = target::start(client, key, plan.request.clone(), plan.wait, interrupts).await?;
     let bar = progress::bar("work", 0);
     let verdict = asked.verdict("", &bar, interrupts).await;
     bar.finish_and_clear();
@@ -93,6 +98,10 @@ async fn one(client: &Client, plan: &Plan, key: PublicKey, interrupts: &Interrup
     } else {
         print(&render::text(&verdict, &Screen::stdout()))?;
     }
+    if let Some(path) = &plan.receipt {
+        let none = || Failure::new(Exit::Inconclusive, "the validator issued no receipt with the verdict: see its log");
+        write_text(path, verdict.receipt.as_ref().ok_or_else(none)?)?;
+    }
     Ok(exit_of(verdict.outcome))
 }
 
@@ -101,7 +110,7 @@ async fn detach(client: &Client, plan: &Plan, keys: &[PublicKey], interrupts: &I
     let mut started = Vec::new();
     let mut failure = None;
     for key in keys {
-        match target::start(client, *key, plan.request, plan.wait, interrupts).await {
+        match target::start(client, *key, plan.request.clone(), plan.wait, interrupts).await {
             Ok(asked) => started.push((asked.id, asked.key)),
             Err(error) if keys.len() == 1 => return Err(error.into()),
             Err(error) => {
@@ -132,7 +141,7 @@ async fn at_once(
     let mut challenges = JoinSet::new();
     for (index, (key, name)) in keys.iter().zip(short_ids(keys)).enumerate() {
         let (client, interrupts, request, wait, key) =
-            (client.clone(), interrupts.clone(), plan.request, plan.wait, *key);
+            (client.clone(), interrupts.clone(), plan.request.clone(), plan.wait, *key);
         let name = format!("{name} ");
         let bar = bars.add(progress::bar("", 0).with_prefix(name.clone()));
         challenges.spawn(async move {

@@ -122,5 +122,5 @@ pub async fn start(
     wait: Option<Wait>,
     interrupts: &Interrupts,
 ) -> Result<Asked, Failure> {
-    until_possible(wait, interrupts, || Asked::start(client, key, request)).await
+    until_possible(wait, interrupts, || Asked::start(client, key, request.clone())).await
 }

@@ -1,0 +1,41 @@
+//! `assay-validator receipt`.
+
+mod keys;
+mod render;
+mod show;
+mod verify;
+
+use assay_program::exit::{Exit, Failure};
+use assay_receipts::SignerError;
+use assay_transport::own_key;
+
+use super::configure;
+use crate::cli::receipt::{ReceiptArgs, ReceiptCommand};
+
+/// Runs the command.
+///
+/// # Errors
+/// Why it failed. A receipt that is refused is no error with `--json`.
+pub fn execute(args: ReceiptArgs) -> anyhow::Result<Exit> {
+    match (args.command, args.id) {
+        (Some(ReceiptCommand::Show(args)), _) => {
+            show::execute(&*configure(&args.shown.settings)?, &args.id, &args.shown)
+        }
+        (Some(ReceiptCommand::Verify(args)), _) => verify::execute(&args),
+        (Some(ReceiptCommand::Keys(args)), _) => keys::print_set(&*configure(&args.settings)?),
+        (Some(ReceiptCommand::Rotate(args)), _) => keys::rotate(&*configure(&args.settings)?, &args),
+        (None, Some(id)) => show::execute(&*configure(&args.shown.settings)?, &id, &args.shown),
+        (None, None) => Err(Failure::new(Exit::Usage, "name a receipt or a challenge by its id").into()),
+    }
+}
+
+/// What a command ends with where receipts cannot be signed.
+pub fn failure(error: SignerError) -> Failure {
+    match error {
+        SignerError::Key(error) => own_key::failure(error),
+        error @ SignerError::KeySet { .. } => {
+            let message = error.to_string();
+            Failure::because(Exit::Io, message, error)
+        }
+    }
+}
