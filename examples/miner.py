@@ -797,7 +797,7 @@ class Session:
         if kind == "refused":
             code = name_of(session_pb.RefusedCode, message.code)
             pause_s = message.retry_after_ms / 1000 * random.uniform(1, 1.5)
-            stop = code in ("VERSION", "NOT_ALLOWED", "SIGNATURE")
+            stop = code in ("VERSION", "NOT_ALLOWED", "SIGNATURE", "JOIN_TOKEN")
             raise Over(f"refused: {code}: {message.detail}", pause_s or None, stop)
         if kind == "goodbye":
             code = name_of(session_pb.StopCode, message.code)
@@ -810,6 +810,12 @@ class Session:
             raise Broken(f"{kind} in place of {expected}")
         return message
 
+    def join_token(self) -> str:
+        """The join token, which plaintext carries to this machine alone. Its file may go once it was used."""
+        path: Path | None = self.arguments.join_token_file
+        is_here = self.arguments.validator.rpartition(":")[0] in ("127.0.0.1", "[::1]", "localhost")
+        return path.read_text().strip() if path and is_here and path.exists() else ""
+
     def handshake(self) -> None:
         miner_nonce = os.urandom(32)
         self.send(
@@ -819,6 +825,7 @@ class Session:
                 miner_nonce=miner_nonce,
                 agent="assay examples/miner.py",
                 inventory=self.inventory,
+                join_token=self.join_token(),
             )
         )
         welcome = self.expect("welcome")
@@ -972,6 +979,7 @@ def main() -> int:
     parser.add_argument("--validator", default="127.0.0.1:7400", help="address of the validator")
     parser.add_argument("--validator-key", type=bytes.fromhex, help="the only validator to prove anything to")
     parser.add_argument("--key-file", type=Path, required=True, help="secret key, created on first use")
+    parser.add_argument("--join-token-file", type=Path, help="join token, for a validator that takes new miners by one")
     parser.add_argument("--slots", type=int, default=16, help="slots of the largest n that each device offers")
     parser.add_argument("--n-max", type=int, default=512, choices=SIZES, help="the largest n")
     parser.add_argument("--devices", type=int, default=1, help="how many devices to show; they compute in turn")

@@ -158,6 +158,7 @@ pub fn hello(identity: &Identity) -> Hello {
         inventory: Inventory::default(),
         successors: identity.successors().to_vec(),
         resumes: None,
+        join_token: None,
     }
 }
 

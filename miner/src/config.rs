@@ -147,6 +147,8 @@ pub struct MinerConfig {
     pub validators: Vec<ValidatorTarget>,
     /// The file with the miner's secret key.
     pub key_file: PathBuf,
+    /// The file with a join token; `-` is standard input.
+    pub join_token_file: Option<PathBuf>,
     /// The shortest pause before connecting again, above zero.
     pub reconnect_min: Duration,
     /// The longest pause, not below the shortest.
@@ -181,6 +183,7 @@ impl MinerConfig {
         Ok(Self {
             validators: target::check(settings, raw)?,
             key_file: settings.raw.files.key_file.clone(),
+            join_token_file: raw.join_token_file.clone(),
             reconnect_min,
             reconnect_max,
             drain_timeout: Duration::from_secs(drain_s),

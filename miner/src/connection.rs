@@ -17,6 +17,7 @@ use tokio_stream::{Stream, StreamExt};
 
 use crate::driver::{Observer, Resumption, Start, drive};
 use crate::engine::Engine;
+use crate::joining::Joining;
 use crate::limits::SharedLimits;
 use crate::outbox::outbox;
 use crate::reach::{Reach, ReachError, Reached};
@@ -36,6 +37,8 @@ pub struct Dial {
     pub reach: Reach,
     /// The miner's key.
     pub identity: Identity,
+    /// The join token, until the validator has accepted the miner.
+    pub joining: Joining,
     /// The first delay, and the longest.
     pub backoff: (Duration, Duration),
     /// For how long the devices keep a challenge's memory for the next one.
@@ -141,7 +144,22 @@ async fn session(
     let (outbox, queue) = outbox();
     let (identity, idle_release, limits) = (dial.identity.clone(), dial.idle_release, dial.limits.clone());
     let (turns, resumption) = (dial.turns.clone(), resumption.clone());
-    let start = Start { identity, pinned, channel, to_keep, inventory, nonce, resumption, idle_release, limits, turns };
+    let joining = dial.joining.clone();
+    let join_token = joining.token(channel, dial.reach.address().is_loopback());
+    let start = Start {
+        identity,
+        pinned,
+        channel,
+        to_keep,
+        inventory,
+        nonce,
+        resumption,
+        joining,
+        join_token,
+        idle_release,
+        limits,
+        turns,
+    };
     // The validator answers the call only once the hello is there, so both run at once.
     let inbound = Box::pin(open(http, queue));
     let driven = drive(start, engine.clone(), inbound, outbox, shutdown, observer).await;

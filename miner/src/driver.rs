@@ -8,6 +8,7 @@ use assay_device::Handle;
 use assay_program::shutdown::Shutdown;
 use assay_protocol::channel::Channel;
 use assay_protocol::identity::Identity;
+use assay_protocol::join_token::JoinToken;
 use assay_protocol::message::{Inventory, MinerMessage, OpenItem, Stop, ValidatorMessage};
 use assay_protocol::verdict::Verdict;
 use assay_work::probe::Probe;
@@ -19,6 +20,7 @@ use tokio_stream::{Stream, StreamExt};
 
 use crate::clock::unix_seconds;
 use crate::engine::Engine;
+use crate::joining::Joining;
 use crate::limits::SharedLimits;
 use crate::outbox::Outbox;
 use crate::reach::ToKeep;
@@ -56,6 +58,10 @@ pub struct Start {
     pub nonce: Nonce,
     /// The session before this one, which may have lost its connection.
     pub resumption: Resumption,
+    /// The join token, to be forgotten once the session stands.
+    pub joining: Joining,
+    /// The token for this session.
+    pub join_token: Option<JoinToken>,
     /// For how long the devices keep a challenge's memory for the next one.
     pub idle_release: Duration,
     /// What the operator allows.
@@ -150,6 +156,7 @@ pub async fn drive(
         inventory: start.inventory,
         miner_nonce: start.nonce,
         resumes,
+        join_token: start.join_token,
         unix_seconds: unix_seconds(),
     };
     let (session, actions) = Session::start(first, now);
@@ -172,6 +179,7 @@ pub async fn drive(
         turn: None,
         to_keep: start.to_keep,
         resumption: start.resumption,
+        joining: start.joining,
     };
     let ended = driver.run(actions, &mut inbound, &mut reports, &mut shutdown).await;
     // The results of pending work are not needed any more.
@@ -208,6 +216,7 @@ struct Driver<'a> {
     turn: Option<Turn>,
     to_keep: Option<ToKeep>,
     resumption: Resumption,
+    joining: Joining,
 }
 
 /// When idle memory is released.
@@ -330,6 +339,7 @@ impl Driver<'_> {
                         to_keep.keep();
                     }
                     self.resumption.stands(self.session.nonce());
+                    self.joining.forget();
                     self.observer.established(key);
                     // What changed since the hello was written.
                     self.read_inventory();

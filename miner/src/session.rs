@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use assay_device::DeviceError;
 use assay_protocol::channel::Channel;
 use assay_protocol::identity::Identity;
+use assay_protocol::join_token::JoinToken;
 use assay_protocol::message::{Inventory, MinerMessage, OpenItem, StopCode, ValidatorMessage};
 use assay_protocol::verdict::Verdict;
 use assay_work::probe::Probe;
@@ -105,6 +106,8 @@ pub struct SessionStart {
     pub miner_nonce: Nonce,
     /// The nonce of the session that this one goes on from.
     pub resumes: Option<Nonce>,
+    /// By what a validator lets in a miner that it does not know.
+    pub join_token: Option<JoinToken>,
     /// The date, for what is only valid until then.
     pub unix_seconds: u64,
 }

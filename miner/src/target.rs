@@ -39,6 +39,10 @@ pub struct RawConnection {
     /// change every session; the validator has to set tls_proxy too
     #[arg(long, default_value_t = Switch(false))]
     pub tls_proxy: Switch,
+    /// File with the join token of a validator that takes new miners by one; - for standard input. The environment
+    /// variable ASSAY_MINER_JOIN_TOKEN has it else. It goes to the first validator, and over TLS or to this machine alone
+    #[arg(long, value_name = "FILE")]
+    pub join_token_file: Option<PathBuf>,
     /// Send plaintext to other machines. Anyone on the path can read, drop or delay messages, and pass a session on;
     /// commitments stay signed
     #[arg(long, default_value_t = Switch(false))]

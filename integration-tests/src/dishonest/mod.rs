@@ -14,12 +14,12 @@ use assay_device::host::Host;
 use assay_miner::connection::open;
 use assay_miner::driver::{Observer, Resumption, Start, drive};
 use assay_miner::engine::Engine;
+use assay_miner::joining::Joining;
 use assay_miner::limits::SharedLimits;
 use assay_miner::outbox::outbox;
 use assay_miner::session::Closed;
 use assay_miner::turns::Turns;
 use assay_program::shutdown::{Shutdown, Trigger};
-use assay_protocol::identity::{Identity, random_bytes};
 use assay_protocol::message::Inventory;
 use assay_protocol::verdict::Verdict;
 use assay_work::{Challenge, DeviceId, Nonce, PublicKey};
@@ -166,6 +166,8 @@ impl Session {
             inventory,
             nonce,
             resumption,
+            joining: Joining::default(),
+            join_token: None,
             idle_release,
             limits,
             turns,

@@ -186,6 +186,7 @@ fn every_limit_is_the_codes() {
             ("signatures", vec![size_of::<Signature>() as u64]),
             ("`device_id`, `challenge_id`", vec![size_of::<ChallengeId>() as u64]),
             ("`Hello.agent`", vec![MAX_AGENT_BYTES as u64]),
+            ("`Hello.join_token`", vec![MAX_JOIN_TOKEN_BYTES as u64]),
             ("`Device.name`, `Hardware.model`", vec![MAX_NAME_BYTES as u64]),
             ("`Device.backend`", vec![MAX_BACKEND_BYTES as u64]),
             ("`Device.detail`", vec![MAX_DEVICE_DETAIL_BYTES as u64]),

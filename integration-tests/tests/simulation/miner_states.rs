@@ -307,6 +307,8 @@ async fn driven(recording: &Recording, steps: &[(&str, DriverStep)], problem: Op
         inventory,
         nonce,
         resumption,
+        joining: assay_miner::joining::Joining::default(),
+        join_token: None,
         idle_release,
         limits,
         turns,

@@ -37,6 +37,7 @@ pub fn start_of(identity: Identity, pinned: Option<PublicKey>, inventory: Invent
         inventory,
         miner_nonce: MINER_NONCE,
         resumes: None,
+        join_token: None,
         unix_seconds: 0,
     }
 }

@@ -22,6 +22,7 @@ use clap::Args;
 
 use crate::cli::{Cli, Command, ConfigCommand, KeyArgs, KeyCommand};
 use crate::config::{ENV_PREFIX, MinerConfig, RawConfig, SYSTEM_FILE};
+use crate::joining::ENV_TOKEN;
 
 /// Runs the command of a command line.
 ///
@@ -55,7 +56,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
 }
 
 fn resolve<F: Args>(flags: &Flags<F>) -> anyhow::Result<Settings<RawConfig>> {
-    let environment = Environment::of_process(ENV_PREFIX)?.with_absence(absent_key);
+    let environment = Environment::of_process(ENV_PREFIX)?.without(ENV_TOKEN).with_absence(absent_key);
     Ok(Settings::resolve(flags, &environment.with_system_file(paths::system_file(SYSTEM_FILE)))?)
 }
 

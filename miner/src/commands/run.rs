@@ -23,6 +23,7 @@ use crate::config::MinerConfig;
 use crate::connection::{ConnectionError, Dial, serve};
 use crate::driver::{Observer, Stage};
 use crate::engine::Engine;
+use crate::joining::{ENV_TOKEN, Joining};
 use crate::limits::SharedLimits;
 use crate::reach::{self, Reach};
 use crate::reload::{Reloader, Resolve};
@@ -36,6 +37,11 @@ use crate::turns::Turns;
 /// # Errors
 /// What keeps the miner from starting: its key, another miner with it, its devices.
 pub fn execute(config: &MinerConfig, resolve: Resolve) -> anyhow::Result<Exit> {
+    let had_key = config.key_file.exists();
+    let variable = std::env::var(ENV_TOKEN).ok();
+    // Before the key is made: a first start without its token is a first start once more.
+    let joining = Joining::take(config.join_token_file.as_deref(), variable.as_deref(), had_key)
+        .map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
     let identity = own_key::identity(&config.key_file)?;
     let key = identity.public_key();
     let _lock = StateLock::acquire(&config.key_file, &key.to_string()).map_err(Failure::from)?;
@@ -54,7 +60,7 @@ pub fn execute(config: &MinerConfig, resolve: Resolve) -> anyhow::Result<Exit> {
     }
     let _status = StatusWriter::start(status_file, move || shown.get()).context("no thread for status")?;
     manager.status("opening the devices");
-    let result = serve_with(config, identity, limits, &runtime, &board, &manager);
+    let result = serve_with(config, (identity, joining), limits, &runtime, &board, &manager);
     if let Err(error) = &result {
         board.ended(&chain(error.as_ref()));
     }
@@ -64,7 +70,7 @@ pub fn execute(config: &MinerConfig, resolve: Resolve) -> anyhow::Result<Exit> {
 
 fn serve_with(
     config: &MinerConfig,
-    identity: Identity,
+    (identity, joining): (Identity, Joining),
     limits: SharedLimits,
     runtime: &Runtime,
     board: &StatusBoard,
@@ -86,6 +92,8 @@ fn serve_with(
     let dial = |(number, reach): (usize, Reach)| Dial {
         reach,
         identity: identity.clone(),
+        // A token is of one validator: another one could use it in this miner's place.
+        joining: if number == 0 { joining.clone() } else { Joining::default() },
         idle_release: config.idle_release,
         backoff: (config.reconnect_min, config.reconnect_max),
         limits: limits.clone(),

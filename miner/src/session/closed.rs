@@ -85,7 +85,13 @@ impl Closed {
         matches!(
             self,
             Self::WrongValidator { .. }
-                | Self::Refused { code: RefusedCode::Version | RefusedCode::NotAllowed | RefusedCode::Signature, .. }
+                | Self::Refused {
+                    code: RefusedCode::Version
+                        | RefusedCode::NotAllowed
+                        | RefusedCode::Signature
+                        | RefusedCode::JoinToken,
+                    ..
+                }
         )
     }
 }

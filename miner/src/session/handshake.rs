@@ -22,7 +22,8 @@ impl Session {
     /// A session that begins now on a connection, and its hello.
     #[must_use]
     pub fn start(start: SessionStart, now: Instant) -> (Self, Vec<Action>) {
-        let SessionStart { identity, pinned, channel, inventory, miner_nonce, resumes, unix_seconds } = start;
+        let SessionStart { identity, pinned, channel, inventory, miner_nonce, resumes, join_token, unix_seconds } =
+            start;
         let hello = Hello {
             versions: PROTOCOL_VERSIONS.to_vec(),
             miner_key: identity.public_key(),
@@ -31,6 +32,7 @@ impl Session {
             inventory: inventory.clone(),
             successors: identity.successors().to_vec(),
             resumes,
+            join_token,
         };
         let session = Self {
             identity,

@@ -6,6 +6,7 @@
 pub mod channel;
 pub mod claims;
 pub mod identity;
+pub mod join_token;
 pub mod key_file;
 pub mod message;
 pub mod signature;

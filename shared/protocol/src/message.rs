@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::claims::{Hardware, Telemetry};
+use crate::join_token::JoinToken;
 use crate::successor::Successor;
 use crate::verdict::{ReasonCode, Verdict};
 use assay_work::commitment::DeviceEvidence;
@@ -214,6 +215,8 @@ pub struct Hello {
     pub successors: Vec<Successor>,
     /// The nonce of the session that this one goes on from, which lost its connection.
     pub resumes: Option<Nonce>,
+    /// By what a validator lets in a miner that it does not know.
+    pub join_token: Option<JoinToken>,
 }
 
 /// The validator's answer to a hello.
@@ -252,6 +255,12 @@ pub enum RefusedCode {
     InChallenge,
     /// The validator has too much to do, or the miner dials too often.
     Overloaded,
+    /// The key waits for the validator's operator to approve it.
+    Pending,
+    /// The validator's operator suspended the key.
+    Suspended,
+    /// The key takes a join token, and the one given is not valid, or none was given.
+    JoinToken,
 }
 
 /// What the miner commits to when it ends a stage: sent alone and first, so that its arrival can be timed.

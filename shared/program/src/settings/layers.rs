@@ -71,6 +71,13 @@ impl Environment {
         Self { system_file: path, ..self }
     }
 
+    /// The same, without a variable that is not a setting: a secret.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        self.values.remove(name);
+        self
+    }
+
     fn config_file(&self) -> Option<PathBuf> {
         let named = self.values.get(&self.name(CONFIG)).map(PathBuf::from);
         // One that cannot be looked at is an error when it is read: settings are not left out in silence.

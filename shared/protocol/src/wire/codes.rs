@@ -44,7 +44,7 @@ codes! {
     StopCode {
         Busy Draining NotEnoughMemory DeviceLost Invalid StaleInventory Unsupported Deadline Internal Declined
     }
-    RefusedCode { Version Signature NotAllowed Full Draining Malformed InChallenge Overloaded }
+    RefusedCode { Version Signature NotAllowed Full Draining Malformed InChallenge Overloaded Pending Suspended JoinToken }
     Outcome { Pass Fail Inconclusive }
     Mode { Replay ReplaySample Audit }
     ThrottleReason {

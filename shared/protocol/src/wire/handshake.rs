@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use super::codes::Code;
+use super::error::{Problem, WireError};
 use super::field::{
-    self, BoundedText, ByteString, ByteStrings, Checked, Milliseconds, OptionalByteString, OptionalMilliseconds,
-    Required,
+    self, BoundedText, ByteString, ByteStrings, Checked, FieldKind, Milliseconds, OptionalByteString,
+    OptionalMilliseconds, Required,
 };
 use super::limits::{
-    MAX_AGENT_BYTES, MAX_DETAIL_BYTES, MAX_PING_INTERVAL_MS, MAX_RETRY_AFTER_MS, MAX_SUCCESSORS, MAX_VERSIONS,
-    MIN_PING_INTERVAL_MS,
+    MAX_AGENT_BYTES, MAX_DETAIL_BYTES, MAX_JOIN_TOKEN_BYTES, MAX_PING_INTERVAL_MS, MAX_RETRY_AFTER_MS, MAX_SUCCESSORS,
+    MAX_VERSIONS, MIN_PING_INTERVAL_MS,
 };
+use crate::join_token::{JoinToken, JoinTokenError};
 use crate::message::{Hello, RefusedCode, Stop, StopCode, Welcome};
 use assay_work::Signature;
 
@@ -23,6 +25,7 @@ messages! {
         inventory: Required,
         successors: ByteStrings(MAX_SUCCESSORS),
         resumes: OptionalByteString,
+        join_token: OptionalToken,
     }
     v1::Welcome = Welcome {
         version,
@@ -46,4 +49,24 @@ messages! {
         detail: BoundedText(MAX_DETAIL_BYTES),
     }
     v1::Goodbye = (StopCode, String) { code: Code, detail: BoundedText(MAX_DETAIL_BYTES) }
+}
+
+/// A join token, or none: [`Problem::TooLong`], [`Problem::Unprintable`].
+struct OptionalToken;
+
+impl FieldKind<String, Option<JoinToken>> for OptionalToken {
+    fn read(&self, field: &'static str, text: String) -> Result<Option<JoinToken>, WireError> {
+        match text.parse() {
+            Ok(token) => Ok(Some(token)),
+            Err(JoinTokenError::Empty) => Ok(None),
+            Err(JoinTokenError::TooLong(found)) => {
+                Err(WireError::new(field, Problem::TooLong { max: MAX_JOIN_TOKEN_BYTES, found }))
+            }
+            Err(JoinTokenError::NotOneWord) => Err(WireError::new(field, Problem::Unprintable)),
+        }
+    }
+
+    fn write(&self, token: Option<JoinToken>) -> String {
+        token.map_or_else(String::new, |token| token.secret().to_owned())
+    }
 }

@@ -28,6 +28,8 @@ pub const MAX_DEVICES: usize = 64;
 pub const SLOT_ENTRIES: usize = MATRIX_SIZES.len();
 /// Protocol versions in a hello: more than one build will ever support.
 pub const MAX_VERSIONS: usize = 16;
+/// Bytes of a join token: a prefix and 256 bits in hexadecimal have fewer.
+pub const MAX_JOIN_TOKEN_BYTES: usize = crate::join_token::MAX_JOIN_TOKEN_BYTES;
 /// Successor statements in a hello or a welcome: one key change a month with an overlap of half a year.
 pub const MAX_SUCCESSORS: usize = crate::successor::MAX_SUCCESSORS;
 

@@ -234,6 +234,7 @@ fn ids_keys_and_signatures_of_a_session() {
     exactly(samples::hello(), "Hello.miner_key", 32, |m, b| m.miner_key = b);
     exactly(samples::hello(), "Hello.miner_nonce", 32, |m, b| m.miner_nonce = b);
     exactly_or_none(samples::hello(), "Hello.resumes", 32, |m, b| m.resumes = b);
+    text(samples::hello(), "Hello.join_token", MAX_JOIN_TOKEN_BYTES, |m, t| m.join_token = t);
     exactly(samples::welcome(), "Welcome.validator_key", 32, |m, b| m.validator_key = b);
     exactly(samples::welcome(), "Welcome.nonce", 32, |m, b| m.nonce = b);
     exactly(samples::welcome(), "Welcome.signature", 64, |m, b| m.signature = b);

@@ -67,9 +67,11 @@ fn every_code_of_the_wire_is_read() {
     for code in 1..=10 {
         assert_eq!(v1::Goodbye { code, ..samples::goodbye() }.read(), Ok(()));
     }
-    assert!(v1::RefusedCode::try_from(9).is_err() && v1::StopCode::try_from(11).is_err(), "a code was added");
+    assert!(v1::RefusedCode::try_from(12).is_err() && v1::StopCode::try_from(11).is_err(), "a code was added");
     assert_eq!(v1::RefusedCode::from(RefusedCode::InChallenge) as i32, 7);
     assert_eq!(v1::RefusedCode::from(RefusedCode::Overloaded) as i32, 8);
+    assert_eq!(v1::RefusedCode::from(RefusedCode::Pending) as i32, 9);
+    assert_eq!(v1::RefusedCode::from(RefusedCode::JoinToken) as i32, 11);
     assert_eq!(v1::StopCode::from(StopCode::Internal) as i32, 9);
     assert_eq!(v1::StopCode::from(StopCode::Declined) as i32, 10);
     for (mode, code) in [(None, 0), (Some(Mode::Replay), 1), (Some(Mode::ReplaySample), 2), (Some(Mode::Audit), 3)] {

@@ -62,6 +62,7 @@ pub fn hello() -> v1::Hello {
         inventory: Some(inventory(2)),
         successors: vec![vec![4; 136]],
         resumes: vec![5; 32],
+        join_token: "assay-join-0123".into(),
     }
 }
 

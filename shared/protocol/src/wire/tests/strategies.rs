@@ -148,6 +148,9 @@ fn refused_code() -> impl Strategy<Value = RefusedCode> {
         RefusedCode::Malformed,
         RefusedCode::InChallenge,
         RefusedCode::Overloaded,
+        RefusedCode::Pending,
+        RefusedCode::Suspended,
+        RefusedCode::JoinToken,
     ])
 }
 
@@ -166,8 +169,9 @@ fn signed_checksum() -> impl Strategy<Value = SignedChecksum> {
 
 fn hello() -> impl Strategy<Value = Hello> {
     let resumes = option::of(bytes());
-    (vec(any::<u32>(), 0..=MAX_VERSIONS), bytes(), bytes(), text(), inventory(), successors(), resumes).prop_map(
-        |(versions, miner_key, miner_nonce, agent, inventory, successors, resumes)| Hello {
+    let join_token = option::of("[!-~]{1,128}".prop_map(|text| text.parse().unwrap()));
+    (vec(any::<u32>(), 0..=MAX_VERSIONS), bytes(), bytes(), text(), inventory(), successors(), resumes, join_token)
+        .prop_map(|(versions, miner_key, miner_nonce, agent, inventory, successors, resumes, join_token)| Hello {
             versions,
             miner_key,
             miner_nonce,
@@ -175,8 +179,8 @@ fn hello() -> impl Strategy<Value = Hello> {
             inventory,
             successors,
             resumes,
-        },
-    )
+            join_token,
+        })
 }
 
 fn successors() -> impl Strategy<Value = Vec<Successor>> {
