@@ -2,6 +2,13 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// Milliseconds since 1970, as the records have times; 0 when the clock is set before that.
+#[must_use]
+pub fn unix_millis() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
 /// Seconds since 1970; 0 when the clock is set before that.
 #[must_use]
 pub fn unix_seconds() -> u64 {

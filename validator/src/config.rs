@@ -11,7 +11,7 @@ use assay_program::settings::{Environment, Flags, Settings, SettingsError, Switc
 use assay_records::Location;
 use clap::Args;
 
-use crate::allow::Lists;
+use crate::allow::{Enrolment, Lists};
 use crate::bounds::{
     Bounds, DEFAULT_ADDRESS_CONNECTS_PER_S, DEFAULT_CHALLENGES, DEFAULT_CONNECTS_PER_S, DEFAULT_HANDSHAKES,
     MAX_CONNECTS_PER_S, MAX_HANDSHAKES, MAX_MINERS,
@@ -45,6 +45,10 @@ pub struct RawService {
     /// Public keys of the miners allowed to connect, comma-separated; empty: any miner
     #[arg(long, value_name = "KEYS", action = clap::ArgAction::Append, value_delimiter = ',')]
     pub allowed_miners: Vec<String>,
+    /// How miners are let in that are not in allowed_miners: open lets in any, where that list is empty; approve makes each
+    /// wait for `assay-validator approve`; token takes those that have a join token of `assay-validator enroll`
+    #[arg(long, value_enum, value_name = "HOW", default_value = "open")]
+    pub enrolment: Enrolment,
     /// Public keys of miners that may not connect, comma-separated: they are disconnected at once, and a key that follows one
     /// is not admitted by it
     #[arg(long, value_name = "KEYS", action = clap::ArgAction::Append, value_delimiter = ',')]
@@ -242,6 +246,8 @@ impl ValidatorConfig {
         let miners = Lists {
             allowed: service.allowed_miners.iter().map(key("allowed_miners")).collect::<Result<_, _>>()?,
             revoked: service.revoked_miners.iter().map(key("revoked_miners")).collect::<Result<_, _>>()?,
+            enrolment: service.enrolment,
+            ..Lists::default()
         };
         Ok(Self {
             listen: settings.parsed("listen", &service.listen)?,

@@ -1,5 +1,7 @@
 //! The control service: commands for a running validator, over a socket that only its user can open.
 
+mod records;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -13,9 +15,9 @@ use assay_protocol::verdict::Mode;
 use assay_protocol::wire::v1::control_service_server::ControlService;
 use assay_protocol::wire::v1::run_challenge_response::Message;
 use assay_protocol::wire::v1::{
-    self, CancelChallengeRequest, CancelChallengeResponse, ConnectedMiner, ForgetDevicesRequest, ForgetDevicesResponse,
-    GetStatusRequest, GetStatusResponse, ListMinersRequest, ListMinersResponse, ReloadRequest, ReloadResponse,
-    RunChallengeRequest, RunChallengeResponse,
+    self, CancelChallengeRequest, CancelChallengeResponse, ChangeRequest, ChangeResponse, ConnectedMiner,
+    ForgetDevicesRequest, ForgetDevicesResponse, GetStatusRequest, GetStatusResponse, ListMinersRequest,
+    ListMinersResponse, QueryRequest, ReloadRequest, ReloadResponse, RunChallengeRequest, RunChallengeResponse,
 };
 use assay_receipts::EatNonce;
 use assay_transport::target::Target;
@@ -62,11 +64,15 @@ pub enum Refusal {
     Configuration,
     /// As many challenges run as may.
     Overloaded,
+    /// The records have nothing of this id.
+    NotFound,
+    /// The records cannot be read or written.
+    Records,
 }
 
 impl Refusal {
     /// Every reason there is.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::NoMiner,
         Self::SeveralMiners,
         Self::Busy,
@@ -77,6 +83,8 @@ impl Refusal {
         Self::Invalid,
         Self::Configuration,
         Self::Overloaded,
+        Self::NotFound,
+        Self::Records,
     ];
 
     /// The word in the trailer.
@@ -93,6 +101,8 @@ impl Refusal {
             Self::Invalid => "invalid",
             Self::Configuration => "configuration",
             Self::Overloaded => "overloaded",
+            Self::NotFound => "not_found",
+            Self::Records => "records",
         }
     }
 
@@ -100,10 +110,10 @@ impl Refusal {
     #[must_use]
     pub const fn code(self) -> Code {
         match self {
-            Self::NoMiner | Self::NoChallenge => Code::NotFound,
+            Self::NoMiner | Self::NoChallenge | Self::NotFound => Code::NotFound,
             Self::SeveralMiners | Self::Invalid => Code::InvalidArgument,
             Self::Busy | Self::NotPossible | Self::Configuration => Code::FailedPrecondition,
-            Self::Draining | Self::MinerLeft => Code::Unavailable,
+            Self::Draining | Self::MinerLeft | Self::Records => Code::Unavailable,
             Self::Overloaded => Code::ResourceExhausted,
         }
     }
@@ -298,6 +308,17 @@ impl ControlService for Control {
         let key = key_of(&request.into_inner().miner_key)?;
         let devices = self.validator().forget_devices(key).await as u32;
         Ok(Response::new(ForgetDevicesResponse { devices }))
+    }
+
+    type QueryStream = records::Documents;
+
+    async fn query(&self, request: Request<QueryRequest>) -> Result<Response<Self::QueryStream>, Status> {
+        records::query(self.validator(), request.into_inner()).await.map(Response::new)
+    }
+
+    async fn change(&self, request: Request<ChangeRequest>) -> Result<Response<ChangeResponse>, Status> {
+        let actor = records::actor(&request);
+        records::change(self.validator(), request.into_inner(), &actor).await.map(Response::new)
     }
 }
 

@@ -3,6 +3,7 @@
 mod act;
 mod checks;
 mod commands;
+mod records;
 mod schedule;
 mod standing;
 mod verdict;
@@ -14,6 +15,7 @@ use assay_device::Handle;
 use assay_protocol::channel::Channel;
 use assay_protocol::message::{MinerMessage, ValidatorMessage};
 use assay_protocol::verdict::Reason;
+use assay_records::{DeviceSeen, MinerRecord};
 use assay_work::ChallengeId;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
@@ -77,6 +79,8 @@ pub async fn drive(
         replay: Handle::default(),
         who: None,
         standing: None,
+        record: None,
+        noted_devices: Vec::new(),
         interrupted: None,
         revoked_at: None,
         watchers: Vec::new(),
@@ -93,7 +97,7 @@ pub async fn drive(
     };
     let (mut shutdown, mut stopping) = (validator.shutdown.clone(), validator.shutdown.clone());
     let (mut policies, mut admitted) = (validator.policy_changes(), validator.admission.allowed.changes());
-    loop {
+    let why = loop {
         // A challenge that runs is brought to its end, and its verdict to the disk, before the session drains.
         let idle = !driver.session.is_running() && driver.recording.is_none();
         let (reads, was_stopped, timeout) = (driver.reads(), driver.was_stopped, driver.poll_timeout());
@@ -103,8 +107,7 @@ pub async fn drive(
             biased;
             () = std::future::ready(()), if is_revoked && driver.revoked_at.is_none() => driver.revoke(),
             () = wake(driver.revoked_at.map(|at| at + REVOKED_LIMIT)) => {
-                driver.ended(address, "its key was revoked");
-                break;
+                break "an operator keeps its key out".to_owned();
             }
             () = stopping.stopped(), if !was_stopped => driver.cut_short(),
             () = shutdown.draining(), if idle => driver.session.drain(),
@@ -120,11 +123,12 @@ pub async fn drive(
             () = wake(timeout) => driver.tick(),
         };
         if let Some(why) = driver.act(actions).await {
-            driver.ended(address, &why);
-            break;
+            break why;
         }
-    }
+    };
+    driver.ended(address, &why);
     driver.leave();
+    driver.note_left(&why).await;
     drop(permit);
 }
 
@@ -143,6 +147,10 @@ struct Driver {
     who: Option<Who>,
     /// By which keys it is known, once it proved its own.
     standing: Option<Standing>,
+    /// What the records have of it, as it was when it connected.
+    record: Option<MinerRecord>,
+    /// Its devices, as the records have them.
+    noted_devices: Vec<DeviceSeen>,
     /// A revocation came while something else was waited for, which was given up.
     interrupted: Option<NotAllowed>,
     /// When it was told that its key is revoked.

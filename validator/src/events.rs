@@ -72,6 +72,12 @@ pub fn not_entered(gate: &Gate, who: &Who, error: EnterError) {
         EnterError::Full | EnterError::AddressFull(_) | EnterError::TooOften(_) => {
             tracing::warn!(%miner, address, session, left_out, "miner refused: {error}");
         }
+        EnterError::NotAllowed(_) | EnterError::Waiting(_) => {
+            tracing::info!(%miner, address, session, left_out, "miner refused: {error}");
+        }
+        EnterError::TooManyWaiting | EnterError::NoRecords => {
+            tracing::warn!(%miner, address, session, left_out, "miner refused: {error}");
+        }
         EnterError::InChallenge(other) => {
             tracing::warn!(%miner, address, other_address = field(other), session, left_out, "miner refused: {error}");
         }

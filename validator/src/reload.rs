@@ -23,8 +23,8 @@ use crate::validator::Validator;
 use crate::verdict_log::OpenError;
 
 /// The settings beside those of the policy that take effect without a restart.
-const RELOADABLE: [&str; 7] =
-    ["allowed_miners", "log", "log_file", "on_event", "revoked_miners", "tls_cert", "tls_key"];
+const RELOADABLE: [&str; 8] =
+    ["allowed_miners", "enrolment", "log", "log_file", "on_event", "revoked_miners", "tls_cert", "tls_key"];
 
 /// The settings that name files, which are read again too.
 const EXPECTATIONS: &str = "expectations";

@@ -195,8 +195,11 @@ impl Session {
             let detail = format!("versions {PROTOCOL_VERSIONS:?} are spoken here, not {:?}", hello.versions);
             return self.refuse(RefusedCode::Version, &detail);
         };
-        if let Err(why) = self.admission.allowed.admit(hello.miner_key, &hello.successors, context.unix_seconds) {
-            return self.refuse(RefusedCode::NotAllowed, &why.to_string());
+        match self.admission.allowed.admit(hello.miner_key, &hello.successors, context.unix_seconds) {
+            // Once it is proved, the key is noted, or the token used.
+            Ok(()) | Err(NotAllowed::Pending) => {}
+            Err(NotAllowed::TokenNeeded) if hello.join_token.is_some() => {}
+            Err(why) => return self.refuse(why.code(), &why.to_string()),
         }
         let nonce = match context.entropy.bytes() {
             Ok(bytes) => Nonce(bytes),
@@ -447,12 +450,14 @@ impl Session {
         actions
     }
 
-    /// The miner may not stay, and what runs ends with it: its key was revoked.
+    /// The miner may not stay, and what runs ends with it: its key was revoked or suspended.
     pub fn revoke(&mut self, why: NotAllowed) -> Vec<Action> {
         if matches!(self.state, SessionState::Closed) {
             return Vec::new();
         }
-        let mut actions = self.stop_run(Reason::new(ReasonCode::Cancelled, "the miner's key was revoked"));
+        let detail =
+            format!("the miner's key was {}", if why == NotAllowed::Suspended { "suspended" } else { "revoked" });
+        let mut actions = self.stop_run(Reason::new(ReasonCode::Cancelled, detail));
         actions.extend(self.expel(why));
         actions
     }

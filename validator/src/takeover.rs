@@ -7,6 +7,7 @@ use std::time::Duration;
 use assay_protocol::message::{RefusedCode, ValidatorMessage};
 use assay_work::Nonce;
 
+use crate::allow::NotAllowed;
 use crate::refusal::refusal;
 
 /// Why a miner that proved its key is not entered. Miners are told so in these words.
@@ -28,6 +29,20 @@ pub enum EnterError {
         place(*.0)
     )]
     InChallenge(Option<SocketAddr>),
+    /// An operator keeps the key out, or its join token is not good.
+    #[error(transparent)]
+    NotAllowed(NotAllowed),
+    /// An operator has to approve the key: it may ask again after this time.
+    #[error("{}", NotAllowed::Pending)]
+    Waiting(Duration),
+    /// As many keys wait for an operator as are noted.
+    #[error(
+        "as many keys wait for the validator's operator as it notes: ask the operator to approve this one by its whole key"
+    )]
+    TooManyWaiting,
+    /// The records cannot be used now, and nobody is let in without them.
+    #[error("the validator cannot use its records now")]
+    NoRecords,
 }
 
 impl EnterError {
@@ -35,13 +50,16 @@ impl EnterError {
     #[must_use]
     pub fn refusal(self) -> ValidatorMessage {
         let refused = |code| refusal(code, self.to_string());
+        let later =
+            |code, after| ValidatorMessage::Refused { code, detail: self.to_string(), retry_after: Some(after) };
         match self {
             Self::Full | Self::AddressFull(_) => refused(RefusedCode::Full),
             Self::InChallenge(_) => refused(RefusedCode::InChallenge),
-            Self::TooOften(until) => {
-                let (code, detail) = (RefusedCode::Overloaded, self.to_string());
-                ValidatorMessage::Refused { code, detail, retry_after: Some(until) }
-            }
+            Self::NotAllowed(why) => refused(why.code()),
+            Self::TooManyWaiting => refused(RefusedCode::Pending),
+            Self::NoRecords => refused(RefusedCode::Overloaded),
+            Self::TooOften(until) => later(RefusedCode::Overloaded, until),
+            Self::Waiting(pause) => later(RefusedCode::Pending, pause),
         }
     }
 }

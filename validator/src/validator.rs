@@ -14,6 +14,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::clock::unix_seconds;
 use crate::drain::Drain;
+use crate::enrolment::WaitingKeys;
 use crate::events;
 use crate::gate::Gate;
 use crate::history::History;
@@ -56,6 +57,10 @@ pub struct Validator {
     pub lag: Arc<Lag>,
     /// One permit for each check that may run at once: as many as there are cores.
     pub checks: Semaphore,
+    /// Keys that wait for an operator.
+    pub waiting: WaitingKeys,
+    /// Held while what operators decided is taken over from the records.
+    pub following: tokio::sync::Mutex<()>,
     /// Where verdicts are kept.
     pub verdicts: VerdictLog,
     /// How challenges ended since the start.

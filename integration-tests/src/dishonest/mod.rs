@@ -20,6 +20,7 @@ use assay_miner::outbox::outbox;
 use assay_miner::session::Closed;
 use assay_miner::turns::Turns;
 use assay_program::shutdown::{Shutdown, Trigger};
+use assay_protocol::identity::{Identity, random_bytes};
 use assay_protocol::message::Inventory;
 use assay_protocol::verdict::Verdict;
 use assay_work::{Challenge, DeviceId, Nonce, PublicKey};

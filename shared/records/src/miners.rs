@@ -223,6 +223,18 @@ impl Records {
         }
     }
 
+    /// Every key of the miners that somebody decided about, with the status: those that are not pending.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn decided(&self) -> Result<Vec<(String, Status)>, RecordsError> {
+        let sql = "SELECT k.key AS key, m.status AS status FROM miner_keys k JOIN miners m ON m.id = k.miner \
+             WHERE m.status <> 'pending'";
+        let rows = sqlx::query(sql).fetch_all(self.read()).await;
+        let rows = rows.map_err(|e| RecordsError::from(e).doing("list what was decided about miners"))?;
+        rows.iter().map(|row| Ok((get(row, "key")?, status_of(&get::<String>(row, "status")?)?))).collect()
+    }
+
     /// The id of a miner: the first of its keys that was seen.
     ///
     /// # Errors

@@ -34,6 +34,7 @@ use crate::clock::unix_seconds;
 use crate::config::{RawConfig, ValidatorConfig, resolve};
 use crate::control::Running;
 use crate::drain::Drain;
+use crate::enrolment::WaitingKeys;
 use crate::expectations::Expectations;
 use crate::gate::Gate;
 use crate::history::History;
@@ -181,6 +182,8 @@ fn validator(
         records,
         instance,
         leases,
+        waiting: WaitingKeys::default(),
+        following: tokio::sync::Mutex::new(()),
         lag: Arc::new(Lag::new(Instant::now())),
         checks: Semaphore::new(cores),
         verdicts,
@@ -203,6 +206,8 @@ async fn serve(
     let listener = TcpListener::bind(host).await.map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
     let control = bind_control(&config.control_socket)?;
+    // Before the first miner: who is kept out is refused from the first moment.
+    validator.follow_decisions().await.context("the records do not say who is let in")?;
     let presence = Arc::new(Presence::enter(&validator, address.to_string()).await?);
     let socket = config.control_socket.display();
     let key = validator.admission.identity.public_key();
@@ -264,6 +269,8 @@ fn share(validator: &Arc<Validator>, presence: Arc<Presence>) {
             shared.watch().await;
         }
     });
+    let following = validator.clone();
+    tokio::spawn(async move { following.follow_operators().await });
     let telling = validator.clone();
     tokio::spawn(async move { presence.keep(|verdict| telling.concluded_lost(verdict)).await });
 }

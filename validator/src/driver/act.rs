@@ -42,11 +42,12 @@ impl Driver {
                     }
                 }
                 Action::Established(hello) => {
-                    if let Err(error) = self.established(*hello) {
+                    if let Err(error) = self.established(*hello).await {
                         queue = self.session.not_entered(error).into();
                     }
                 }
                 Action::InventoryChanged(inventory) => {
+                    self.note_devices(&inventory).await;
                     if let Some(seat) = self.seat() {
                         self.validator.registry.update(self.number, seat, |m| m.inventory = inventory);
                     }

@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use assay_program::utc;
+use assay_protocol::channel::Channel;
 use assay_protocol::message::Hello;
 use assay_protocol::successor::{Lineage, Successor};
+use assay_records::{Connected, MinerRecord};
 use assay_work::PublicKey;
 use tokio::sync::watch;
 
@@ -16,6 +18,7 @@ use crate::clock::unix_seconds;
 use crate::events;
 use crate::history::devices::follow_note;
 use crate::hook::Who;
+use crate::peer::Peer;
 use crate::registry::Miner;
 use crate::takeover::{EnterError, Resumption};
 
@@ -33,11 +36,39 @@ pub(super) struct Standing {
 
 impl Driver {
     /// Enters the miner, or says why not.
-    pub(super) fn established(&mut self, hello: Hello) -> Result<(), EnterError> {
+    pub(super) async fn established(&mut self, hello: Hello) -> Result<(), EnterError> {
         let standing = self.stand(&hello);
         let devices = hello.inventory.devices.len();
         let (session, address, since) = (self.number, self.peer.as_ref().map(|peer| peer.address), Instant::now());
         let who = Who { session, miner: hello.miner_key, address, agent: hello.agent.clone(), since };
+        let connected = self.connected_record(&standing.lineage, &hello);
+        let entered = self.enter(&standing, hello, &who, &connected).await;
+        let gate = &self.validator.gate;
+        let (before, record) = entered.inspect_err(|error| events::not_entered(gate, &who, *error))?;
+        events::connected(&self.validator.hook, gate, &who, devices, before.as_ref());
+        self.noted_devices = connected.devices;
+        self.record = Some(record);
+        self.schedule_first(who.miner);
+        self.who = Some(who);
+        self.standing = Some(standing);
+        Ok(())
+    }
+
+    /// Gives the miner its place and notes it in the records, where it may have one: the session whose place it took, and
+    /// what the records have of it.
+    async fn enter(
+        &self,
+        standing: &Standing,
+        hello: Hello,
+        who: &Who,
+        connected: &Connected,
+    ) -> Result<(Option<Miner>, MinerRecord), EnterError> {
+        let (validator, address) = (&self.validator, who.address);
+        validator.gate.begin_session(who.miner, who.since).map_err(EnterError::TooOften)?;
+        // Without a listener the miner is on this machine.
+        let is_private = |peer: &Peer| peer.channel() != Channel::Plaintext || peer.address.ip().is_loopback();
+        let is_private = self.peer.as_ref().is_none_or(is_private);
+        validator.admit(&standing.lineage, hello.join_token.as_ref(), is_private, connected).await?;
         let miner = Miner {
             key: hello.miner_key,
             agent: hello.agent,
@@ -45,20 +76,16 @@ impl Driver {
             inventory: hello.inventory,
             challenged: false,
             running: None,
-            since,
+            since: who.since,
             round_trip: None,
             resumption: Resumption { nonce: self.session.nonce(), resumes: hello.resumes },
         };
-        let (gate, is_open) = (&self.validator.gate, self.validator.admission.allowed.is_open());
-        let (registry, seat, peer) = (&self.validator.registry, standing.seat, self.peer.as_ref());
-        let enter = |()| registry.enter(session, seat, miner, self.commands.clone(), peer, is_open);
-        let entered = gate.begin_session(who.miner, since).map_err(EnterError::TooOften).and_then(enter);
-        let before = entered.inspect_err(|error| events::not_entered(gate, &who, *error))?;
-        events::connected(&self.validator.hook, gate, &who, devices, before.as_ref());
-        self.schedule_first(who.miner);
-        self.who = Some(who);
-        self.standing = Some(standing);
-        Ok(())
+        let (commands, peer) = (self.commands.clone(), self.peer.as_ref());
+        let is_open = validator.admission.allowed.is_open();
+        let before = validator.registry.enter(self.number, standing.seat, miner, commands, peer, is_open)?;
+        let record = validator.note_connected(connected).await;
+        let record = record.inspect_err(|_| validator.registry.leave(self.number, standing.seat))?;
+        Ok((before, record))
     }
 
     /// By which keys the miner is known that has just proved its own. What is known of those that it follows stands for
@@ -66,7 +93,7 @@ impl Driver {
     fn stand(&self, hello: &Hello) -> Standing {
         let (admission, now) = (&self.validator.admission, unix_seconds());
         let lineage = Lineage::verify(hello.miner_key, &hello.successors);
-        let stands = |s: &Successor| s.is_current(now) && !admission.allowed.is_revoked(&s.old_key);
+        let stands = |s: &Successor| s.is_current(now) && !admission.allowed.is_barred(&s.old_key);
         // The oldest first: a key in the middle of a chain follows before it is followed.
         for Successor { new_key, old_key, .. } in lineage.standing(stands).into_iter().rev() {
             if admission.history.follow(new_key, old_key) {
