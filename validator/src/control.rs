@@ -35,6 +35,7 @@ use crate::registry::{Miner, RunningChallenge, SessionCommand, Update};
 use crate::reload::Reloader;
 use crate::session::StartError;
 use crate::validator::Validator;
+use crate::verify::replay::shared::{ReplayWorker, SharedReplays};
 
 /// Updates kept for a slow watcher; progress comes once per second.
 const UPDATES: usize = 64;
@@ -198,7 +199,9 @@ impl Control {
                 Refusal::Busy.status(busy(running.as_ref()))
             }
             StartError::TooMany => Refusal::Overloaded.status(error.to_string()),
-            StartError::NotRecording(_) | StartError::Issue(_) => Refusal::NotPossible.status(error.to_string()),
+            StartError::NotRecording(_) | StartError::Records(_) | StartError::Issue(_) => {
+                Refusal::NotPossible.status(error.to_string())
+            }
         }
     }
 }
@@ -288,6 +291,9 @@ impl ControlService for Control {
             target: target.to_string(),
             tls_certificate_expires_unix_seconds: validator.tls.issued().map_or(0, |it| it.not_after_unix_seconds),
             devices: validator.replays.local_devices(),
+            records: validator.records.location().to_string(),
+            records_problem: validator.records.trouble().unwrap_or_default(),
+            replay_workers: replay_workers(validator),
         }))
     }
 
@@ -320,6 +326,17 @@ impl ControlService for Control {
         let actor = records::actor(&request);
         records::change(self.validator(), request.into_inner(), &actor).await.map(Response::new)
     }
+}
+
+fn replay_workers(validator: &Validator) -> Vec<v1::ReplayWorker> {
+    let workers = validator.replays.shared().map(SharedReplays::workers).unwrap_or_default();
+    let shown = |worker: &ReplayWorker| v1::ReplayWorker {
+        name: worker.name.clone(),
+        address: worker.address.clone(),
+        devices: worker.capacity.devices,
+        macs_per_s: worker.capacity.macs_per_s,
+    };
+    workers.iter().map(shown).collect()
 }
 
 fn key_of(bytes: &[u8]) -> Result<PublicKey, Status> {

@@ -13,14 +13,17 @@ use crate::validator::Validator;
 /// Reports health, for the service of miners and for the server as a whole, until the validator drains.
 pub async fn follow(validator: Arc<Validator>, reporter: HealthReporter) {
     let (mut recording, mut shutdown) = (validator.verdicts.recording(), validator.shutdown.clone());
+    let mut troubles = validator.records.troubles();
     loop {
-        let why = if *recording.borrow_and_update() { None } else { validator.verdicts.check().err() };
-        let why = why.map(|not_recording| not_recording.to_string());
+        // Seen before it is asked: a change after that is another one.
+        (recording.mark_unchanged(), troubles.mark_unchanged());
+        let why = validator.check_recording().err().map(|not_recording| not_recording.to_string());
         report(&validator, &reporter, why.is_none(), why.as_deref().unwrap_or("serving")).await;
         tokio::select! {
             () = shutdown.draining() => break,
             // The sender lives as long as the validator.
             _ = recording.changed() => {}
+            _ = troubles.changed() => {}
         }
     }
     report(&validator, &reporter, false, "the validator is shutting down").await;

@@ -74,6 +74,9 @@ pub enum StartError {
     /// Its verdict could be lost.
     #[error(transparent)]
     NotRecording(#[from] NotRecording),
+    /// The same, of the records.
+    #[error("nothing can be written to the records ({0}), and no challenge starts until it can")]
+    Records(String),
     /// None could be made.
     #[error(transparent)]
     Issue(#[from] IssueError),

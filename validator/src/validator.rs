@@ -23,7 +23,7 @@ use crate::hook::{Hook, Who};
 use crate::lag::Lag;
 use crate::policy::Policy;
 use crate::registry::{Miner, Registry};
-use crate::session::Admission;
+use crate::session::{Admission, StartError};
 use crate::sharing::leases::MinerLeases;
 use crate::verdict_log::{OpenError, VerdictLog};
 use crate::verify::replay::pool::ReplayPool;
@@ -96,6 +96,15 @@ impl Validator {
         let [pass, fail, inconclusive] = [passed, failed, inconclusive].map(|count| count.load(Ordering::Relaxed));
         let verdicts = format!("{pass} pass, {fail} fail, {inconclusive} inconclusive");
         format!("{} miners, {challenged} challenged; verdicts: {verdicts}", miners.len())
+    }
+
+    /// Whether verdicts reach the disk: the records, and the verdict log where there is one.
+    ///
+    /// # Errors
+    /// [`StartError::Records`] and [`StartError::NotRecording`]: no challenge may start.
+    pub fn check_recording(&self) -> Result<(), StartError> {
+        self.records.trouble().map_or(Ok(()), |why| Err(StartError::Records(why)))?;
+        Ok(self.verdicts.check()?)
     }
 
     /// Hears of other policies from now on.

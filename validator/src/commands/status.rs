@@ -16,7 +16,7 @@ use crate::cli::StatusArgs;
 use crate::config::ValidatorConfig;
 
 /// What a validator does, and what it has done since its start.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 struct Report {
     validator_key: PublicKey,
     agent: String,
@@ -35,12 +35,27 @@ struct Report {
     max_miners: u32,
     /// The validator's own, for replays.
     devices: u32,
+    /// Machines that replay for it.
+    replay_workers: Vec<WorkerRow>,
     verdicts: Counts,
     /// The file that verdicts are added to.
     verdict_log: Option<String>,
     /// Why verdicts cannot be written there.
     verdict_log_problem: Option<String>,
+    /// Where all records are kept.
+    records: String,
+    /// Why nothing can be written there.
+    records_problem: Option<String>,
     challenges: Vec<ChallengeRow>,
+}
+
+/// A machine that replays for validators.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct WorkerRow {
+    name: String,
+    machine: String,
+    devices: u32,
+    macs_per_s: f64,
 }
 
 /// Verdicts since the start.
@@ -105,11 +120,21 @@ impl TryFrom<v1::GetStatusResponse> for Report {
             miners: status.miners,
             max_miners: status.max_miners,
             devices: status.devices,
+            replay_workers: status.replay_workers.into_iter().map(WorkerRow::from).collect(),
+            records: status.records,
+            records_problem: said(status.records_problem),
             verdicts: Counts { pass: status.passed, fail: status.failed, inconclusive: status.inconclusive },
             verdict_log: said(status.verdict_log),
             verdict_log_problem: said(status.verdict_log_problem),
             challenges: status.challenges.into_iter().map(ChallengeRow::try_from).collect::<Result<_, _>>()?,
         })
+    }
+}
+
+impl From<v1::ReplayWorker> for WorkerRow {
+    fn from(worker: v1::ReplayWorker) -> Self {
+        let v1::ReplayWorker { name, address, devices, macs_per_s } = worker;
+        Self { name, machine: address, devices, macs_per_s }
     }
 }
 
@@ -163,13 +188,25 @@ impl Report {
         line("miners", format!("{} of at most {}", self.miners, self.max_miners));
         line(
             "devices",
-            match self.devices {
-                0 => "none: audits only".to_owned(),
-                count => format!("{count} for replays"),
+            match (self.devices, self.replay_workers.len()) {
+                (0, 0) => "none: audits only".to_owned(),
+                (0, _) => "none of its own".to_owned(),
+                (count, _) => format!("{count} for replays"),
             },
         );
+        for WorkerRow { name, devices, macs_per_s, .. } in &self.replay_workers {
+            let tera = macs_per_s / 1e12;
+            line("worker", format!("{}, devices: {devices}, {tera:.3} T multiply-accumulates/s", quoted(name)));
+        }
         let Counts { pass, fail, inconclusive } = self.verdicts;
         line("verdicts", format!("{pass} pass, {fail} fail, {inconclusive} inconclusive"));
+        line(
+            "records",
+            match &self.records_problem {
+                Some(problem) => format!("NOT WRITTEN: {}", quoted(problem)),
+                None => self.records.clone(),
+            },
+        );
         line(
             "recording",
             match (&self.verdict_log, &self.verdict_log_problem) {
@@ -236,6 +273,7 @@ mod tests {
                 seconds: 12,
             }],
             passed: 5,
+            records: "postgres://assay@db:5432/assay".to_owned(),
             tls_certificate_expires_unix_seconds: 951_782_399,
             ..v1::GetStatusResponse::default()
         })
@@ -251,6 +289,7 @@ mod tests {
             "serving",
             "2 of at most 256",
             "audits only",
+            "postgres://assay@db",
             "5 pass",
             "1 h 2 min",
             "cdcdcdcd",
@@ -260,6 +299,12 @@ mod tests {
             assert!(text.contains(part), "{part} in\n{text}");
         }
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        let worker = WorkerRow { name: "gpu-3".to_owned(), machine: "gpu-3".to_owned(), devices: 8, macs_per_s: 4e15 };
+        let shared = Report { replay_workers: vec![worker], records_problem: Some("no disk".to_owned()), ..report() };
+        let text = shared.text(&Screen::FILE);
+        for part in ["none of its own", "\"gpu-3\", devices: 8, 4000.000 T", "NOT WRITTEN: \"no disk\""] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
         let full = Report { verdict_log_problem: Some("No space left".to_owned()), state: "draining", ..report() };
         let text = full.text(&Screen::FILE);
         assert!(text.contains("NO: \"No space left\"") && text.contains("draining: ends after"), "{text}");

@@ -87,7 +87,9 @@ impl Driver {
             // One that was asked for runs: the next is due after its verdict.
             Err(StartError::Busy) => {}
             // The log says so once for all.
-            Err(StartError::NotRecording(_)) => self.next_challenge = Some(Instant::now() + RECORDING_PAUSE),
+            Err(StartError::NotRecording(_) | StartError::Records(_)) => {
+                self.next_challenge = Some(Instant::now() + RECORDING_PAUSE)
+            }
             Err(error) => {
                 tracing::warn!(session = self.number, %error, "no challenge was made");
                 self.schedule();
@@ -99,7 +101,7 @@ impl Driver {
     pub(super) fn start(&mut self, order: Order, place: OwnedSemaphorePermit) -> Result<Vec<Action>, StartError> {
         let seat = self.seat().ok_or(StartError::NotConnected)?;
         // First: a challenge whose verdict waits for the disk is busy for as long as the disk is.
-        self.validator.verdicts.check()?;
+        self.validator.check_recording()?;
         if self.session.is_running() || self.recording.is_some() {
             return Err(StartError::Busy);
         }
