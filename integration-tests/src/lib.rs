@@ -9,6 +9,8 @@ pub mod faulty;
 pub mod handmade;
 pub mod http2;
 pub mod miner;
+#[cfg(unix)]
+pub mod postgres;
 pub mod proxy;
 pub mod raw;
 pub mod relay;

@@ -178,6 +178,7 @@ CREATE TABLE device_results (
     model TEXT NOT NULL,
     operator TEXT NOT NULL,
     at_ms BIGINT NOT NULL,
+    n BIGINT NOT NULL,
     work_held BIGINT NOT NULL,
     matrices BIGINT NOT NULL,
     bytes_held BIGINT NOT NULL,
@@ -203,6 +204,7 @@ CREATE TABLE evidence (
     challenge TEXT NOT NULL PRIMARY KEY REFERENCES verdicts (challenge),
     digest TEXT NOT NULL,
     bytes BIGINT NOT NULL,
+    stored_bytes BIGINT NOT NULL,
     why TEXT NOT NULL,
     at_ms BIGINT NOT NULL,
     dropped_ms BIGINT

@@ -144,9 +144,9 @@ impl Row<'_> {
     async fn device(&self, tx: &mut Tx, device: &DeviceWork) -> Result<(), RecordsError> {
         let (id, work) = (device.device_id.to_string(), &device.work);
         let held = self.conclusion.verdict.work_held() && work.matrices > 0;
-        let sql = "INSERT INTO device_results (challenge, device_id, miner, model, operator, at_ms, work_held, matrices, \
-             bytes_held, tops, seconds, probe_bytes, probe_gb_per_s, probe_seconds, hidden_share) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
+        let sql = "INSERT INTO device_results (challenge, device_id, miner, model, operator, at_ms, n, work_held, \
+             matrices, bytes_held, tops, seconds, probe_bytes, probe_gb_per_s, probe_seconds, hidden_share) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
         let insert = query(sql)
             .bind(self.challenge)
             .bind(&id)
@@ -154,6 +154,7 @@ impl Row<'_> {
             .bind(&device.name)
             .bind(self.operator())
             .bind(self.at_ms)
+            .bind(i64::from(self.conclusion.verdict.n))
             .bind(i64::from(held))
             .bind(integer(work.matrices))
             .bind(integer(work.bytes_held))

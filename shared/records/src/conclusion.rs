@@ -56,8 +56,10 @@ pub struct CommitmentRecord {
 pub struct EvidenceRecord {
     /// BLAKE3 of the evidence, in hexadecimal: its name in the store of evidence.
     pub digest: String,
-    /// Its size there.
+    /// Its size.
     pub bytes: i64,
+    /// Its size as it is stored, compressed.
+    pub stored_bytes: i64,
     /// Why it is kept: `fail`, `inconclusive` or `drawn`.
     pub why: String,
 }

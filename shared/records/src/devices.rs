@@ -189,7 +189,10 @@ pub(crate) async fn note(
                 noticed.event(tx, id, "seen", None, &device.name).await?;
                 noticed.elsewhere(tx, id).await?;
             }
-            Some((_, Some(_))) => noticed.event(tx, id, "returned", None, &device.name).await?,
+            Some((_, Some(_))) => {
+                noticed.event(tx, id, "returned", None, &device.name).await?;
+                noticed.elsewhere(tx, id).await?;
+            }
             Some((before, None)) if before != names => {
                 let detail = format!("{} {} → {} {}", before.0, before.1, names.0, names.1);
                 noticed.event(tx, id, "renamed", None, &detail).await?;

@@ -88,6 +88,15 @@ pub enum RecordsError {
         /// The bound.
         max: usize,
     },
+    /// An export cannot be written.
+    #[error("cannot export the records: {0}")]
+    Export(String),
+    /// Only a store in a file is copied by us.
+    #[error(
+        "records in PostgreSQL are backed up by its own tools: run pg_dump --format=custom, which is consistent while \
+         validators run, or archive its write-ahead log"
+    )]
+    NotForPostgres,
     /// The system gave no random bytes.
     #[error("the system gave no random bytes: {0}")]
     Random(getrandom::Error),

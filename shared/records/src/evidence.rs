@@ -80,14 +80,21 @@ pub(crate) async fn insert(
     evidence: &EvidenceRecord,
     at_ms: i64,
 ) -> Result<(), RecordsError> {
-    let EvidenceRecord { digest, bytes, why } = evidence;
-    let sql = "INSERT INTO evidence (challenge, digest, bytes, why, at_ms) VALUES ($1, $2, $3, $4, $5)";
-    sqlx::query(sql).bind(challenge).bind(digest).bind(*bytes).bind(why).bind(at_ms).execute(&mut **tx).await?;
+    let EvidenceRecord { digest, bytes, stored_bytes, why } = evidence;
+    let sql =
+        "INSERT INTO evidence (challenge, digest, bytes, stored_bytes, why, at_ms) VALUES ($1, $2, $3, $4, $5, $6)";
+    let insert = sqlx::query(sql).bind(challenge).bind(digest).bind(*bytes).bind(*stored_bytes);
+    insert.bind(why).bind(at_ms).execute(&mut **tx).await?;
     Ok(())
 }
 
 fn kept_of(row: &AnyRow) -> Result<KeptEvidence, RecordsError> {
-    let evidence = EvidenceRecord { digest: get(row, "digest")?, bytes: get(row, "bytes")?, why: get(row, "why")? };
+    let evidence = EvidenceRecord {
+        digest: get(row, "digest")?,
+        bytes: get(row, "bytes")?,
+        stored_bytes: get(row, "stored_bytes")?,
+        why: get(row, "why")?,
+    };
     Ok(KeptEvidence {
         challenge: get(row, "challenge")?,
         at_ms: get(row, "at_ms")?,

@@ -25,6 +25,8 @@ mod schema;
 mod sessions;
 mod standing;
 mod store;
+#[cfg(all(unix, feature = "testing"))]
+pub mod testing;
 mod tokens;
 mod trouble;
 mod validators;

@@ -244,6 +244,19 @@ impl Records {
         .await
     }
 
+    /// Takes all jobs of a challenge out of the queue, as for a validator that was lost.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn remove_jobs_of(&self, challenge: &str) -> Result<(), RecordsError> {
+        self.write("remove replays", async {
+            let mut tx = self.begin().await?;
+            sqlx::query("DELETE FROM jobs WHERE challenge = $1").bind(challenge).execute(&mut *tx).await?;
+            Ok(tx.commit().await?)
+        })
+        .await
+    }
+
     /// Removes jobs that nobody waits for any more, and workers that are long gone.
     ///
     /// # Errors

@@ -20,14 +20,20 @@ pub const SCHEMA_VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
 /// [`RecordsError::Newer`] for a store of a newer release, which is not touched.
 pub(crate) async fn migrate(pool: &AnyPool, kind: Kind, location: &Location) -> Result<(), RecordsError> {
     let refused = |source| RecordsError::Migrate { location: location.clone(), source };
-    match migrator(kind).run(pool).await {
-        Ok(()) => Ok(()),
-        Err(MigrateError::VersionMissing(_)) => {
-            let newest = "SELECT MAX(version) FROM _sqlx_migrations";
-            let theirs: i64 = sqlx::query_scalar(newest).fetch_one(pool).await.map_err(|e| refused(e.into()))?;
-            Err(RecordsError::Newer { location: location.clone(), theirs, ours: SCHEMA_VERSION })
+    let migrator = migrator(kind);
+    let mut attempts = MIGRATIONS.len();
+    loop {
+        match migrator.run(pool).await {
+            Ok(()) => return Ok(()),
+            Err(MigrateError::VersionMissing(_)) => {
+                let newest = "SELECT MAX(version) FROM _sqlx_migrations";
+                let theirs: i64 = sqlx::query_scalar(newest).fetch_one(pool).await.map_err(|e| refused(e.into()))?;
+                return Err(RecordsError::Newer { location: location.clone(), theirs, ours: SCHEMA_VERSION });
+            }
+            // On SQLite nothing keeps two processes from one migration: the second one finds it made, and goes on.
+            Err(MigrateError::ExecuteMigration(..)) if kind == Kind::Sqlite && attempts > 0 => attempts -= 1,
+            Err(error) => return Err(refused(error)),
         }
-        Err(error) => Err(refused(error)),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The store: its connections, and how everything is read and written through them.
 
 use std::fs::OpenOptions;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -246,10 +247,16 @@ async fn pool(location: &Location, kind: Kind, connections: u32) -> Result<AnyPo
 /// Makes an empty file that only its owner reads, so that SQLite makes no other; its companions get the same mode.
 fn make_file(path: &Path) -> Result<(), RecordsError> {
     let mut options = OpenOptions::new();
-    options.create(true).append(true);
+    // Only a new one: to close a file gives up the locks that SQLite in this process has on it.
+    options.create_new(true).append(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path).map(drop).map_err(|source| RecordsError::File { path: path.into(), source })
+    match options.open(path) {
+        Err(source) if source.kind() != ErrorKind::AlreadyExists => {
+            Err(RecordsError::File { path: path.into(), source })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A column's value.

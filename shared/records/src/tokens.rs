@@ -125,29 +125,21 @@ impl Records {
         let row = sqlx::query(&sql).bind(hash).fetch_optional(&mut *tx).await?;
         // The lock is on the row: who comes second sees what the first one did.
         let Some(token) = row.as_ref().map(token_of).transpose()? else { return Ok(Err(TokenRefusal::Unknown)) };
-        if let Some(user) = &token.used_by {
-            let known: Option<String> = sqlx::query_scalar("SELECT miner FROM miner_keys WHERE key = $1")
-                .bind(key)
-                .fetch_optional(&mut *tx)
-                .await?;
-            let is_same = known.as_ref() == Some(user);
-            return Ok(if is_same { Ok(token.labels) } else { Err(TokenRefusal::Used) });
+        let sql = "SELECT m.id, m.status FROM miners m JOIN miner_keys k ON k.miner = m.id WHERE k.key = $1";
+        let row = sqlx::query(sql).bind(key).fetch_optional(&mut *tx).await?;
+        let known =
+            row.map(|row| Ok::<_, RecordsError>((get(&row, "id")?, status_of(&get::<String>(&row, "status")?)?)));
+        let known: Option<(String, Status)> = known.transpose()?;
+        if let Some(refusal) = refusal(&token, known.as_ref(), now_ms) {
+            return Ok(Err(refusal));
         }
-        if token.expires_ms <= now_ms {
-            return Ok(Err(TokenRefusal::Expired));
+        if token.used_by.is_some() {
+            return Ok(Ok(token.labels));
         }
         let miner = ensure_miner(&mut tx, key, Status::Pending, now_ms).await?;
-        let sql = format!("SELECT status FROM miners WHERE id = $1 {}", self.store.kind.for_update());
-        let status: String = sqlx::query_scalar(&sql).bind(&miner).fetch_one(&mut *tx).await?;
-        match status_of(&status)? {
-            Status::Revoked => return Ok(Err(TokenRefusal::Revoked)),
-            // An operator's suspension is an operator's to end.
-            Status::Suspended | Status::Approved => {}
-            Status::Pending => {
-                let approve = sqlx::query("UPDATE miners SET status = 'approved' WHERE id = $1").bind(&miner);
-                approve.execute(&mut *tx).await?;
-            }
-        }
+        // An operator's suspension is an operator's to end.
+        let sql = "UPDATE miners SET status = 'approved' WHERE id = $1 AND status = 'pending'";
+        sqlx::query(sql).bind(&miner).execute(&mut *tx).await?;
         let sql = "UPDATE tokens SET used_ms = $2, used_by = $3 WHERE hash = $1";
         sqlx::query(sql).bind(hash).bind(now_ms).bind(&miner).execute(&mut *tx).await?;
         let changes = token.labels.iter().map(|(name, value)| (name.clone(), Some(value.clone()))).collect();
@@ -167,6 +159,17 @@ impl Records {
         let rows = sqlx::query(sql).bind(i64::from(limit.min(MAX_ROWS))).fetch_all(self.read()).await;
         let rows = rows.map_err(|e| RecordsError::from(e).doing("list join tokens"))?;
         rows.iter().map(token_of).collect()
+    }
+}
+
+/// Why a token does not let a key in, which may be known as a miner's.
+fn refusal(token: &TokenRecord, known: Option<&(String, Status)>, now_ms: i64) -> Option<TokenRefusal> {
+    match (&token.used_by, known) {
+        (_, Some((_, Status::Revoked))) => Some(TokenRefusal::Revoked),
+        (Some(user), Some((miner, _))) if user == miner => None,
+        (Some(_), _) => Some(TokenRefusal::Used),
+        (None, _) if token.expires_ms <= now_ms => Some(TokenRefusal::Expired),
+        (None, _) => None,
     }
 }
 

@@ -97,6 +97,8 @@ pub struct Sample {
     pub model: String,
     /// When.
     pub at_ms: i64,
+    /// The matrix size: speeds at different sizes do not compare.
+    pub n: i64,
     /// 2 · multiply-accumulates per second / 10¹².
     pub tops: f64,
     /// What the probe read per second / 10⁹.
@@ -238,6 +240,7 @@ fn sample_of(row: &AnyRow) -> Result<Sample, RecordsError> {
         device_id: get(row, "device_id")?,
         model: get(row, "model")?,
         at_ms: get(row, "at_ms")?,
+        n: get(row, "n")?,
         tops: get(row, "tops")?,
         gb_per_s: get(row, "probe_gb_per_s")?,
         bytes: get(row, "bytes_held")?,

@@ -1,0 +1,47 @@
+//! One suite against both real databases: SQLite in a file, and a PostgreSQL server of this process.
+#![cfg(unix)]
+
+mod examples;
+mod store;
+
+mod challenges;
+mod conclude;
+mod leases;
+mod miners;
+mod opening;
+mod queue;
+mod tokens;
+mod verdicts;
+
+/// Runs each test against both databases, as `sqlite::…` and `postgres::…`.
+macro_rules! suite {
+    ($($module:ident: $($test:ident),+;)+) => {
+        mod sqlite {$( mod $module {$(
+            #[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                crate::$module::$test(&crate::store::TestStore::sqlite()).await;
+            }
+        )+} )+}
+        mod postgres {$( mod $module {$(
+            #[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                crate::$module::$test(&crate::store::TestStore::postgres()).await;
+            }
+        )+} )+}
+    };
+}
+
+suite! {
+    challenges: the_next_challenge_survives_a_restart, device_time_is_summed, challenges_of_lost_validators_are_found;
+    conclude: a_verdict_is_there_whole_or_not_at_all, the_same_verdict_again_changes_nothing,
+        another_verdict_of_the_challenge_is_refused, a_conclusion_that_fails_leaves_nothing;
+    leases: one_of_many_gets_a_lease, a_lease_ends_by_itself_and_is_taken_over, what_is_lost_is_not_renewed;
+    miners: a_miner_is_the_chain_of_its_keys, two_records_become_one_with_the_stricter_status,
+        every_decision_says_who_and_when, devices_come_and_go_and_lie_elsewhere, filters_leave_out;
+    opening: many_open_an_empty_store_at_once, a_newer_store_is_refused_and_not_touched;
+    queue: each_job_goes_to_one_worker, a_lost_worker_loses_its_job_and_its_result, a_job_that_kills_workers_fails,
+        a_job_waits_for_a_worker_with_memory;
+    tokens: a_token_lets_one_in_of_many, a_token_can_be_shown_again_by_its_user, what_is_no_token_is_refused;
+    verdicts: pages_have_each_verdict_once, filters_find_what_they_name, ids_are_found_by_their_beginning,
+        samples_are_the_newest_of_each_device, the_document_is_what_json_prints, history_has_everything_newest_first;
+}

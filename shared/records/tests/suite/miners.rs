@@ -1,0 +1,139 @@
+//! Miners, their keys, who decides about them, and their devices.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use assay_records::{Actor, DeviceFilter, Labels, MinerFilter, RecordsError, Status};
+
+use crate::examples::{THEN_MS, conclusion, connected, device_id, key};
+use crate::store::TestStore;
+
+fn operator() -> Actor {
+    Actor { name: "ada".to_owned(), uid: Some(1000) }
+}
+
+fn label(name: &str, value: &str) -> BTreeMap<String, Option<String>> {
+    BTreeMap::from([(name.to_owned(), Some(value.to_owned()))])
+}
+
+pub async fn a_miner_is_the_chain_of_its_keys(store: &TestStore) {
+    let records = store.open().await;
+    let first = records.connected(&connected(1, &[1], &[1], THEN_MS)).await.unwrap();
+    assert_eq!((first.id.as_str(), first.state.as_str()), (key(1).as_str(), "enrolled"));
+    records.set_labels(&key(1), &label("rack", "7"), &operator()).await.unwrap();
+    // It comes back under a new key, and another time under the one after that.
+    records.connected(&connected(2, &[1, 2], &[1], THEN_MS + 1)).await.unwrap();
+    let third = records.connected(&connected(3, &[2, 3], &[1], THEN_MS + 2)).await.unwrap();
+    assert_eq!((third.id, third.key, third.keys), (key(1), key(3), vec![key(1), key(2), key(3)]));
+    for number in 1..=3 {
+        let found = records.miner(&key(number)).await.unwrap().unwrap();
+        assert_eq!((found.id, found.labels), (key(1), Labels::from([("rack".to_owned(), "7".to_owned())])));
+    }
+    // What it did under one key is known under another.
+    records.conclude(&conclusion(1, 2, &[], 0)).await.unwrap();
+    let histories = [records.history(&key(3), 100).await.unwrap(), records.history(&key(1), 100).await.unwrap()];
+    assert_eq!(histories.each_ref().map(Vec::len), [8, 8]);
+    assert_eq!(records.miners(&MinerFilter::default()).await.unwrap().len(), 1);
+    assert_eq!(records.miner(&key(9)).await.unwrap().map(|miner| miner.id), None);
+}
+
+pub async fn two_records_become_one_with_the_stricter_status(store: &TestStore) {
+    let records = store.open().await;
+    records.connected(&connected(1, &[1], &[1, 2], THEN_MS)).await.unwrap();
+    records.set_status(&key(1), Status::Revoked, &operator()).await.unwrap();
+    // Whoever was revoked comes with a fresh key, does well with it, and only then shows where it is from.
+    records.connected(&connected(2, &[5], &[1, 3], THEN_MS)).await.unwrap();
+    records.set_status(&key(5), Status::Approved, &operator()).await.unwrap();
+    records.conclude(&conclusion(1, 5, &[], 0)).await.unwrap();
+    let joined = records.connected(&connected(3, &[1, 5], &[1, 3], THEN_MS)).await.unwrap();
+    assert_eq!((joined.id, joined.key, joined.status), (key(1), key(5), Status::Revoked));
+    assert_eq!(records.miners(&MinerFilter::default()).await.unwrap().len(), 1);
+    let devices = records.devices(&DeviceFilter { gone: true, ..DeviceFilter::default() }).await.unwrap();
+    let ids: Vec<_> = devices.iter().map(|device| device.device_id.clone()).collect();
+    assert_eq!(ids, [1, 2, 3].map(device_id));
+    let verdicts = records.verdicts(&Default::default()).await.unwrap();
+    assert_eq!(verdicts[0].miner, key(1));
+}
+
+pub async fn every_decision_says_who_and_when(store: &TestStore) {
+    let records = store.open().await;
+    // Before it ever came: an allow-list.
+    assert_eq!(records.set_status(&key(1), Status::Approved, &operator()).await.unwrap(), Status::Pending);
+    assert_eq!(records.set_status(&key(1), Status::Suspended, &operator()).await.unwrap(), Status::Approved);
+    let labels = records.set_labels(&key(1), &label("rack", "7"), &operator()).await.unwrap();
+    assert_eq!(labels.get("rack").map(String::as_str), Some("7"));
+    let taken = BTreeMap::from([("rack".to_owned(), None), ("row".to_owned(), Some("a".to_owned()))]);
+    let labels = records.set_labels(&key(1), &taken, &operator()).await.unwrap();
+    assert_eq!(labels, Labels::from([("row".to_owned(), "a".to_owned())]));
+    let actions = records.actions(Some(&key(1)), 0, 10).await.unwrap();
+    let mut names: Vec<_> = actions.iter().map(|action| action.action.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["approve", "label", "label", "suspend"]);
+    assert!(actions.iter().all(|action| action.actor == operator() && action.at_ms > THEN_MS - 10_i64.pow(12)));
+    let suspended = actions.iter().find(|action| action.action == "suspend").unwrap();
+    assert_eq!(suspended.detail, "approved → suspended");
+    let unknown = records.set_labels(&key(2), &taken, &operator()).await.unwrap_err();
+    assert!(matches!(unknown, RecordsError::NoSuchMiner(_)), "{unknown}");
+    records.note_action(&operator(), "policy", None, "reloaded").await.unwrap();
+    assert_eq!(records.actions(None, 0, 10).await.unwrap().len(), 5);
+}
+
+pub async fn devices_come_and_go_and_lie_elsewhere(store: &TestStore) {
+    let records = store.open().await;
+    records.connected(&connected(1, &[1], &[1, 2], THEN_MS)).await.unwrap();
+    records.connected(&connected(2, &[1], &[1], THEN_MS + 1)).await.unwrap();
+    records.connected(&connected(3, &[2], &[2], THEN_MS + 2)).await.unwrap();
+    records.connected(&connected(4, &[1], &[1, 2], THEN_MS + 3)).await.unwrap();
+    let events = records.device_events(None, Some(&device_id(2)), 10).await.unwrap();
+    let mut told: Vec<_> = events.iter().map(|e| (e.at_ms - THEN_MS, e.what.as_str(), e.miner.clone())).collect();
+    told.sort();
+    let (first, second) = (key(1), key(2));
+    assert_eq!(
+        told,
+        [
+            (0, "seen", first.clone()),
+            (1, "gone", first.clone()),
+            (2, "elsewhere", second.clone()),
+            (2, "seen", second.clone()),
+            (3, "elsewhere", first.clone()),
+            (3, "returned", first.clone())
+        ]
+    );
+    let both =
+        records.devices(&DeviceFilter { device_id: Some(device_id(2)), ..DeviceFilter::default() }).await.unwrap();
+    let where_else: Vec<_> = both.iter().map(|d| (d.miner.clone(), d.also_at.clone())).collect();
+    assert_eq!(where_else, [(first.clone(), vec![second.clone()]), (second, vec![first])]);
+    assert_eq!(both[0].memory_bytes, 141 << 30);
+}
+
+pub async fn filters_leave_out(store: &TestStore) {
+    let records = store.open().await;
+    for number in 1..=4 {
+        records.connected(&connected(u32::from(number), &[number], &[number], THEN_MS)).await.unwrap();
+    }
+    let ids = async |filter: MinerFilter| {
+        let found = records.miners(&filter).await.unwrap();
+        found.into_iter().map(|miner| miner.id).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(MinerFilter::default()).await, [1, 2, 3, 4].map(key));
+    records.set_status(&key(2), Status::Approved, &operator()).await.unwrap();
+    let approved = MinerFilter { status: Some(Status::Approved), ..MinerFilter::default() };
+    assert_eq!(ids(approved).await, [key(2)]);
+    records.set_labels(&key(3), &label("rack", "7"), &operator()).await.unwrap();
+    let labels = Labels::from([("rack".to_owned(), "7".to_owned())]);
+    assert_eq!(ids(MinerFilter { labels, ..MinerFilter::default() }).await, [key(3)]);
+    let page = MinerFilter { after: Some(key(1)), limit: Some(2), ..MinerFilter::default() };
+    assert_eq!(ids(page).await, [2, 3].map(key));
+    // A session counts while its validator lives.
+    let connected = MinerFilter { connected: Some(true), ..MinerFilter::default() };
+    assert_eq!(ids(connected.clone()).await, [] as [String; 0]);
+    let validator = "ee".repeat(32);
+    records.heartbeat(&validator, "run-1", "[::]:1", Duration::from_secs(3600)).await.unwrap();
+    records.disconnected(&format!("{:032x}", 4), THEN_MS + 9, "gone").await.unwrap();
+    assert_eq!(ids(connected.clone()).await, [1, 2, 3].map(key));
+    assert_eq!(records.miner(&key(1)).await.unwrap().unwrap().connected_to, Some(validator.clone()));
+    assert_eq!(records.sessions(&key(4), 10).await.unwrap()[0].why.as_deref(), Some("gone"));
+    records.heartbeat(&validator, "run-2", "[::]:1", Duration::from_secs(3600)).await.unwrap();
+    assert_eq!(ids(connected.clone()).await, [] as [String; 0], "the process was another one");
+    assert_eq!(records.end_lost_sessions().await.unwrap(), 3);
+}

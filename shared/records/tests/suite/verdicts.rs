@@ -1,0 +1,137 @@
+//! Verdicts and what else is asked for.
+
+use assay_protocol::verdict::ReasonCode;
+use assay_records::{Event, Found, VerdictCursor, VerdictFilter};
+
+use crate::examples::{THEN_MS, challenge, conclusion, connected, device_id, key, verdict};
+use crate::store::TestStore;
+
+pub async fn pages_have_each_verdict_once(store: &TestStore) {
+    let records = store.open().await;
+    // Three of each moment.
+    for number in 0..12 {
+        records.conclude(&conclusion(number, 1, &[], u64::from(number / 3))).await.unwrap();
+    }
+    let (mut seen, mut before) = (Vec::new(), None);
+    loop {
+        let filter = VerdictFilter { before, limit: Some(5), ..VerdictFilter::default() };
+        let page = records.verdicts(&filter).await.unwrap();
+        let Some(last) = page.last() else { break };
+        before = Some(VerdictCursor { at_ms: last.at_ms, challenge: last.challenge.clone() });
+        seen.extend(page.into_iter().map(|verdict| verdict.challenge));
+    }
+    assert_eq!(seen, (0..12).rev().map(challenge).collect::<Vec<_>>());
+}
+
+pub async fn filters_find_what_they_name(store: &TestStore) {
+    let records = store.open().await;
+    records.conclude(&conclusion(1, 1, &[], 1)).await.unwrap();
+    records.conclude(&conclusion(2, 1, &[ReasonCode::AuditElement], 2)).await.unwrap();
+    records.conclude(&conclusion(3, 2, &[ReasonCode::Disconnected], 3)).await.unwrap();
+    let mut in_round = conclusion(4, 2, &[], 4);
+    in_round.round = Some("aa".to_owned());
+    records.conclude(&in_round).await.unwrap();
+    let ids = async |filter: VerdictFilter| {
+        let found = records.verdicts(&filter).await.unwrap();
+        found.into_iter().map(|verdict| verdict.challenge).collect::<Vec<_>>()
+    };
+    let all = VerdictFilter::default;
+    assert_eq!(ids(VerdictFilter { miner: Some(key(1)), ..all() }).await, [2, 1].map(challenge));
+    assert_eq!(ids(VerdictFilter { miner: Some(key(9)), ..all() }).await, [] as [String; 0]);
+    assert_eq!(ids(VerdictFilter { outcome: Some("pass".into()), ..all() }).await, [4, 1].map(challenge));
+    assert_eq!(ids(VerdictFilter { code: Some("audit_element".into()), ..all() }).await, [challenge(2)]);
+    assert_eq!(ids(VerdictFilter { round: Some("aa".into()), ..all() }).await, [challenge(4)]);
+    let (since_ms, until_ms) = (Some(THEN_MS + 2000), Some(THEN_MS + 4000));
+    assert_eq!(ids(VerdictFilter { since_ms, until_ms, ..all() }).await, [3, 2].map(challenge));
+    let both = VerdictFilter { miner: Some(key(2)), outcome: Some("pass".into()), ..all() };
+    assert_eq!(ids(both).await, [challenge(4)]);
+}
+
+pub async fn ids_are_found_by_their_beginning(store: &TestStore) {
+    let records = store.open().await;
+    records.connected(&connected(1, &[0xc0], &[0xc1], THEN_MS)).await.unwrap();
+    records.conclude(&conclusion(0xc0c0_0001, 0xc0, &[], 0)).await.unwrap();
+    records.conclude(&conclusion(0xc0c0_0002, 0xc0, &[], 1)).await.unwrap();
+    let (first, second) = (challenge(0xc0c0_0001), challenge(0xc0c0_0002));
+    assert_eq!(records.find(&first).await.unwrap(), [Found::Challenge(first.clone())]);
+    let mut found = records.find("c0c0").await.unwrap();
+    found.sort();
+    let both = [Found::Challenge(first.clone()), Found::Challenge(second.clone()), Found::Miner(key(0xc0))];
+    assert_eq!(found, both);
+    assert_eq!(records.find("c1").await.unwrap(), [Found::Device(device_id(0xc1))]);
+    let receipt = format!("e{:031x}", 0xc0c0_0001_u32);
+    assert_eq!(records.find(&receipt).await.unwrap(), [Found::Receipt(receipt)]);
+    assert_eq!(records.verdicts_by_prefix("c0c00001", 9).await.unwrap(), [first]);
+    for none in ["", "c2", "C0", "%", "c0_"] {
+        assert_eq!(records.find(none).await.unwrap(), [], "{none}");
+    }
+}
+
+pub async fn samples_are_the_newest_of_each_device(store: &TestStore) {
+    let records = store.open().await;
+    for number in 0..5 {
+        records.conclude(&conclusion(number, 1, &[], u64::from(number))).await.unwrap();
+    }
+    records.conclude(&conclusion(5, 2, &[], 0)).await.unwrap();
+    // Nothing is known of the speed of who forged, but of who only lost a device.
+    records.conclude(&conclusion(6, 1, &[ReasonCode::AuditElement], 9)).await.unwrap();
+    records.conclude(&conclusion(7, 3, &[ReasonCode::DeviceGone], 0)).await.unwrap();
+    let samples = records.samples("NVIDIA H200", 0, 2).await.unwrap();
+    let mut from: Vec<_> = samples.iter().map(|s| (s.miner.clone(), s.challenge.clone())).collect();
+    from.sort();
+    let of = |miner, number| (key(miner), challenge(number));
+    assert_eq!(from, [of(1, 3), of(1, 4), of(2, 5), of(3, 7)]);
+    let sample = &samples[0];
+    assert_eq!((sample.n, sample.operator.as_str(), sample.bytes), (8192, "acme", 1 << 40));
+    assert_eq!((sample.tops, sample.gb_per_s), (1234.5678901234567, 3456.7), "to the last bit");
+    assert_eq!(records.samples("another", 0, 2).await.unwrap(), []);
+    assert_eq!(records.samples("NVIDIA H200", THEN_MS + 4000, 2).await.unwrap().len(), 1);
+}
+
+pub async fn the_document_is_what_json_prints(store: &TestStore) {
+    let records = store.open().await;
+    let wanted = verdict(1, 1, &[ReasonCode::ProbeLate], 0);
+    records.conclude(&conclusion(1, 1, &[ReasonCode::ProbeLate], 0)).await.unwrap();
+    let found = records.verdict(&challenge(1)).await.unwrap().unwrap();
+    let wanted = serde_json::to_string(&wanted).unwrap();
+    assert_eq!(found.record.verdict.get(), wanted);
+    // Inside what is shown of it too, in the same order.
+    let shown = serde_json::to_string(&found).unwrap();
+    assert!(shown.contains(&format!("\"verdict\":{wanted}")), "{shown}");
+    let events = serde_json::to_string(&records.history(&key(1), 10).await.unwrap()).unwrap();
+    assert!(events.contains(&format!("\"verdict\":{wanted}")), "{events}");
+}
+
+pub async fn history_has_everything_newest_first(store: &TestStore) {
+    let records = store.open().await;
+    records.connected(&connected(1, &[1], &[1], THEN_MS)).await.unwrap();
+    records.conclude(&conclusion(1, 1, &[], 1)).await.unwrap();
+    records.connected(&connected(2, &[1], &[1, 2], THEN_MS + 2000)).await.unwrap();
+    let events = records.history(&key(1), 100).await.unwrap();
+    let told: Vec<_> = events
+        .iter()
+        .map(|event| {
+            let what = match event {
+                Event::Session(_) => "session",
+                Event::Verdict(_) => "verdict",
+                Event::Transition(_) => "transition",
+                Event::Finding(_) => "finding",
+                Event::Device(_) => "device",
+                Event::Action(_) => "action",
+            };
+            (event.at_ms() - THEN_MS, what)
+        })
+        .collect();
+    let wanted = [
+        (2000, "session"),
+        (2000, "device"),
+        (1000, "verdict"),
+        (1000, "transition"),
+        (1000, "finding"),
+        (0, "session"),
+        (0, "device"),
+    ];
+    assert_eq!(told, wanted);
+    assert_eq!(records.history(&key(1), 3).await.unwrap().len(), 3);
+    assert_eq!(records.history(&key(9), 3).await.unwrap().len(), 0);
+}
