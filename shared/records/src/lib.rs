@@ -7,12 +7,14 @@
 
 #![forbid(unsafe_code)]
 
+mod backup;
 mod challenges;
 mod conclude;
 mod conclusion;
 mod devices;
 mod error;
 mod evidence;
+mod export;
 mod history;
 mod id;
 mod leases;
@@ -25,6 +27,7 @@ mod schema;
 mod sessions;
 mod standing;
 mod store;
+pub mod tables;
 #[cfg(all(unix, feature = "testing"))]
 pub mod testing;
 mod tokens;
@@ -37,6 +40,7 @@ pub use conclusion::{CommitmentRecord, Conclusion, EvidenceRecord, FindingRecord
 pub use devices::{DeviceEvent, DeviceFilter, DeviceRecord};
 pub use error::RecordsError;
 pub use evidence::KeptEvidence;
+pub use export::{Exported, Format};
 pub use history::{Event, Found};
 pub use leases::Lease;
 pub use location::{Location, LocationError};
