@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use assay_protocol::message::{Hello, Inventory, ValidatorMessage};
 use assay_protocol::verdict::{Mode, Verdict};
-use assay_work::ChallengeId;
+use assay_work::{ChallengeId, Nonce};
 
 use crate::verify::check::{CheckJob, TrustedValues};
 use crate::verify::replay::Extent;
@@ -43,6 +43,8 @@ pub enum Action {
 pub struct ChallengeFacts {
     /// The challenge.
     pub id: ChallengeId,
+    /// Its nonce.
+    pub nonce: Nonce,
     /// How the work is checked.
     pub mode: Mode,
     /// The matrix size.

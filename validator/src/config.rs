@@ -16,6 +16,7 @@ use crate::bounds::{
     Bounds, DEFAULT_ADDRESS_CONNECTS_PER_S, DEFAULT_CHALLENGES, DEFAULT_CONNECTS_PER_S, DEFAULT_HANDSHAKES,
     MAX_CONNECTS_PER_S, MAX_HANDSHAKES, MAX_MINERS,
 };
+use crate::fleet::rules::{FleetFiles, RawFleet};
 use crate::hook::HookTarget;
 use crate::policy::{Policy, RawPolicy};
 use crate::records_setting;
@@ -135,6 +136,9 @@ pub struct RawConfig {
     /// What is asked of miners, and how it is checked.
     #[command(flatten)]
     pub policy: RawPolicy,
+    /// The fleet.
+    #[command(flatten)]
+    pub fleet: RawFleet,
     /// The devices.
     #[command(flatten)]
     pub devices: RawDevices,
@@ -210,6 +214,8 @@ pub struct ValidatorConfig {
     pub drain_timeout: Duration,
     /// What is asked of miners, and how it is checked.
     pub policy: Policy,
+    /// Where the rules of the fleet are.
+    pub fleet: FleetFiles,
     /// The devices that replay work.
     pub devices: DeviceConfig,
     /// The log.
@@ -237,7 +243,7 @@ impl ValidatorConfig {
     /// # Errors
     /// [`SettingsError::Value`] for the first value out of bounds, with the bound and its reason.
     pub fn check(settings: &Settings<RawConfig>) -> Result<Self, SettingsError> {
-        let RawConfig { service, tls, files, records, policy, devices, logging } = &settings.raw;
+        let RawConfig { service, tls, files, records, policy, fleet, devices, logging } = &settings.raw;
         let ping = "faster pings load the link, slower ones notice a lost miner late";
         let ping_ms = settings.in_range("ping_interval_ms", service.ping_interval_ms, 100..=600_000, ping)?;
         let drain = "a supervisor kills the validator earlier";
@@ -267,6 +273,7 @@ impl ValidatorConfig {
             expectations: policy.expectations.clone(),
             drain_timeout: Duration::from_secs(drain_s),
             policy: Policy::check(settings, policy)?,
+            fleet: FleetFiles::of(fleet),
             devices: DeviceConfig::check(settings, devices)?,
             log: LogConfig::check(settings, logging)?,
         })

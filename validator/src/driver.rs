@@ -15,23 +15,25 @@ use assay_device::Handle;
 use assay_protocol::channel::Channel;
 use assay_protocol::message::{MinerMessage, ValidatorMessage};
 use assay_protocol::verdict::Reason;
-use assay_records::{DeviceSeen, MinerRecord};
+use assay_records::{CommitmentRecord, DeviceSeen, MinerRecord};
 use assay_work::ChallengeId;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use self::schedule::{Turn, turn};
 use self::standing::{REVOKED_LIMIT, Standing};
-use self::verdict::{Recording, written};
+use self::verdict::{Recording, concluded};
 use crate::action::{Action, ChallengeFacts, SentAt};
 use crate::allow::NotAllowed;
 use crate::clock::unix_seconds;
 use crate::entropy::OsEntropy;
+use crate::fleet::schedule::Places;
 use crate::hook::Who;
 use crate::memory::return_freed_soon;
 use crate::order::Order;
 use crate::peer::Peer;
 use crate::registry::{RunningChallenge, SessionCommand, Update};
 use crate::session::{Session, SessionContext};
+use crate::sharing::leases::MinerLease;
 use crate::validator::Validator;
 
 /// What came in, and when it was read.
@@ -85,10 +87,12 @@ pub async fn drive(
         revoked_at: None,
         watchers: Vec::new(),
         challenge: None,
-        place: None,
+        places: None,
         turn: None,
         recording: None,
         next_challenge: None,
+        lease: None,
+        is_first: false,
         busy: 0,
         running: None,
         has_ended: false,
@@ -111,7 +115,7 @@ pub async fn drive(
             }
             () = stopping.stopped(), if !was_stopped => driver.cut_short(),
             () = shutdown.draining(), if idle => driver.session.drain(),
-            () = written(&mut driver.recording) => driver.recorded().await,
+            concluded = concluded(&mut driver.recording) => driver.recorded(concluded).await,
             () = std::future::ready(()), if idle && is_expelled => driver.expel(),
             // Who is expelled is asked above.
             Ok(()) = admitted.changed() => Vec::new(),
@@ -119,7 +123,7 @@ pub async fn drive(
             incoming = incoming.recv(), if reads => driver.incoming(incoming),
             Some(command) = asked.recv() => driver.command(command),
             Some((id, result)) = replays.recv() => driver.session.replayed(id, result),
-            place = turn(&mut driver.turn), if idle => driver.start_due(place),
+            prepared = turn(&mut driver.turn), if idle => driver.start_due(prepared),
             () = wake(timeout) => driver.tick(),
         };
         if let Some(why) = driver.act(actions).await {
@@ -159,9 +163,13 @@ struct Driver {
     /// What runs, or has a verdict on its way to the disk.
     challenge: Option<Ongoing>,
     /// Its place among those that run at once.
-    place: Option<OwnedSemaphorePermit>,
-    /// Waits for such a place: a challenge is due.
+    places: Option<Places>,
+    /// A challenge is due: it waits for such a place, if the policy still wants it.
     turn: Option<Turn>,
+    /// Its part in the leases of several validators, once it is entered.
+    lease: Option<Arc<MinerLease>>,
+    /// Nothing was due yet since the miner connected.
+    is_first: bool,
     /// A verdict that is on its way to the disk.
     recording: Option<Recording>,
     next_challenge: Option<Instant>,
@@ -184,6 +192,8 @@ struct Ongoing {
     /// Milliseconds since 1970.
     began_ms: i64,
     order: Order,
+    /// What the miner signed, as it came.
+    signed: Option<CommitmentRecord>,
 }
 
 impl Driver {
@@ -195,6 +205,7 @@ impl Driver {
     fn incoming(&mut self, incoming: Option<Incoming>) -> Vec<Action> {
         match incoming {
             Some(Incoming { message: Ok(message), at }) => {
+                self.note_signed(&message);
                 let Self { session, validator, entropy, .. } = self;
                 session.message(message, at, &mut context(validator, entropy))
             }

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use assay_program::logging::list;
+use assay_fleet::Change;
 use assay_protocol::verdict::{NamedDevice, Outcome, Reason, Verdict};
 use assay_work::ChallengeId;
 use assay_work::text::quoted;
@@ -14,6 +15,7 @@ use tracing::field::{DisplayValue, display};
 
 use crate::action::ChallengeFacts;
 use crate::gate::{Gate, Line};
+use crate::fleet::facts::Found;
 use crate::hook::{Event, Hook, Who};
 use crate::order::Order;
 use crate::registry::Miner;
@@ -104,7 +106,7 @@ pub fn turned_away(gate: &Gate, session: u64, address: Option<SocketAddr>, why: 
 
 /// A challenge began.
 pub fn started(who: &Who, facts: &ChallengeFacts, order: &Order) {
-    let ChallengeFacts { id, mode, n, iterations, devices, slots } = *facts;
+    let ChallengeFacts { id, mode, n, iterations, devices, slots, .. } = *facts;
     let (by, kind, round) =
         (order.asked.name(), order.kind.as_str(), field(order.round.as_ref().map(|round| &round.id)));
     let Who { miner, address, .. } = who;
@@ -160,6 +162,23 @@ pub fn verdict(hook: &Hook, who: &Who, verdict: &Verdict, began: Option<Instant>
         line!(warn)
     }
     hook.tell(Event::Verdict { who, verdict });
+}
+
+/// What was found beside the work, and how the attestation state changed.
+pub fn judged(who: &Who, found: &[Found], change: Option<&Change>) {
+    let Who { miner, .. } = who;
+    for Found { code, device_id, other, detail, enforced } in found {
+        let (device, other) = (field(*device_id), other.as_deref());
+        tracing::warn!(%miner, device, other, enforced, finding = %code, "found: {detail}");
+    }
+    if let Some(Change { from, to, why, detail }) = change {
+        let why = why.name();
+        if to.is_attested() {
+            tracing::info!(%miner, %from, %to, why, "attestation: {detail}");
+        } else {
+            tracing::warn!(%miner, %from, %to, why, "attestation: {detail}");
+        }
+    }
 }
 
 fn detail(reason: &Reason) -> String {

@@ -21,6 +21,7 @@ pub mod enrolment;
 pub mod entropy;
 pub mod events;
 pub mod expectations;
+pub mod fleet;
 pub mod gate;
 pub mod handshake;
 pub mod health;

@@ -8,12 +8,14 @@ mod change;
 mod find;
 mod keep;
 mod labels;
+pub mod rounds;
 
 use assay_records::RecordsError;
 
 pub use self::ask::{DevicesQuery, HistoryQuery, MinersQuery, Query, ShowQuery, TokensQuery, VerdictsQuery};
 pub use self::change::{Change, Enroll, Label, SetStatus, StatusAction};
 pub use self::keep::{Backup, Export, ExportFormat};
+pub use self::rounds::BeginRound;
 pub use self::labels::{LabelError, parse_label, parse_name};
 
 /// The most documents of an answer.

@@ -18,6 +18,8 @@ pub struct Order {
     pub asked: Asked,
     /// The name of the kind of challenge: of the fleet's policy, or [`MANUAL`].
     pub kind: String,
+    /// The group of the fleet's policy that it was made for; empty where an operator asked.
+    pub group: String,
     /// The nonce of whoever wants a receipt of their own, as EAT has it.
     pub eat_nonce: Option<String>,
     /// The round that it is a part of.
@@ -37,7 +39,7 @@ impl Order {
     /// What an operator asked for.
     #[must_use]
     pub fn manual(policy: Arc<Policy>) -> Self {
-        Self { policy, asked: Asked::Operator, kind: MANUAL.to_owned(), eat_nonce: None, round: None }
+        Self { policy, asked: Asked::Operator, kind: MANUAL.to_owned(), group: String::new(), eat_nonce: None, round: None }
     }
 
     /// How long the probe waits.

@@ -275,6 +275,12 @@ fn check_n<R: Args>(settings: &Settings<R>, name: &'static str, n: u32) -> Resul
 }
 
 impl Policy {
+    /// Whether a challenge fills its share of the memory, whatever number of matrices that is.
+    #[must_use]
+    pub fn fills_memory(&self) -> bool {
+        u64::from(self.max_matrices) >= MAX_TOTAL
+    }
+
     /// Checks what was written.
     ///
     /// # Errors

@@ -11,24 +11,37 @@ use assay_program::manager::ServiceManager;
 use assay_program::reload::{Hangups, changed};
 use assay_program::settings::{Flags, Settings, SettingsError};
 use assay_protocol::verdict::Mode;
+use assay_receipts::SignerError;
 use assay_transport::certificate::{CertificateError, Issued};
 use clap::Args;
 use tokio::sync::Mutex;
 
 use crate::config::{RawConfig, ValidatorConfig, resolve};
 use crate::expectations::{Expectations, ExpectationsError};
+use crate::fleet::rules::RulesError;
 use crate::policy::{Policy, RawPolicy};
 use crate::tls::warn_if_due;
 use crate::validator::Validator;
 use crate::verdict_log::OpenError;
 
 /// The settings beside those of the policy that take effect without a restart.
-const RELOADABLE: [&str; 8] =
-    ["allowed_miners", "enrolment", "log", "log_file", "on_event", "revoked_miners", "tls_cert", "tls_key"];
+const RELOADABLE: [&str; 10] = [
+    "allowed_miners",
+    "enrolment",
+    "fleet_policy",
+    "log",
+    "log_file",
+    "model_profiles",
+    "on_event",
+    "revoked_miners",
+    "tls_cert",
+    "tls_key",
+];
 
 /// The settings that name files, which are read again too.
 const EXPECTATIONS: &str = "expectations";
 const CERTIFICATE: &str = "tls_cert";
+const FLEET_POLICY: &str = "fleet_policy";
 
 /// Reads the configuration again.
 pub struct Reloader {
@@ -62,6 +75,12 @@ pub enum ReloadError {
     /// The expectations are refused.
     #[error(transparent)]
     Expectations(#[from] ExpectationsError),
+    /// The key of receipts is refused.
+    #[error(transparent)]
+    Receipts(#[from] SignerError),
+    /// The policy of the fleet or the profiles are refused.
+    #[error(transparent)]
+    Rules(#[from] RulesError),
     /// The certificate is refused.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
@@ -124,19 +143,24 @@ impl Reloader {
             return Err(ReloadError::NoDevices(mode));
         }
         let expectations = Arc::new(Expectations::load(config.expectations.as_deref())?);
+        let rules = config.fleet.load()?;
         let issued = config.tls.issued()?;
         self.reopen(&config).await?;
         // Of a file, what is in it counts.
         let expects_more = self.validator.policy().expectations != expectations;
         let policy = Policy { expectations, ..config.policy };
         self.validator.policies.send_if_modified(|current| replace(current, policy));
+        if self.validator.fleet.signer().reload()? {
+            tracing::info!("receipts are signed with another key");
+        }
+        let other_rules = self.validator.fleet.set_rules(rules);
         self.validator.hook.set(config.on_event);
         let another_certificate = self.present(issued);
         self.validator.admission.allowed.replace(config.miners);
         let is_reloadable = |name: &String| reloadable().any(|reloadable| reloadable == *name);
         let mut changed_now: Vec<_> = changed(current, &settings).into_iter().filter(is_reloadable).collect();
-        for (name, _) in [(EXPECTATIONS, expects_more), (CERTIFICATE, another_certificate)].iter().filter(|file| file.1)
-        {
+        let files = [(EXPECTATIONS, expects_more), (CERTIFICATE, another_certificate), (FLEET_POLICY, other_rules)];
+        for (name, _) in files.iter().filter(|file| file.1) {
             if !changed_now.iter().any(|changed| changed == name) {
                 changed_now.push((*name).to_owned());
             }

@@ -19,8 +19,8 @@ use crate::run::HELD;
 use crate::session::StartError;
 use crate::validator::Validator;
 
-/// How long a member may take to begin: longer means that it did not start in time.
-pub const START_LIMIT: Duration = Duration::from_secs(10);
+/// How long a round waits for places among the challenges that run at once.
+const PLACES_LIMIT: Duration = Duration::from_secs(10);
 /// The most members of a round: each waits for a place among the challenges that run at once.
 pub const MAX_MEMBERS: usize = 4096;
 /// Updates kept of a member while the others are looked at; progress that does not fit is left out.
@@ -95,15 +95,23 @@ struct Progress {
     end: Option<MemberEnd>,
 }
 
-/// Challenges all members at once, and waits for their verdicts. `hold`: how long the probe of a member may wait for the
-/// commitments of the others.
+/// How long a round waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// For a member to begin: longer means that it did not start in time.
+    pub start_within: Duration,
+    /// For the commitments of the others, with the probe of a member that has committed.
+    pub hold: Duration,
+}
+
+/// Challenges all members at once, and waits for their verdicts.
 pub async fn run(
     validator: &Validator,
     id: &str,
     group: &str,
     began_ms: i64,
     members: Vec<Member>,
-    hold: Duration,
+    limits: Limits,
 ) -> RoundReport {
     let began = Instant::now();
     let mut report = RoundReport {
@@ -119,12 +127,12 @@ pub async fn run(
     let mut tasks = JoinSet::new();
     for (member, place) in places(validator, members, &mut progress).await {
         let Member { miner, mut order } = member;
-        order.round = Some(RoundPart { id: id.to_owned(), hold });
+        order.round = Some(RoundPart { id: id.to_owned(), hold: limits.hold });
         let Some(commands) = validator.registry.commands(miner) else {
             conclude(&mut progress, miner, not_started("not connected"));
             continue;
         };
-        tasks.spawn(follow(miner, order, place, commands, news.clone()));
+        tasks.spawn(follow((miner, order, place), commands, news.clone(), limits.start_within));
     }
     drop(news);
     let mut released = false;
@@ -157,7 +165,7 @@ async fn places(
     progress: &mut BTreeMap<PublicKey, Progress>,
 ) -> Vec<(Member, OwnedSemaphorePermit)> {
     let mut placed = Vec::with_capacity(members.len());
-    let until = Instant::now() + START_LIMIT;
+    let until = Instant::now() + PLACES_LIMIT;
     for member in members {
         let place = validator.challenges.clone().acquire_owned();
         match tokio::time::timeout_at(until.into(), place).await {
@@ -170,11 +178,10 @@ async fn places(
 
 /// Starts one member's challenge, and tells how it goes on.
 async fn follow(
-    miner: PublicKey,
-    order: Order,
-    place: OwnedSemaphorePermit,
+    (miner, order, place): (PublicKey, Order, OwnedSemaphorePermit),
     commands: mpsc::Sender<SessionCommand>,
     news: mpsc::Sender<(PublicKey, News)>,
+    start_within: Duration,
 ) {
     let (started, answer) = oneshot::channel();
     let (updates, mut watch) = mpsc::channel(UPDATES);
@@ -183,8 +190,8 @@ async fn follow(
         commands.send(run).await.map_err(|_| "not connected".to_owned())?;
         answer.await.map_err(|_| "not connected".to_owned())?.map_err(|error| error.to_string())
     };
-    let begun = tokio::time::timeout(START_LIMIT, begin).await;
-    let begun = begun.unwrap_or_else(|_| Err(format!("it did not start within {START_LIMIT:?}")));
+    let begun = tokio::time::timeout(start_within, begin).await;
+    let begun = begun.unwrap_or_else(|_| Err(format!("it did not start within {start_within:?}")));
     let has_begun = begun.is_ok();
     // The round waits for this for as long as it has members.
     let _ = news.send((miner, News::Started(begun))).await;

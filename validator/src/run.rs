@@ -183,6 +183,7 @@ impl ChallengeRun {
     fn facts(&self) -> ChallengeFacts {
         ChallengeFacts {
             id: self.id(),
+            nonce: self.challenge.fields().nonce,
             mode: self.context.mode,
             n: self.challenge.n(),
             iterations: self.challenge.iterations(),

@@ -145,6 +145,15 @@ impl Session {
         self.run.as_ref().map(ChallengeRun::challenge)
     }
 
+    /// The devices, by the miner's claims, once it proved its key.
+    #[must_use]
+    pub const fn inventory(&self) -> Option<&Inventory> {
+        match &self.state {
+            SessionState::Connected { inventory, .. } => Some(inventory),
+            _ => None,
+        }
+    }
+
     /// Whether nothing that the miner still says has an effect: the session is closed, or ends with the verdict.
     #[must_use]
     pub const fn is_over(&self) -> bool {
@@ -246,7 +255,7 @@ impl Session {
     fn connected(&mut self, message: MinerMessage, received: Instant, context: &mut SessionContext<'_>) -> Vec<Action> {
         match message {
             MinerMessage::Pong(sequence) => self.pong(sequence, received),
-            MinerMessage::Inventory(inventory) => self.inventory(inventory),
+            MinerMessage::Inventory(inventory) => self.inventory_changed(inventory),
             MinerMessage::Goodbye(code, detail) => self.goodbye(code, &detail),
             MinerMessage::Hello(_) | MinerMessage::Proof(_) => self.protocol_violation("a second handshake came"),
             about => self.about_challenge(about, received, context),
@@ -482,7 +491,7 @@ impl Session {
         vec![Action::RoundTrip(round_trip)]
     }
 
-    fn inventory(&mut self, new: Inventory) -> Vec<Action> {
+    fn inventory_changed(&mut self, new: Inventory) -> Vec<Action> {
         let SessionState::Connected { inventory, .. } = &mut self.state else { return Vec::new() };
         if new.sequence != inventory.sequence.wrapping_add(1) {
             return self.protocol_violation("an inventory came out of sequence");

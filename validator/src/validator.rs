@@ -16,6 +16,7 @@ use crate::clock::unix_seconds;
 use crate::drain::Drain;
 use crate::enrolment::WaitingKeys;
 use crate::events;
+use crate::fleet::Fleet;
 use crate::gate::Gate;
 use crate::history::History;
 use crate::history::devices::note;
@@ -45,6 +46,8 @@ pub struct Validator {
     pub registry: Registry,
     /// Where everything is kept; other validators may share it.
     pub records: Records,
+    /// The fleet: its rules, states, speeds and receipts.
+    pub fleet: Fleet,
     /// This run of the process, in the records.
     pub instance: String,
     /// Which miners this validator schedules, of those that several have.

@@ -36,6 +36,7 @@ use crate::control::Running;
 use crate::drain::Drain;
 use crate::enrolment::WaitingKeys;
 use crate::expectations::Expectations;
+use crate::fleet::{Fleet, sweep};
 use crate::gate::Gate;
 use crate::history::History;
 use crate::history::devices::ReadBack;
@@ -54,7 +55,7 @@ use crate::verdict_log::{OpenError, VerdictLog, tail};
 use crate::verify::replay::Replayer;
 use crate::verify::replay::pool::ReplayPool;
 use crate::verify::replay::shared::SharedReplays;
-use crate::{port, preflight};
+use crate::{port, preflight, receipt};
 
 /// How long sessions may take to end what they stop, to log and send the verdicts and to say goodbye, and how long
 /// their connections and those of operators may take after the last session.
@@ -89,6 +90,8 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
     let hangups = runtime.block_on(async { Hangups::new() }).context("no signal handlers")?;
     let expectations = Expectations::load(config.expectations.as_deref());
     let expectations = expectations.map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
+    let rules = config.fleet.load().map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
+    let signer = receipt::signer(&config).map_err(|error| Failure::new(Exit::Config, chain(&error)))?;
     let manager = ServiceManager::of_process();
     manager.status("opening the verdict log and the devices");
     let history = Arc::new(History::default());
@@ -97,7 +100,8 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
     runtime.block_on(async {
         let shutdown = Shutdown::on_signals(config.drain_timeout).context("no signal handlers")?;
         let records = open_records(&config.records).await?;
-        let kept = Kept { history, verdicts, expectations, tls, records };
+        let fleet = Fleet::new(records.clone(), rules, signer);
+        let kept = Kept { history, verdicts, expectations, tls, records, fleet };
         let validator = Arc::new(validator(&config, identity, replayer, kept, shutdown)?);
         let reloader = Arc::new(Reloader::new(flags.clone(), settings, validator.clone(), manager.clone()));
         let reloading = reloader.clone();
@@ -118,6 +122,7 @@ struct Kept {
     expectations: Expectations,
     tls: ServerTls,
     records: Records,
+    fleet: Fleet,
 }
 
 /// Opens the records, which are made where there are none.
@@ -156,7 +161,7 @@ fn validator(
     kept: Kept,
     shutdown: Shutdown,
 ) -> anyhow::Result<Validator> {
-    let Kept { history, verdicts, expectations, tls, records } = kept;
+    let Kept { history, verdicts, expectations, tls, records, fleet } = kept;
     let instance = Records::new_instance()?;
     // A file is this validator's alone.
     let is_shared = matches!(records.location(), Location::Postgres(_));
@@ -180,6 +185,7 @@ fn validator(
         challenges: Arc::new(Semaphore::new(config.bounds.max_challenges as usize)),
         replays: ReplayPool::new(replayer, shared),
         records,
+        fleet,
         instance,
         leases,
         waiting: WaitingKeys::default(),
@@ -271,6 +277,7 @@ fn share(validator: &Arc<Validator>, presence: Arc<Presence>) {
     });
     let following = validator.clone();
     tokio::spawn(async move { following.follow_operators().await });
+    tokio::spawn(sweep::keep(validator.clone()));
     let telling = validator.clone();
     tokio::spawn(async move { presence.keep(|verdict| telling.concluded_lost(verdict)).await });
 }

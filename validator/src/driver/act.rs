@@ -53,6 +53,7 @@ impl Driver {
                     }
                 }
                 Action::RoundTrip(time) => {
+                    self.heard();
                     if let Some(seat) = self.seat() {
                         self.validator.registry.update(self.number, seat, |m| m.round_trip = Some(time));
                     }
@@ -76,7 +77,7 @@ impl Driver {
                 }
                 Action::Phase(phase) => self.phase(phase),
                 Action::Progress(done, all) => self.notify(&Update::Progress(done, all)),
-                Action::Verdict(verdict) => self.record(verdict),
+                Action::Verdict(verdict) => self.conclude(verdict),
                 Action::Close(why) => closed = Some(why),
             }
         }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use assay_fleet::identity::Presence;
 use assay_protocol::message::{DeviceClaim, Hello, Inventory};
 use assay_protocol::successor::{Lineage, Successor};
 use assay_records::{Connected, DeviceSeen, Status};
@@ -46,10 +47,46 @@ impl Driver {
         let (key, session) = (key.to_string(), self.session_id());
         let noted = self.validator.records.devices_changed(&key, &session, &devices, unix_millis());
         match tokio::time::timeout(NOTE_LIMIT, noted).await {
-            Ok(Ok(())) => self.noted_devices = devices,
+            Ok(Ok(())) => {
+                self.noted_devices = devices;
+                self.notice();
+            }
             // The next inventory is held against what was noted last.
             Ok(Err(error)) => tracing::warn!(miner = key, "the records do not have the miner's devices: {error}"),
             Err(_) => tracing::warn!(miner = key, "the records do not have the miner's devices: no answer"),
+        }
+    }
+
+    /// Has what the miner's devices and address say held against the others that are there.
+    pub(super) fn notice(&self) {
+        let (Some(record), Some(peer), Some(inventory)) = (&self.record, &self.peer, self.session.inventory()) else {
+            return;
+        };
+        let validator = self.validator.clone();
+        let now = unix_seconds();
+        // When it first showed a device in work that held is what the records know best.
+        let devices = inventory.devices.iter().map(|device| (device.id, None)).collect();
+        let presence = Presence {
+            miner: record.id.clone(),
+            operator: validator.fleet.rules().policy.operator_of(&record.labels).map(str::to_owned),
+            session: self.session_id(),
+            address: peer.address.ip(),
+            began_s: now,
+            heard_s: now,
+            devices,
+        };
+        let record = record.clone();
+        tokio::spawn(async move {
+            if let Err(error) = validator.fleet.notice(&record, presence).await {
+                tracing::warn!(miner = record.key, "what a miner's devices say is not in the records: {error}");
+            }
+        });
+    }
+
+    /// Something came from the miner.
+    pub(super) fn heard(&self) {
+        if let (Some(record), Some(peer)) = (&self.record, &self.peer) {
+            self.validator.fleet.presences.heard(&record.id, peer.address.ip(), unix_seconds());
         }
     }
 

@@ -1,17 +1,17 @@
 //! When a miner is challenged, and the start of its challenge.
 
-use std::pin::Pin;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use assay_protocol::verdict::{ReasonCode, Verdict};
-use assay_work::{Challenge, PublicKey};
-use tokio::sync::{AcquireError, OwnedSemaphorePermit};
+use assay_protocol::message::DeviceClaim;
+use assay_records::Begun;
+use assay_work::{Challenge, DeviceId};
+use tokio::task::JoinHandle;
 
 use super::{Driver, Ongoing, context};
 use crate::action::Action;
 use crate::clock::unix_ms;
-use crate::entropy::Entropy;
-use crate::events::Asked;
+use crate::fleet::schedule::{DueChallenge, Places, Prepared, next_wait};
 use crate::order::Order;
 use crate::registry::RunningChallenge;
 use crate::session::StartError;
@@ -19,86 +19,98 @@ use crate::session::StartError;
 /// How soon after its proof a miner is challenged: one ping must have come back.
 const CONNECT_DELAY: Duration = Duration::from_millis(500);
 
-/// After an abandoned challenge, how long a miner is not challenged on connecting where the policy has no interval.
-const ABANDONED_PAUSE: Duration = Duration::from_secs(600);
-
+/// How soon it is asked again whether another validator still makes a miner's challenges.
+const LEASE_PAUSE: Duration = Duration::from_secs(2);
 /// While verdicts cannot be written, how long until a challenge that was due is tried again.
 const RECORDING_PAUSE: Duration = Duration::from_secs(10);
 
-/// Gives a place for a challenge, in the order in which they were asked for.
-pub(super) type Turn = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send + Sync>>;
+/// Says what comes of a challenge that is due, once it has a place among those that run at once.
+pub(super) type Turn = JoinHandle<Prepared>;
 
 impl Driver {
-    /// A miner is challenged when it connects, unless it abandoned a challenge within the interval: connecting again
-    /// must not be a way to the next draw.
-    pub(super) fn schedule_first(&mut self, key: PublicKey) {
-        let policy = self.validator.policy();
-        let interval = policy.challenge_interval.unwrap_or(ABANDONED_PAUSE);
-        let abandoned = self.validator.admission.history.abandoned_at(key);
-        if !policy.challenge_on_connect {
-            self.schedule();
-        } else if let Some(at) = abandoned.filter(|at| at.elapsed() < interval) {
-            self.next_challenge = Some(at + interval);
-        } else {
-            self.next_challenge = Some(Instant::now() + CONNECT_DELAY);
-        }
+    /// Looks at a miner that has just connected.
+    pub(super) fn schedule_first(&mut self) {
+        self.is_first = true;
+        self.next_challenge = Some(Instant::now() + CONNECT_DELAY);
     }
 
-    /// When the next challenge is due, after this verdict on one: soon where one was due and the miner was busy.
-    pub(super) fn schedule_after(&mut self, verdict: &Verdict, asked: Option<Asked>) {
-        let was_busy = verdict.reasons.iter().any(|reason| reason.code == ReasonCode::MinerBusy);
-        if !(was_busy && asked == Some(Asked::Schedule)) {
-            self.busy = 0;
-            return self.schedule();
-        }
-        self.busy += 1;
-        match self.validator.policy().busy_pause(self.busy) {
-            Some(pause) => self.schedule_in(pause),
-            None => self.schedule(),
-        }
+    /// The next challenge is due then, or on demand only.
+    pub(super) fn schedule_in(&mut self, wait: Option<Duration>) {
+        self.next_challenge = wait.and_then(|wait| Instant::now().checked_add(wait));
     }
 
-    /// The policy was replaced: the next challenge is due no later than its interval says.
+    /// The policy was replaced: the next challenge is due no later than it says.
     pub(super) fn policy_changed(&mut self) -> Vec<Action> {
-        if self.who.is_some() && !self.session.is_running() {
-            let before = self.next_challenge.take();
-            self.schedule();
-            self.next_challenge = self.next_challenge.map(|next| before.map_or(next, |before| before.min(next)));
+        if self.who.is_some() && !self.session.is_running() && self.turn.is_none() {
+            let rules = self.validator.fleet.rules();
+            let models = self.models();
+            let names: Vec<&str> = models.values().map(String::as_str).collect();
+            let labels = self.record.as_ref().map(|record| record.labels.clone()).unwrap_or_default();
+            let group = rules.policy.group_of(&labels, &names);
+            let next = next_wait(group, &self.validator.policy(), &mut self.entropy).map(|wait| Instant::now() + wait);
+            self.next_challenge = [self.next_challenge, next].into_iter().flatten().min();
         }
         Vec::new()
     }
 
-    /// Has a challenge that is due wait for a place.
+    /// Has a challenge that is due wait for its place, if the policy still wants it.
     pub(super) fn queue_due(&mut self, now: Instant) {
-        if self.next_challenge.is_some_and(|at| now >= at) {
-            self.next_challenge = None;
-            self.turn = Some(Box::pin(self.validator.challenges.clone().acquire_owned()));
-        }
+        let (Some(who), true) = (&self.who, self.next_challenge.is_some_and(|at| now >= at)) else { return };
+        self.next_challenge = None;
+        let validator = self.validator.clone();
+        let due = DueChallenge {
+            miner: who.miner,
+            models: self.models().into_values().collect(),
+            is_first: std::mem::take(&mut self.is_first),
+            abandoned: validator.admission.history.abandoned_at(who.miner).map(|at| at.elapsed()),
+            challenges: validator.challenges.clone(),
+        };
+        let lease = self.lease.clone();
+        self.turn = Some(tokio::spawn(async move {
+            match lease {
+                // Another validator makes the miner's challenges, for as long as it lives.
+                Some(lease) if !lease.hold().await => Prepared::Later(LEASE_PAUSE),
+                _ => validator.fleet.prepare(&validator.policy(), due).await,
+            }
+        }));
     }
 
     /// Starts the challenge that is due, now that there is a place for it.
-    pub(super) fn start_due(&mut self, place: Result<OwnedSemaphorePermit, AcquireError>) -> Vec<Action> {
+    pub(super) fn start_due(&mut self, prepared: Prepared) -> Vec<Action> {
         self.turn = None;
-        // The places are never closed.
-        let Ok(place) = place else { return Vec::new() };
-        let order = Order { asked: Asked::Schedule, ..Order::manual(self.validator.policy()) };
-        match self.start(order, place) {
+        let (order, places) = match prepared {
+            Prepared::Ready(order, places) => (order, places),
+            Prepared::Later(wait) => {
+                self.schedule_in(Some(wait));
+                return Vec::new();
+            }
+            Prepared::Never => return Vec::new(),
+        };
+        match self.start(*order, places) {
             Ok(actions) => return actions,
             // One that was asked for runs: the next is due after its verdict.
             Err(StartError::Busy) => {}
             // The log says so once for all.
-            Err(StartError::NotRecording(_) | StartError::Records(_)) => {
-                self.next_challenge = Some(Instant::now() + RECORDING_PAUSE)
-            }
+            Err(StartError::NotRecording(_) | StartError::Records(_)) => self.schedule_in(Some(RECORDING_PAUSE)),
             Err(error) => {
                 tracing::warn!(session = self.number, %error, "no challenge was made");
-                self.schedule();
+                self.schedule_in(self.validator.policy().challenge_interval.or(Some(RECORDING_PAUSE)));
             }
         }
         Vec::new()
     }
 
-    pub(super) fn start(&mut self, order: Order, place: OwnedSemaphorePermit) -> Result<Vec<Action>, StartError> {
+    /// The models that the miner's devices claim.
+    pub(super) fn models(&self) -> BTreeMap<DeviceId, String> {
+        let inventory = self.session.inventory().map(|inventory| inventory.devices.as_slice()).unwrap_or_default();
+        let model = |device: &DeviceClaim| {
+            let claimed = device.claimed_hardware.as_ref().and_then(|hardware| hardware.model.clone());
+            (device.id, claimed.unwrap_or_else(|| device.name.clone()))
+        };
+        inventory.iter().map(model).collect()
+    }
+
+    pub(super) fn start(&mut self, order: Order, places: Places) -> Result<Vec<Action>, StartError> {
         let seat = self.seat().ok_or(StartError::NotConnected)?;
         // First: a challenge whose verdict waits for the disk is busy for as long as the disk is.
         self.validator.check_recording()?;
@@ -117,14 +129,43 @@ impl Driver {
                     Action::Started(facts) => Some(*facts),
                     _ => None,
                 });
-                self.challenge = Some(Ongoing { facts, began: Instant::now(), began_ms: unix_ms(), order });
-                (self.place, self.turn) = (Some(place), None);
+                self.challenge = Some(Ongoing { facts, began: Instant::now(), began_ms: unix_ms(), order, signed: None });
+                (self.places, self.turn) = (Some(places), None);
             }
             Err(_) => self.unchallenged(),
         }
         self.running = self.session.challenge().map(running);
         self.publish();
+        self.note_begun();
         started
+    }
+
+    /// Notes the challenge that runs in the records, so that another validator can conclude it where this one is lost.
+    fn note_begun(&self) {
+        let Some(Ongoing { facts: Some(facts), began_ms, order, .. }) = &self.challenge else { return };
+        let Some(who) = &self.who else { return };
+        let begun = Begun {
+            challenge: facts.id.to_string(),
+            miner: who.miner.to_string(),
+            validator: self.validator.admission.identity.public_key().to_string(),
+            instance: self.validator.instance.clone(),
+            session: self.session_id(),
+            group: order.group.clone(),
+            kind: order.kind.clone(),
+            asked: order.asked.name().to_owned(),
+            round: order.round.as_ref().map(|round| round.id.clone()),
+            begun_ms: *began_ms,
+            device_ms: 0,
+            n: i64::from(facts.n),
+            iterations: i64::from(facts.iterations),
+        };
+        let records = self.validator.records.clone();
+        // The challenge does not wait: what was never noted was never lost either, and its verdict notes it.
+        tokio::spawn(async move {
+            if let Err(error) = records.begin_challenge(&begun).await {
+                tracing::debug!(challenge = begun.challenge, %error, "a challenge's begin is not in the records");
+            }
+        });
     }
 
     /// No challenge runs any more.
@@ -132,18 +173,6 @@ impl Driver {
         if let Some(seat) = self.seat() {
             self.validator.registry.update(self.number, seat, |m| m.challenged = false);
         }
-    }
-
-    fn schedule(&mut self) {
-        if let Some(interval) = self.validator.policy().challenge_interval {
-            self.schedule_in(interval);
-        }
-    }
-
-    fn schedule_in(&mut self, interval: Duration) {
-        // Between four and six fifths, so that no host knows the moment and a fleet does not move in step.
-        let spread = self.entropy.below(1000).unwrap_or(500) as f64 / 1000.0;
-        self.next_challenge = Some(Instant::now() + interval.mul_f64(0.8 + 0.4 * spread));
     }
 }
 
@@ -159,10 +188,11 @@ fn running(challenge: &Challenge) -> RunningChallenge {
     }
 }
 
-/// Waits for a place for a challenge; for ever where none is due.
-pub(super) async fn turn(turn: &mut Option<Turn>) -> Result<OwnedSemaphorePermit, AcquireError> {
+/// Waits until it is known what comes of the challenge that is due; for ever where none is.
+pub(super) async fn turn(turn: &mut Option<Turn>) -> Prepared {
     match turn {
-        Some(turn) => turn.as_mut().await,
+        // One that panicked is looked at again.
+        Some(turn) => turn.await.unwrap_or(Prepared::Later(RECORDING_PAUSE)),
         None => std::future::pending().await,
     }
 }

@@ -1,6 +1,7 @@
 //! By which keys a miner is known, and whether it may stay.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use assay_program::utc;
@@ -48,7 +49,9 @@ impl Driver {
         events::connected(&self.validator.hook, gate, &who, devices, before.as_ref());
         self.noted_devices = connected.devices;
         self.record = Some(record);
-        self.schedule_first(who.miner);
+        self.lease = Some(Arc::new(self.validator.leases.enter(standing.seat)));
+        self.notice();
+        self.schedule_first();
         self.who = Some(who);
         self.standing = Some(standing);
         Ok(())

@@ -1,17 +1,20 @@
 //! A verdict on its way: excused where the time may be our own, written, and given out.
 
 use std::collections::VecDeque;
-use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-use assay_protocol::message::ValidatorMessage;
+use assay_protocol::message::{MinerMessage, ValidatorMessage};
 use assay_protocol::verdict::{Class, Outcome, Reason, ReasonCode, Verdict};
+use assay_records::{CommitmentRecord, MinerRecord, Status};
+use tokio::task::JoinHandle;
 
 use super::{Driver, Ongoing};
 use crate::action::Action;
 use crate::bounds::HELD_UP_LIMIT;
-use crate::events;
+use crate::events::{self, Asked};
+use crate::fleet::conclude::{Concluded, Draft};
 use crate::memory::return_freed_soon;
+use crate::order::Order;
 use crate::registry::Update;
 use crate::validator::line;
 
@@ -20,14 +23,35 @@ const WATCHER_LIMIT: Duration = Duration::from_secs(1);
 
 /// A verdict on its way to the disk, and what waits for it.
 pub(super) struct Recording {
-    pub(super) verdict: Box<Verdict>,
-    pub(super) written: Pin<Box<dyn Future<Output = ()> + Send + Sync>>,
+    concluded: JoinHandle<Concluded>,
     pub(super) then: VecDeque<Action>,
 }
 
 impl Driver {
-    /// Has a verdict written; what follows it waits.
-    pub(super) fn record(&mut self, mut verdict: Box<Verdict>) {
+    /// Keeps what the miner signs: the first of each, as it came.
+    pub(super) fn note_signed(&mut self, message: &MinerMessage) {
+        let Some(Ongoing { facts: Some(facts), signed, .. }) = &mut self.challenge else { return };
+        match (message, &mut *signed) {
+            (MinerMessage::Commitment(head), None) if head.challenge_id == facts.id => {
+                *signed = Some(CommitmentRecord {
+                    checksum: head.checksum.to_string(),
+                    signature: head.signature.to_string(),
+                    probe_checksum: None,
+                    probe_signature: None,
+                });
+            }
+            (MinerMessage::ProbeAnswer(head), Some(signed))
+                if head.challenge_id == facts.id && signed.probe_checksum.is_none() =>
+            {
+                signed.probe_checksum = Some(head.checksum.to_string());
+                signed.probe_signature = Some(head.signature.to_string());
+            }
+            _ => {}
+        }
+    }
+
+    /// Has a verdict held against the fleet and written; what follows it waits.
+    pub(super) fn conclude(&mut self, mut verdict: Box<Verdict>) {
         self.excuse(&mut verdict);
         self.replay.cancel();
         if verdict.reasons.iter().any(|r| matches!(r.code, ReasonCode::Abandoned | ReasonCode::AbandonedRepeatedly)) {
@@ -37,9 +61,39 @@ impl Driver {
             running.phase = "verdict";
             self.publish();
         }
-        let (log, line) = (self.validator.verdicts.clone(), line(&verdict));
-        let written = Box::pin(async move { log.append(line).await });
-        self.recording = Some(Recording { verdict, written, then: VecDeque::new() });
+        let draft = self.draft(verdict);
+        let validator = self.validator.clone();
+        // It goes on where the session is over.
+        let concluded = tokio::spawn(async move {
+            let concluded = validator.fleet.conclude(draft, None).await;
+            validator.verdicts.append(line(&concluded.verdict)).await;
+            concluded
+        });
+        self.recording = Some(Recording { concluded, then: VecDeque::new() });
+    }
+
+    fn draft(&self, verdict: Box<Verdict>) -> Draft {
+        let challenge = self.challenge.as_ref();
+        let order = challenge.map_or_else(|| Order::manual(self.validator.policy()), |it| it.order.clone());
+        let was_busy = verdict.reasons.iter().any(|reason| reason.code == ReasonCode::MinerBusy);
+        Draft {
+            nonce: challenge.and_then(|it| it.facts).map(|facts| facts.nonce),
+            session: self.session_id(),
+            address: self.peer.as_ref().map(|peer| peer.address.ip()),
+            models: self.models(),
+            commitment: challenge.and_then(|it| it.signed.clone()),
+            took: challenge.map(|it| it.began.elapsed()).unwrap_or_default(),
+            is_recognised: self.is_recognised(),
+            busy: self.busy + u32::from(was_busy && order.asked == Asked::Schedule),
+            verdict,
+            order,
+        }
+    }
+
+    /// Whether an operator admitted this very key.
+    fn is_recognised(&self) -> bool {
+        let approved = |record: &MinerRecord| record.status == Status::Approved;
+        !self.validator.admission.allowed.is_open() || self.record.as_ref().is_some_and(approved)
     }
 
     /// Fails no miner for a time that may be our own. Being late is ours where we were held up when the time ended: a
@@ -67,19 +121,26 @@ impl Driver {
     }
 
     /// Gives a verdict out that is on disk now, to the miner first; returns how the session ends, where it does.
-    pub(super) async fn recorded(&mut self) -> Vec<Action> {
-        let Some(Recording { verdict, then, .. }) = self.recording.take() else { return Vec::new() };
-        if let Some(who) = &self.who {
-            let began = self.challenge.as_ref().filter(|ongoing| ongoing.facts.is_some()).map(|ongoing| ongoing.began);
-            events::verdict(&self.validator.hook, who, &verdict, began);
-        }
-        let asked = self.challenge.take().map(|ongoing| ongoing.order.asked);
-        self.place = None;
-        self.validator.verdict_counts.add(verdict.outcome);
-        self.running = None;
+    pub(super) async fn recorded(&mut self, concluded: Option<Concluded>) -> Vec<Action> {
+        let Some(Recording { then, .. }) = self.recording.take() else { return Vec::new() };
+        let ongoing = self.challenge.take();
+        (self.places, self.running) = (None, None);
         self.publish();
         self.unchallenged();
-        self.schedule_after(&verdict, asked);
+        let Some(Concluded { verdict, next, change, found, .. }) = concluded else {
+            // Whatever ended the task: what cannot be told is not told.
+            return self.session.stop_run(Reason::new(ReasonCode::ValidatorInternal, "a verdict was lost"));
+        };
+        if let Some(who) = &self.who {
+            let began = ongoing.as_ref().filter(|ongoing| ongoing.facts.is_some()).map(|ongoing| ongoing.began);
+            events::verdict(&self.validator.hook, who, &verdict, began);
+            events::judged(who, &found, change.as_ref());
+        }
+        let was_busy = verdict.reasons.iter().any(|reason| reason.code == ReasonCode::MinerBusy);
+        let was_due = ongoing.is_some_and(|ongoing| ongoing.order.asked == Asked::Schedule);
+        self.busy = if was_busy && was_due { self.busy + 1 } else { 0 };
+        self.validator.verdict_counts.add(verdict.outcome);
+        self.schedule_in(next);
         // The miner is told what was recorded.
         let tell = |action| match action {
             Action::Send(ValidatorMessage::Verdict(_), sent) => {
@@ -96,10 +157,10 @@ impl Driver {
     }
 }
 
-/// Waits until a verdict is on disk; for ever where none is on its way.
-pub(super) async fn written(recording: &mut Option<Recording>) {
+/// Waits until a verdict is on disk; for ever where none is on its way. `None`: the task that wrote it panicked.
+pub(super) async fn concluded(recording: &mut Option<Recording>) -> Option<Concluded> {
     match recording {
-        Some(recording) => recording.written.as_mut().await,
+        Some(recording) => (&mut recording.concluded).await.ok(),
         None => std::future::pending().await,
     }
 }

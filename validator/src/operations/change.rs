@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ask::miner_document;
 use super::keep::{Backup, Export};
+use super::rounds::BeginRound;
 use super::labels::{self, MAX_LABELS, parse_name};
 use super::{Document, MAX_TOKEN_S, OperationError, document, find};
 use crate::allow::{Admitted, Enrolment};
@@ -23,6 +24,8 @@ pub enum Change {
     Status(SetStatus),
     /// Sets labels, or takes them away.
     Label(Label),
+    /// Challenges the members of a group together, and waits for their verdicts.
+    Round(BeginRound),
     /// Writes all records into a folder.
     Export(Export),
     /// Copies the records into a file.
@@ -82,6 +85,7 @@ impl Change {
             Self::Enroll(enroll) => enroll.make(validator, actor).await,
             Self::Status(status) => status.make(validator, actor).await,
             Self::Label(label) => label.make(validator, actor).await,
+            Self::Round(round) => round.make(validator, actor).await,
             Self::Export(export) => export.make(validator, actor).await,
             Self::Backup(backup) => backup.make(validator, actor).await,
         }

@@ -1,0 +1,291 @@
+//! The end of a challenge: the verdict is held against the fleet, moves the attestation state, gets its receipt, and is
+//! written with all of that in one transaction. Only then may it be given out.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use assay_fleet::{Change, Event, FleetPolicy, Group, Labels, Standing, step};
+use assay_protocol::verdict::{ReasonCode, Verdict};
+use assay_receipts::{EatNonce, Finding, Receipt, Subject};
+use assay_records::{
+    CommitmentRecord, Conclusion, EvidenceRecord, MinerRecord, ReceiptRecord, RecordsError, Transition,
+};
+use assay_work::{DeviceId, Nonce};
+
+use super::facts::{FleetFacts, Found};
+use super::schedule::next_wait;
+use super::{Fleet, standing_of};
+use crate::clock::{unix_ms, unix_seconds};
+use crate::entropy::OsEntropy;
+use crate::events::Asked;
+use crate::order::Order;
+
+/// How long until a verdict that could not be written is tried again.
+const RETRY: Duration = Duration::from_millis(500);
+/// The name of what is due in the records: which kind it will be is drawn when it starts.
+const SCHEDULED: &str = "scheduled";
+
+/// A verdict before it is held against the fleet.
+#[derive(Debug, Clone)]
+pub struct Draft {
+    /// The verdict on the work.
+    pub verdict: Box<Verdict>,
+    /// The challenge's nonce; `None` where the host had nothing to challenge.
+    pub nonce: Option<Nonce>,
+    /// What was asked.
+    pub order: Order,
+    /// The session's id in the records.
+    pub session: String,
+    /// Where the miner connected from.
+    pub address: Option<IpAddr>,
+    /// The models that its devices claim.
+    pub models: BTreeMap<DeviceId, String>,
+    /// What it signed.
+    pub commitment: Option<CommitmentRecord>,
+    /// How long the challenge took.
+    pub took: Duration,
+    /// Whether the operator admitted this very key.
+    pub is_recognised: bool,
+    /// How often in a row the miner was busy when a challenge was due, this time included.
+    pub busy: u32,
+}
+
+/// A verdict that is in the records.
+#[derive(Debug, Clone)]
+pub struct Concluded {
+    /// It, as it is recorded, with its receipt.
+    pub verdict: Box<Verdict>,
+    /// How long until the next challenge; `None`: on demand only.
+    pub next: Option<Duration>,
+    /// The change of the attestation state.
+    pub change: Option<Change>,
+    /// What was found beside the work.
+    pub found: Vec<Found>,
+}
+
+/// What may be kept of a challenge that can be judged again.
+pub trait Case: Send {
+    /// Keeps it or drops it, now that the verdict is known.
+    ///
+    /// # Errors
+    /// It cannot be written: the verdict is recorded without it.
+    fn finish(
+        self: Box<Self>,
+        verdict: &Verdict,
+        facts: &FleetFacts,
+        passes_percent: f64,
+    ) -> Result<Option<EvidenceRecord>, String>;
+}
+
+/// The miner as the records have it, and what the policy says of it.
+struct Subjected {
+    id: String,
+    standing: Standing,
+    group: Group,
+    operator: Option<String>,
+}
+
+impl Fleet {
+    /// Concludes a challenge: tried until it is written, however long that takes.
+    pub async fn conclude(&self, draft: Draft, case: Option<Box<dyn Case>>) -> Concluded {
+        let (mut case, mut evidence) = (case, None);
+        loop {
+            match self.try_conclude(&draft, &mut case, &mut evidence).await {
+                Ok(concluded) => return concluded,
+                Err(RecordsError::ConcludedBefore { challenge }) => {
+                    // Another validator took this one for lost, and said so first.
+                    tracing::warn!(%challenge, "another validator concluded this challenge: its verdict stands");
+                    return self.as_concluded(&draft).await;
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "a verdict waits for the records");
+                    tokio::time::sleep(RETRY).await;
+                }
+            }
+        }
+    }
+
+    async fn try_conclude(
+        &self,
+        draft: &Draft,
+        case: &mut Option<Box<dyn Case>>,
+        evidence: &mut Option<EvidenceRecord>,
+    ) -> Result<Concluded, RecordsError> {
+        let record = self.records.miner(&draft.verdict.miner_key.to_string()).await?;
+        let subjected = self.subjected(draft, record.as_ref());
+        let facts = self.facts(draft, &subjected).await?;
+        let mut verdict = draft.verdict.clone();
+        let found = facts.judge(&mut verdict);
+        if let Some(case) = case.take() {
+            match case.finish(&verdict, &facts, subjected.group.evidence.passes_percent) {
+                Ok(kept) => *evidence = kept,
+                Err(error) => tracing::error!(challenge = %verdict.challenge_id, "its evidence is not kept: {error}"),
+            }
+        }
+        let now_s = unix_seconds();
+        let event = Event::Verdict {
+            outcome: verdict.outcome,
+            codes: verdict.reasons.iter().map(|reason| reason.code).collect(),
+            heavy: is_heavy(&subjected.group, &draft.order.kind),
+        };
+        let (standing, change) = step(&subjected.standing, &event, &subjected.group.rules, now_s);
+        let next = next_challenge(draft, &verdict, &subjected.group);
+        let receipt = self.receipt(draft, &verdict, &subjected, &standing, &found);
+        let conclusion = Conclusion {
+            verdict: (*verdict).clone(),
+            asked: draft.order.asked.name().to_owned(),
+            group: subjected.group.name.clone(),
+            kind: draft.order.kind.clone(),
+            round: draft.order.round.as_ref().map(|round| round.id.clone()),
+            session: draft.session.clone(),
+            commitment: draft.commitment.clone(),
+            evidence: evidence.clone(),
+            transition: change.as_ref().map(|change| transition(&subjected.id, change)),
+            standing: serde_json::to_string(&standing).ok(),
+            findings: found.iter().map(|found| found.record(&subjected.id)).collect(),
+            receipt: receipt.as_ref().map(|receipt| receipt_record(receipt, draft)),
+            next_due: next.map(|next| (unix_ms() + ms(next), SCHEDULED.to_owned())),
+            device_ms: ms(draft.took) * i64::try_from(verdict.devices.len()).unwrap_or(1),
+            operator: subjected.operator.clone(),
+        };
+        self.records.conclude(&conclusion).await?;
+        // The records have it beside the verdict.
+        verdict.receipt = receipt.map(|receipt| receipt.token);
+        Ok(Concluded { verdict, next, change, found })
+    }
+
+    /// What the records have of a challenge that was concluded elsewhere.
+    async fn as_concluded(&self, draft: &Draft) -> Concluded {
+        let mut verdict = draft.verdict.clone();
+        verdict.reasons = vec![assay_protocol::verdict::Reason::new(
+            ReasonCode::ValidatorInternal,
+            "another validator concluded this challenge, while this one was thought lost",
+        )];
+        verdict.outcome = assay_protocol::verdict::outcome_of(&verdict.reasons);
+        let record = self.records.miner(&verdict.miner_key.to_string()).await.ok().flatten();
+        let subjected = self.subjected(draft, record.as_ref());
+        let next = next_challenge(draft, &verdict, &subjected.group);
+        Concluded { verdict, next, change: None, found: Vec::new() }
+    }
+
+    fn subjected(&self, draft: &Draft, record: Option<&MinerRecord>) -> Subjected {
+        let rules = self.rules();
+        let models: Vec<&str> = draft.models.values().map(String::as_str).collect();
+        let labels = record.map(|record| record.labels.clone()).unwrap_or_default();
+        // What was asked by one group is judged by it, whatever labels were given meanwhile.
+        let group = rules.policy.group(&draft.order.group).unwrap_or_else(|| rules.policy.group_of(&labels, &models));
+        Subjected {
+            id: record.map_or_else(|| draft.verdict.miner_key.to_string(), |record| record.id.clone()),
+            standing: record.map_or_else(|| Standing::enrolled(unix_seconds()), standing_of),
+            group: group.clone(),
+            operator: operator_of(&rules.policy, &labels),
+        }
+    }
+
+    async fn facts(&self, draft: &Draft, subjected: &Subjected) -> Result<FleetFacts, RecordsError> {
+        let rules = self.rules();
+        let claimed = || draft.models.values();
+        let profiles = claimed().filter_map(|model| Some((model.clone(), rules.profiles.find(model)?.clone())));
+        let operator = subjected.operator.as_deref();
+        let speeds = self.speeds.distributions(&self.records, claimed(), draft.verdict.n, operator).await?;
+        let policy = &draft.order.policy;
+        let fill_share = policy.fills_memory().then(|| f64::from(policy.fill_percent) / 100.0);
+        let identity = draft.address.map(|address| {
+            let findings = self.presences.findings(&subjected.id, address, &subjected.group.identity);
+            findings.into_iter().filter(|finding| finding.miner == subjected.id).collect()
+        });
+        Ok(FleetFacts {
+            bands: subjected.group.bands,
+            fill_share,
+            profiles: profiles.collect(),
+            speeds,
+            models: draft.models.clone(),
+            identity: identity.unwrap_or_default(),
+        })
+    }
+
+    fn receipt(
+        &self,
+        draft: &Draft,
+        verdict: &Verdict,
+        subjected: &Subjected,
+        standing: &Standing,
+        found: &[Found],
+    ) -> Option<Receipt> {
+        let now_s = unix_seconds();
+        let eat_nonce = draft.order.eat_nonce.as_deref().and_then(|nonce| nonce.parse::<EatNonce>().ok());
+        let lifetime_s = subjected.group.receipts.lifetime.as_secs();
+        // No receipt outlives the attestation that it states.
+        let until = standing.attested_until_s(&subjected.group.rules);
+        let findings: Vec<_> = found.iter().map(finding).collect();
+        let subject = Subject {
+            verdict,
+            challenge_nonce: draft.nonce,
+            is_recognised: draft.is_recognised,
+            state: standing.state.name(),
+            group: &subjected.group.name,
+            eat_nonce: eat_nonce.as_ref(),
+            findings: &findings,
+            lifetime_s: until.map_or(lifetime_s, |until| lifetime_s.min(until.saturating_sub(now_s))),
+            now_s,
+        };
+        let issued = self.signer.issue(&subject);
+        issued.inspect_err(|error| tracing::error!(challenge = %verdict.challenge_id, "no receipt: {error}")).ok()
+    }
+}
+
+/// Whether a challenge counts as a heavy one: where a group has one kind only, every challenge does.
+fn is_heavy(group: &Group, kind: &str) -> bool {
+    group.heavy.as_ref().is_none_or(|heavy| heavy.kind.name == kind)
+}
+
+fn operator_of(policy: &FleetPolicy, labels: &Labels) -> Option<String> {
+    policy.operator_of(labels).map(str::to_owned)
+}
+
+/// How long until the next challenge: soon where one was due and the miner was busy.
+fn next_challenge(draft: &Draft, verdict: &Verdict, group: &Group) -> Option<Duration> {
+    let policy = &draft.order.policy;
+    let was_busy = verdict.reasons.iter().any(|reason| reason.code == ReasonCode::MinerBusy);
+    let pause = (was_busy && draft.order.asked == Asked::Schedule).then(|| policy.busy_pause(draft.busy)).flatten();
+    pause.or_else(|| next_wait(group, policy, &mut OsEntropy))
+}
+
+fn finding(found: &Found) -> Finding {
+    Finding {
+        code: found.code.name().to_owned(),
+        enforced: found.enforced,
+        device_id: found.device_id,
+        detail: found.detail.clone(),
+    }
+}
+
+/// A change of state, as it is kept.
+#[must_use]
+pub fn transition(miner: &str, change: &Change) -> Transition {
+    Transition {
+        miner: miner.to_owned(),
+        at_ms: unix_ms(),
+        from: change.from.name().to_owned(),
+        to: change.to.name().to_owned(),
+        why: change.why.name().to_owned(),
+        detail: change.detail.clone(),
+    }
+}
+
+fn receipt_record(receipt: &Receipt, draft: &Draft) -> ReceiptRecord {
+    let seconds = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX);
+    ReceiptRecord {
+        id: receipt.id.clone(),
+        key_id: receipt.key_id.clone(),
+        issued_s: seconds(receipt.issued_s),
+        expires_s: seconds(receipt.expires_s),
+        nonce: draft.order.eat_nonce.clone(),
+        token: receipt.token.clone(),
+    }
+}
+
+fn ms(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,226 @@
+//! Rounds: the members of a group are challenged in the same moment, and who did not start in time is named.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use assay_fleet::policy::{RoundScope, Rounds};
+use assay_fleet::round::{Member as Candidate, partition};
+use assay_fleet::schedule::draw_kind;
+use assay_records::{Actor, MinerFilter, MinerRecord, RoundMember, RoundRecord};
+use serde::{Deserialize, Serialize};
+
+use super::{Document, OperationError, document};
+use crate::clock::{unix_ms, unix_seconds};
+use crate::entropy::{Entropy, OsEntropy};
+use crate::events::Asked;
+use crate::fleet::rules::laid_over;
+use crate::fleet::schedule::uniform;
+use crate::fleet::standing_of;
+use crate::order::Order;
+use crate::registry::Miner;
+use crate::round::{self, MAX_MEMBERS, Member, MemberEnd, RoundReport};
+use crate::validator::Validator;
+
+/// How long a member that does not take its challenge is waited for, where the group's policy does not say it.
+const START_WITHIN: Duration = Duration::from_secs(10);
+/// Beside the deadline of the commitment, how long probes are held back: for the slowest member's message.
+const HOLD_ALLOWANCE: Duration = Duration::from_secs(5);
+
+/// Challenges the members of a group together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BeginRound {
+    /// A group of the fleet's policy; `None`: all miners.
+    pub group: Option<String>,
+    /// By what its members are parted into rounds; `None`: as the group's policy says, else all in one.
+    pub by: Option<RoundScope>,
+}
+
+/// A miner that may be in a round.
+struct Invited {
+    record: MinerRecord,
+    connected: Option<Miner>,
+}
+
+impl BeginRound {
+    /// Runs the rounds to their end: a report of each.
+    ///
+    /// # Errors
+    /// [`OperationError`]: no such group, or nobody in it.
+    pub async fn make(self, validator: &Validator, actor: &Actor) -> Result<Document, OperationError> {
+        validator.records.note_action(actor, "round", None, &document(&self)?.to_string()).await?;
+        document(&rounds(validator, self.group.as_deref(), self.by, Asked::Operator).await?)
+    }
+}
+
+/// The rounds of a group by schedule.
+///
+/// # Errors
+/// [`OperationError`].
+pub async fn of_group(validator: &Validator, group: &str, asked: Asked) -> Result<Vec<RoundReport>, OperationError> {
+    rounds(validator, Some(group), None, asked).await
+}
+
+async fn rounds(
+    validator: &Validator,
+    group: Option<&str>,
+    by: Option<RoundScope>,
+    asked: Asked,
+) -> Result<Vec<RoundReport>, OperationError> {
+    let rules = validator.fleet.rules();
+    let named = group.map(|name| rules.policy.group(name).ok_or_else(|| no_group(validator, name))).transpose()?;
+    let mut how = named.and_then(|group| group.rounds.clone()).unwrap_or(Rounds {
+        mean: None,
+        by: RoundScope::All,
+        start_within: START_WITHIN,
+        most: None,
+    });
+    how.by = by.unwrap_or(how.by);
+    let invited = invited(validator, group).await?;
+    if invited.is_empty() {
+        let of = group.map_or_else(String::new, |group| format!(" in group {group}"));
+        return Err(OperationError::NotFound(format!("no miner{of} that may be challenged is in the records")));
+    }
+    let candidates: Vec<_> = invited.iter().map(|invited| candidate(validator, invited)).collect();
+    let draw = |below: usize| OsEntropy.below(below.max(1) as u64).unwrap_or(0) as usize;
+    let sets = partition(&candidates, &how, draw);
+    if let Some((set, members)) = sets.iter().find(|(_, members)| members.len() > MAX_MEMBERS) {
+        let count = members.len();
+        return Err(OperationError::NotPossible(format!("{count} miners in {set}: a round has at most {MAX_MEMBERS}")));
+    }
+    let mut reports = Vec::with_capacity(sets.len());
+    for (set, members) in sets {
+        let label = match (group, set.as_str()) {
+            (Some(group), "all") => group.to_owned(),
+            (Some(group), set) => format!("{group}/{set}"),
+            (None, set) => set.to_owned(),
+        };
+        let of_set: Vec<_> = invited.iter().filter(|invited| members.contains(&invited.record.id)).collect();
+        reports.push(round_of(validator, &label, &of_set, asked, how.start_within).await?);
+    }
+    Ok(reports)
+}
+
+fn no_group(validator: &Validator, name: &str) -> OperationError {
+    let rules = validator.fleet.rules();
+    let names: Vec<_> = rules.policy.groups.iter().map(|group| group.name.as_str()).collect();
+    OperationError::NotFound(format!("no group {name} in the fleet's policy: there are {}", names.join(", ")))
+}
+
+/// The miners of a group that may be challenged, connected or not.
+async fn invited(validator: &Validator, group: Option<&str>) -> Result<Vec<Invited>, OperationError> {
+    let (rules, connected) = (validator.fleet.rules(), validator.registry.miners());
+    let mut found = Vec::new();
+    let mut after = None;
+    loop {
+        let filter = MinerFilter { after: after.take(), ..MinerFilter::default() };
+        let records = validator.records.miners(&filter).await?;
+        let Some(last) = records.last() else { return Ok(found) };
+        after = Some(last.id.clone());
+        for record in records {
+            let connected = connected.iter().find(|miner| record.keys.contains(&miner.key.to_string())).cloned();
+            let models = connected.as_ref().map(|miner| models_of(&miner.inventory)).unwrap_or_default();
+            let names: Vec<&str> = models.iter().map(String::as_str).collect();
+            let is_member = group.is_none_or(|group| rules.policy.group_of(&record.labels, &names).name == group);
+            // One that never had a session is no member yet.
+            let was_here = connected.is_some() || record.last_verdict.is_some();
+            if is_member && was_here && standing_of(&record).state.is_challenged() {
+                found.push(Invited { record, connected });
+            }
+        }
+    }
+}
+
+fn models_of(inventory: &assay_protocol::message::Inventory) -> Vec<String> {
+    let claimed = |device: &assay_protocol::message::DeviceClaim| {
+        let model = device.claimed_hardware.as_ref().and_then(|hardware| hardware.model.clone());
+        model.unwrap_or_else(|| device.name.clone())
+    };
+    inventory.devices.iter().map(claimed).collect()
+}
+
+fn candidate(validator: &Validator, invited: &Invited) -> Candidate {
+    let Invited { record, connected } = invited;
+    let address = connected.as_ref().and_then(|miner| miner.address).map(|address| address.ip());
+    Candidate {
+        miner: record.id.clone(),
+        operator: validator.fleet.rules().policy.operator_of(&record.labels).map(str::to_owned),
+        address: address.or_else(|| record.address.parse().ok()).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+        model: connected.as_ref().and_then(|miner| models_of(&miner.inventory).into_iter().next()),
+    }
+}
+
+async fn round_of(
+    validator: &Validator,
+    label: &str,
+    invited: &[&Invited],
+    asked: Asked,
+    start_within: Duration,
+) -> Result<RoundReport, OperationError> {
+    let mut id = [0; 16];
+    id.copy_from_slice(&OsEntropy.bytes().map_err(|error| OperationError::NotPossible(error.to_string()))?[..16]);
+    let (id, began_ms) = (assay_work::ChallengeId(id).to_string(), unix_ms());
+    let note = RoundRecord {
+        id: id.clone(),
+        group: label.to_owned(),
+        asked: asked.name().to_owned(),
+        validator: validator.admission.identity.public_key().to_string(),
+        begun_ms: began_ms,
+        ended_ms: None,
+        detail: String::new(),
+    };
+    let member = |miner: &str, state: &str, challenge: Option<String>, detail: String| RoundMember {
+        miner: miner.to_owned(),
+        state: state.to_owned(),
+        challenge,
+        at_ms: unix_ms(),
+        detail,
+    };
+    let all: Vec<_> =
+        invited.iter().map(|invited| member(&invited.record.id, "invited", None, String::new())).collect();
+    validator.records.begin_round(&note, &all).await?;
+    let mut hold = Duration::ZERO;
+    let mut members = Vec::new();
+    for Invited { record, connected } in invited.iter().copied() {
+        let Some(miner) = connected else { continue };
+        let order = order_of(validator, record, miner, asked);
+        hold = hold.max(order.policy.commit_deadline + HOLD_ALLOWANCE);
+        members.push(Member { miner: miner.key, order });
+    }
+    let mut report = round::run(validator, &id, label, began_ms, members, round::Limits { start_within, hold }).await;
+    for Invited { record, .. } in invited.iter().filter(|invited| invited.connected.is_none()) {
+        if let Ok(key) = record.key.parse() {
+            report.members.insert(key, MemberEnd::NotStarted { why: "not connected".to_owned() });
+        }
+    }
+    for (key, end) in &report.members {
+        let (state, challenge, detail) = match end {
+            MemberEnd::NotStarted { why } if why == "not connected" => ("absent", None, why.clone()),
+            MemberEnd::NotStarted { why } => ("late", None, why.clone()),
+            MemberEnd::Judged { challenge_id, outcome, .. } => ("judged", Some(challenge_id), outcome.to_string()),
+            MemberEnd::Lost { challenge_id } => ("started", Some(challenge_id), String::new()),
+        };
+        let member = member(&key.to_string(), state, challenge.map(ToString::to_string), detail);
+        validator.records.round_member(&id, &member).await?;
+    }
+    let detail = serde_json::json!({ "probed_ms": report.probed_ms, "probed_together": report.probed_together });
+    validator.records.end_round(&id, unix_ms(), &detail.to_string()).await?;
+    Ok(report)
+}
+
+/// What a member of a round is asked: the heavy kind of its group, which fills its memory, where there is one.
+fn order_of(validator: &Validator, record: &MinerRecord, miner: &Miner, asked: Asked) -> Order {
+    let rules = validator.fleet.rules();
+    let models = models_of(&miner.inventory);
+    let names: Vec<&str> = models.iter().map(String::as_str).collect();
+    let group = rules.policy.group_of(&record.labels, &names);
+    let kind = match &group.heavy {
+        Some(heavy) => &heavy.kind,
+        None => draw_kind(group, &standing_of(record), unix_seconds(), uniform(&mut OsEntropy)).0,
+    };
+    Order {
+        asked,
+        kind: kind.name.clone(),
+        group: group.name.clone(),
+        ..Order::manual(laid_over(&validator.policy(), group, Some(kind)))
+    }
+}
