@@ -7,6 +7,7 @@ use assay_protocol::message::{Hello, Inventory, ValidatorMessage};
 use assay_protocol::verdict::{Mode, Verdict};
 use assay_work::{ChallengeId, Nonce};
 
+use crate::case::entry::Entry;
 use crate::verify::check::{CheckJob, TrustedValues};
 use crate::verify::replay::Extent;
 
@@ -31,6 +32,8 @@ pub enum Action {
     Phase(&'static str),
     /// For watchers: slots filled, of so many.
     Progress(u64, u64),
+    /// For what is kept of the challenge that runs.
+    Record(Vec<Entry>),
     /// A challenge is over; what still runs for it may stop. What follows waits until the verdict is on disk, but for what
     /// keeps the session alive.
     Verdict(Box<Verdict>),

@@ -13,8 +13,8 @@ use assay_receipts::EatNonce;
 use assay_work::PublicKey;
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::{ControlFlags, LocalFlags, RawConfig, WorkerFlags};
 use self::receipt::ReceiptArgs;
+use crate::config::{ControlFlags, LocalFlags, RawConfig, WorkerFlags};
 use crate::device_spec::DeviceSpec;
 use crate::policy::{MODES, mode_parser};
 

@@ -16,6 +16,7 @@ use crate::bounds::{
     Bounds, DEFAULT_ADDRESS_CONNECTS_PER_S, DEFAULT_CHALLENGES, DEFAULT_CONNECTS_PER_S, DEFAULT_HANDSHAKES,
     MAX_CONNECTS_PER_S, MAX_HANDSHAKES, MAX_MINERS,
 };
+use crate::case::settings::{EvidenceConfig, RawEvidence};
 use crate::fleet::rules::{FleetFiles, RawFleet};
 use crate::hook::HookTarget;
 use crate::policy::{Policy, RawPolicy};
@@ -139,6 +140,9 @@ pub struct RawConfig {
     /// The fleet.
     #[command(flatten)]
     pub fleet: RawFleet,
+    /// What is kept of challenges.
+    #[command(flatten)]
+    pub evidence: RawEvidence,
     /// The devices.
     #[command(flatten)]
     pub devices: RawDevices,
@@ -216,6 +220,8 @@ pub struct ValidatorConfig {
     pub policy: Policy,
     /// Where the rules of the fleet are.
     pub fleet: FleetFiles,
+    /// What is kept of challenges, where, and for how long.
+    pub evidence: EvidenceConfig,
     /// The devices that replay work.
     pub devices: DeviceConfig,
     /// The log.
@@ -243,7 +249,7 @@ impl ValidatorConfig {
     /// # Errors
     /// [`SettingsError::Value`] for the first value out of bounds, with the bound and its reason.
     pub fn check(settings: &Settings<RawConfig>) -> Result<Self, SettingsError> {
-        let RawConfig { service, tls, files, records, policy, fleet, devices, logging } = &settings.raw;
+        let RawConfig { service, tls, files, records, policy, fleet, evidence, devices, logging } = &settings.raw;
         let ping = "faster pings load the link, slower ones notice a lost miner late";
         let ping_ms = settings.in_range("ping_interval_ms", service.ping_interval_ms, 100..=600_000, ping)?;
         let drain = "a supervisor kills the validator earlier";
@@ -274,6 +280,7 @@ impl ValidatorConfig {
             drain_timeout: Duration::from_secs(drain_s),
             policy: Policy::check(settings, policy)?,
             fleet: FleetFiles::of(fleet),
+            evidence: EvidenceConfig::check(settings, evidence, &files.key_file)?,
             devices: DeviceConfig::check(settings, devices)?,
             log: LogConfig::check(settings, logging)?,
         })

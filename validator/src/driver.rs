@@ -24,6 +24,7 @@ use self::standing::{REVOKED_LIMIT, Standing};
 use self::verdict::{Recording, concluded};
 use crate::action::{Action, ChallengeFacts, SentAt};
 use crate::allow::NotAllowed;
+use crate::case::capture::Capture;
 use crate::clock::unix_seconds;
 use crate::entropy::OsEntropy;
 use crate::fleet::schedule::Places;
@@ -89,6 +90,7 @@ pub async fn drive(
         challenge: None,
         places: None,
         turn: None,
+        capture: None,
         recording: None,
         next_challenge: None,
         lease: None,
@@ -170,6 +172,8 @@ struct Driver {
     lease: Option<Arc<MinerLease>>,
     /// Nothing was due yet since the miner connected.
     is_first: bool,
+    /// What is kept of the challenge that runs.
+    capture: Option<Capture>,
     /// A verdict that is on its way to the disk.
     recording: Option<Recording>,
     next_challenge: Option<Instant>,

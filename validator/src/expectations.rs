@@ -8,7 +8,7 @@ use assay_protocol::message::Inventory;
 use assay_protocol::verdict::{DeviceWork, Reason, ReasonCode, Work};
 use assay_work::text::quoted;
 use assay_work::{DeviceId, PublicKey};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Bytes of the file: 65,536 miners with eight devices each, and room for comments.
 const MAX_FILE_BYTES: u64 = 64 << 20;
@@ -18,7 +18,7 @@ const MAX_FILE_BYTES: u64 = 64 << 20;
 pub struct Expectations(BTreeMap<PublicKey, Expectation>);
 
 /// What is expected of one miner's host. What is not set is not checked.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Expectation {
     /// At least so many devices take part.
     pub devices: Option<u32>,

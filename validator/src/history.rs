@@ -4,6 +4,7 @@
 
 pub mod devices;
 pub mod kin;
+pub mod past;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::policy::{AbandonedPolicy, MAX_ABANDONED_WINDOW};
 use devices::KnownDevices;
 use kin::Kin;
+use past::Past;
 
 /// Keys remembered: as many as miners can be connected. The one unused for longest makes room.
 const MAX_KEYS: usize = 65_536;
@@ -24,7 +26,8 @@ const MAX_DEVICES: usize = 128;
 const SECOND_COMPUTATION_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// How a challenge ended, by the miner's doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum End {
     /// It was judged, or ended by nobody's or the validator's doing.
     Other,
@@ -35,7 +38,7 @@ pub enum End {
 }
 
 /// The abandoned ones among the last challenges of a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Recent {
     /// Abandoned ones.
     pub abandoned: u32,
@@ -107,13 +110,20 @@ impl History {
         !is_known && self.kin.note(new_key, old_key)
     }
 
-    /// Notes how a challenge of a miner ended; gives the abandoned ones of its last challenges, this one included.
-    pub fn ended(&self, key: PublicKey, end: End, policy: AbandonedPolicy) -> Recent {
+    /// What is remembered of a miner.
+    #[must_use]
+    pub fn past(&self, key: PublicKey) -> Past {
+        let ends = self.lock().by_key.get(&self.kin.root(key)).map(|record| record.ends.iter().copied().collect());
+        let (lineage, devices) = (self.kin.lineage(key), self.devices.of_key(key));
+        Past { lineage, ends: ends.unwrap_or_default(), devices }
+    }
+
+    /// Notes how a challenge of a miner ended.
+    pub fn ended(&self, key: PublicKey, end: End) {
         let mut records = self.lock();
         let record = records.entry(self.kin.root(key));
         record.ends.push_front(end);
         record.ends.truncate(MAX_ABANDONED_WINDOW as usize);
-        record.recent(policy)
     }
 
     /// Notes when a challenge was abandoned.
@@ -179,11 +189,13 @@ impl History {
     }
 }
 
-impl Record {
-    fn recent(&self, policy: AbandonedPolicy) -> Recent {
-        let count = |end| self.ends.iter().take(policy.window as usize).filter(|e| **e == end).count() as u32;
-        let of = (self.ends.len() as u32).min(policy.window);
-        Recent { abandoned: count(End::Abandoned) + count(End::NotReading).saturating_sub(1), of }
+impl Recent {
+    /// The abandoned ones among these, the latest first.
+    fn of(ends: impl Iterator<Item = End>, policy: AbandonedPolicy) -> Self {
+        let ends: Vec<_> = ends.take(policy.window as usize).collect();
+        let count = |end| ends.iter().filter(|e| **e == end).count() as u32;
+        let abandoned = count(End::Abandoned) + count(End::NotReading).saturating_sub(1);
+        Self { abandoned, of: ends.len() as u32 }
     }
 }
 
@@ -211,6 +223,13 @@ mod tests {
 
     const POLICY: AbandonedPolicy = AbandonedPolicy { limit: 3, window: 4 };
 
+    /// Ends a challenge as a run does.
+    fn end(history: &History, key: PublicKey, end: End) -> Recent {
+        let recent = history.past(key).recent(end, POLICY);
+        history.ended(key, end);
+        recent
+    }
+
     fn key(number: u32) -> PublicKey {
         let mut key = [0; 32];
         key[..4].copy_from_slice(&number.to_le_bytes());
@@ -221,29 +240,29 @@ mod tests {
     fn abandoned_challenges_are_counted_over_the_last_ones() {
         let history = History::default();
         let ends = [End::Abandoned, End::Other, End::Abandoned, End::Other, End::Other];
-        let counts = ends.map(|end| history.ended(key(1), end, POLICY));
+        let counts = ends.map(|ended| end(&history, key(1), ended));
         assert_eq!(counts.map(|recent| recent.abandoned), [1, 1, 2, 2, 1]);
         assert_eq!(counts.map(|recent| recent.of), [1, 2, 3, 4, 4]);
-        assert_eq!(history.ended(key(2), End::Other, POLICY), Recent { abandoned: 0, of: 1 });
+        assert_eq!(end(&history, key(2), End::Other), Recent { abandoned: 0, of: 1 });
     }
 
     #[test]
     fn not_reading_counts_when_repeated() {
         let history = History::default();
         let ends = [End::NotReading, End::Abandoned, End::NotReading];
-        assert_eq!(ends.map(|end| history.ended(key(1), end, POLICY).abandoned), [0, 1, 2]);
+        assert_eq!(ends.map(|ended| end(&history, key(1), ended).abandoned), [0, 1, 2]);
     }
 
     #[test]
     fn the_key_unused_for_longest_is_forgotten() {
         let history = History::default();
         for number in 0..MAX_KEYS as u32 {
-            history.ended(key(number), End::Abandoned, POLICY);
+            end(&history, key(number), End::Abandoned);
         }
-        history.ended(key(0), End::Abandoned, POLICY);
-        history.ended(key(u32::MAX), End::Abandoned, POLICY);
-        assert_eq!(history.ended(key(0), End::Other, POLICY).abandoned, 2);
-        assert_eq!(history.ended(key(1), End::Other, POLICY).abandoned, 0, "the oldest made room");
+        end(&history, key(0), End::Abandoned);
+        end(&history, key(u32::MAX), End::Abandoned);
+        assert_eq!(end(&history, key(0), End::Other).abandoned, 2);
+        assert_eq!(end(&history, key(1), End::Other).abandoned, 0, "the oldest made room");
         let records = history.lock();
         assert_eq!((records.by_key.len(), records.by_use.len()), (MAX_KEYS, MAX_KEYS));
     }
@@ -252,15 +271,15 @@ mod tests {
     fn a_key_that_follows_another_one_has_its_record() {
         let history = History::default();
         for _ in 0..2 {
-            history.ended(key(1), End::Abandoned, POLICY);
+            end(&history, key(1), End::Abandoned);
         }
         assert!(history.follow(key(2), key(1)) && history.follow(key(3), key(1)));
-        assert_eq!(history.ended(key(2), End::Abandoned, POLICY).abandoned, 3);
-        assert_eq!(history.ended(key(3), End::Other, POLICY).abandoned, 3, "two heirs share what there is");
-        assert_eq!(history.ended(key(1), End::Other, POLICY).abandoned, 2, "nothing is shed by going back");
-        history.ended(key(4), End::Abandoned, POLICY);
+        assert_eq!(end(&history, key(2), End::Abandoned).abandoned, 3);
+        assert_eq!(end(&history, key(3), End::Other).abandoned, 3, "two heirs share what there is");
+        assert_eq!(end(&history, key(1), End::Other).abandoned, 2, "nothing is shed by going back");
+        end(&history, key(4), End::Abandoned);
         assert!(!history.follow(key(4), key(1)), "a key with a record keeps it");
-        assert_eq!(history.ended(key(4), End::Other, POLICY), Recent { abandoned: 1, of: 2 });
+        assert_eq!(end(&history, key(4), End::Other), Recent { abandoned: 1, of: 2 });
     }
 
     #[test]

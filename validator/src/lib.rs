@@ -8,6 +8,7 @@ compile_error!("the validator needs a Unix system: operators reach it through a 
 pub mod action;
 pub mod allow;
 pub mod bounds;
+pub mod case;
 pub mod cli;
 pub mod clock;
 pub mod commands;
@@ -38,8 +39,8 @@ pub mod policy;
 pub mod port;
 pub mod preflight;
 pub mod rates;
-pub mod records_setting;
 pub mod receipt;
+pub mod records_setting;
 pub mod refusal;
 pub mod registry;
 pub mod reload;

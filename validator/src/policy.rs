@@ -9,6 +9,7 @@ use assay_protocol::verdict::Mode;
 use assay_work::challenge::{MAX_ITERATIONS, MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
 
 use crate::expectations::Expectations;
 
@@ -59,7 +60,8 @@ fn possible_mode(mode: Mode) -> PossibleValue {
 }
 
 /// What a verdict says of a device that the key showed before and that takes no part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum DeviceMissing {
     /// Name it in the verdict, and pass
     Warn,
@@ -170,8 +172,8 @@ pub struct RawPolicy {
     pub expectations: Option<PathBuf>,
 }
 
-/// What is asked of miners, and how it is checked.
-#[derive(Debug, Clone, PartialEq)]
+/// What is asked of miners, and how it is checked. Its serde form is the one that is kept with a challenge.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
     /// How work is checked; `None`: replay when it fits in the replay budget, else audit.
     pub mode: Option<Mode>,
@@ -214,11 +216,12 @@ pub struct Policy {
     /// What a verdict says of a device that the key showed before and that takes no part.
     pub device_missing: DeviceMissing,
     /// What is expected of miners. [`Policy::check`] leaves it empty: whoever serves reads the file.
+    #[serde(skip)]
     pub expectations: Arc<Expectations>,
 }
 
 /// What is assumed of a device when the probe's time is judged (WORK.md, What can hide).
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct HidingPolicy {
     /// From the compute rate that a device showed to the one that it may have: 1 or more.
     pub rate_factor: f64,
@@ -231,7 +234,7 @@ pub struct HidingPolicy {
 }
 
 /// When a miner has abandoned too many challenges.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AbandonedPolicy {
     /// So many fail it: 1 or more.
     pub limit: u32,
@@ -240,7 +243,7 @@ pub struct AbandonedPolicy {
 }
 
 /// How long openings may take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpeningsPolicy {
     /// Beside the time in which they arrive.
     pub deadline: Duration,
@@ -252,7 +255,7 @@ pub struct OpeningsPolicy {
 }
 
 /// What a probe is sized for.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProbePolicy {
     /// How long it should take.
     pub target: Duration,

@@ -4,6 +4,7 @@
 //! probe is answered.
 
 mod ending;
+mod journal;
 mod limits;
 mod pace;
 mod positions;
@@ -26,12 +27,15 @@ use assay_work::text::quoted;
 use assay_work::{Challenge, ChallengeId};
 
 use self::ending::abandoned;
+use self::journal::HandedOver;
+pub use self::journal::{EVIDENCE_ENDS, Given};
 use self::pace::OpeningsPace;
 use self::signed::{check_answer, check_commitment};
-use crate::action::{Action, ChallengeFacts, SentAt};
+use crate::action::{Action, ChallengeFacts};
+use crate::case::entry::{Entry, Event, nanoseconds};
 use crate::entropy::Entropy;
 use crate::history::History;
-use crate::issue::{Issued, issue_probe};
+use crate::issue::Issued;
 use crate::policy::Policy;
 use crate::verify::check::{Collector, TrustedValues};
 use crate::verify::judge::{DeviceClaims, Gaps};
@@ -61,15 +65,15 @@ enum Roots {
 #[derive(Debug)]
 enum RunStage {
     /// The offer is out.
-    Working { sent: SentAt },
+    Working,
     /// The commitment came and the roots come; the probe waits for the other members of the round.
     Held { commitment: Timed, roots: Roots, limit: Duration },
     /// The commitment came and the probe is out; the roots come.
-    Probing { commitment: Timed, roots: Roots, probe: Probe, deadline: Duration, sent: SentAt },
+    Probing { commitment: Timed, roots: Roots, probe: Probe, deadline: Duration },
     /// The probe answer came, its digests come.
     Digests { commitment: Timed, evidence: Arc<Evidence>, probe: Probe, answer: Timed, devices: Vec<DeviceAnswer> },
     /// The openings come.
-    Opening { answered: Answered, collector: Box<Collector>, pace: OpeningsPace, sent: SentAt },
+    Opening { answered: Answered, collector: Box<Collector>, pace: OpeningsPace },
     /// All openings came; checks and the replay may run.
     Judging(Answered),
     /// The verdict is out.
@@ -129,8 +133,12 @@ pub struct RunContext {
 /// One challenge of one miner.
 #[derive(Debug)]
 pub struct ChallengeRun {
-    /// What it was made with; the round trip is kept up to date.
-    pub context: RunContext,
+    context: RunContext,
+    /// Where it is judged again: what was drawn and known then.
+    given: Option<Box<Given>>,
+    began: Instant,
+    /// What happened and is not handed out yet to be kept.
+    journal: Vec<Entry>,
     challenge: Arc<Challenge>,
     /// The fewest slots of a device that takes part.
     min_slots: u32,
@@ -139,8 +147,8 @@ pub struct ChallengeRun {
     stage_began: Instant,
     claimed: Vec<DeviceClaims>,
     gaps: Gaps,
-    /// Messages with a deadline, and when they were handed over.
-    handed_over: Vec<(Instant, SentAt)>,
+    /// Messages with a deadline; the stage waits for the last one's answer.
+    handed_over: Vec<HandedOver>,
 }
 
 type Step = Result<Vec<Action>, Reason>;
@@ -149,22 +157,36 @@ impl ChallengeRun {
     /// Sends the offer.
     #[must_use]
     pub fn start(context: RunContext, issued: Issued, now: Instant) -> (Self, Vec<Action>) {
+        Self::begin(context, issued, None, now)
+    }
+
+    /// A run that is given once more what another one took, with what was drawn and known then.
+    #[must_use]
+    pub fn again(context: RunContext, issued: Issued, given: Given, now: Instant) -> (Self, Vec<Action>) {
+        Self::begin(context, issued, Some(Box::new(given)), now)
+    }
+
+    fn begin(context: RunContext, issued: Issued, given: Option<Box<Given>>, now: Instant) -> (Self, Vec<Action>) {
+        let journal = journal::beginning(&context, &issued);
         let Issued { offer, challenge, not_challenged } = issued;
-        let sent = SentAt::default();
         let mut run = Self {
             context,
+            given,
+            began: now,
+            journal,
             challenge,
             min_slots: offer.min_slots,
             not_challenged,
-            stage: RunStage::Working { sent: sent.clone() },
+            stage: RunStage::Working,
             stage_began: now,
             claimed: Vec::new(),
             gaps: Gaps::default(),
             handed_over: Vec::new(),
         };
         let started = Action::Started(run.facts());
-        let send = run.hand_over(ValidatorMessage::Challenge(offer), sent, now);
-        (run, vec![started, Action::Phase("work"), send])
+        let send = run.hand_over(ValidatorMessage::Challenge(offer), now);
+        let actions = run.journaled(None, vec![started, Action::Phase("work"), send]);
+        (run, actions)
     }
 
     /// The challenge.
@@ -209,6 +231,15 @@ impl ChallengeRun {
 
     /// Takes a message of the miner that is about this challenge, received at `received`.
     pub fn message(&mut self, message: MinerMessage, received: Instant, entropy: &mut dyn Entropy) -> Vec<Action> {
+        self.note_taken();
+        // Nothing follows from progress.
+        let is_kept = !matches!(message, MinerMessage::Progress { .. });
+        let entry = is_kept.then(|| Entry::Message(self.nanoseconds_to(received), message.clone()));
+        let actions = self.take(message, received, entropy);
+        self.journaled(entry, actions)
+    }
+
+    fn take(&mut self, message: MinerMessage, received: Instant, entropy: &mut dyn Entropy) -> Vec<Action> {
         let step = match message {
             MinerMessage::Commitment(commitment) => self.commitment(commitment, received, entropy),
             MinerMessage::DeviceRoots(roots) => self.device_roots(roots, received),
@@ -217,7 +248,7 @@ impl ChallengeRun {
             MinerMessage::OpeningsChunk(chunk) => self.openings(chunk, received),
             MinerMessage::Progress { done_slots, all_slots, .. } => Ok(self.progress(done_slots, all_slots)),
             MinerMessage::Declined(stop) => self.declined(&stop),
-            MinerMessage::Abort(stop) => return self.leave(self.stopped_by_miner(&stop)),
+            MinerMessage::Abort(stop) => return self.left(self.stopped_by_miner(&stop)),
             _ => Err(Reason::new(ReasonCode::Protocol, "a message came that has no place in a challenge")),
         };
         self.conclude(step)
@@ -225,54 +256,82 @@ impl ChallengeRun {
 
     /// A part of the openings was checked.
     pub fn checked(&mut self, result: Result<(), Reason>) -> Vec<Action> {
+        self.note_taken();
         if let RunStage::Opening { answered, .. } | RunStage::Judging(answered) = &mut self.stage {
             answered.checks_pending = answered.checks_pending.saturating_sub(1);
         }
-        self.conclude(result.map(|()| Vec::new()))
+        let actions = self.conclude(result.map(|()| Vec::new()));
+        self.journaled(Some(Entry::Event(Event::Checked)), actions)
     }
 
     /// The replay ended.
     pub fn replayed(&mut self, result: Result<(), Reason>) -> Vec<Action> {
+        self.note_taken();
+        let event = Event::Replayed(result.as_ref().err().cloned().map(Into::into));
         if let RunStage::Opening { answered, .. } | RunStage::Judging(answered) = &mut self.stage {
             answered.replay = Replay::None;
         }
-        self.conclude(result.map(|()| Vec::new()))
+        let actions = self.conclude(result.map(|()| Vec::new()));
+        self.journaled(Some(Entry::Event(event)), actions)
     }
 
     /// Ends the challenge for a reason of the validator's, or one that fails the miner.
     pub fn stop(&mut self, reason: Reason) -> Vec<Action> {
-        self.conclude(Err(reason))
+        self.note_taken();
+        let event = Event::Stop(reason.clone().into());
+        let actions = self.conclude(Err(reason));
+        self.journaled(Some(Entry::Event(event)), actions)
     }
 
     /// The miner breaks the challenge off, or its connection does. Once every opening has come it is not needed any
     /// more; once positions were named, an end looks like a choice, and does not hide what was found before.
     pub fn leave(&mut self, reason: Reason) -> Vec<Action> {
-        let reason = match &self.stage {
-            RunStage::Judging(_) => return Vec::new(),
-            RunStage::Opening { collector, .. } => collector.found().unwrap_or_else(|| abandoned(reason)),
-            _ => reason,
+        self.note_taken();
+        let event = Event::Leave(reason.clone().into());
+        let actions = self.left(reason);
+        self.journaled(Some(Entry::Event(event)), actions)
+    }
+
+    /// Ends the challenge when its stage is overdue.
+    pub fn tick(&mut self, now: Instant, entropy: &mut dyn Entropy) -> Vec<Action> {
+        self.note_taken();
+        let actions = match self.overdue(now) {
+            _ if self.released_at().is_some_and(|at| now >= at) => self.let_go(now, entropy),
+            Some(reason) if reason.code == ReasonCode::NotReading => self.left(reason),
+            Some(reason) => self.conclude(Err(reason)),
+            // What was found of the transport is handed out with the next event.
+            None => return Vec::new(),
         };
-        self.stop(reason)
+        self.journaled(Some(Entry::Event(Event::Tick(self.nanoseconds_to(now)))), actions)
+    }
+
+    /// The least round trip is this now.
+    pub fn round_trip(&mut self, least: Option<Duration>) {
+        if self.context.round_trip != least {
+            self.context.round_trip = least;
+            // Before the next event only the latest counts.
+            self.journal.retain(|entry| !matches!(entry, Entry::Event(Event::RoundTrip(_))));
+            let event = least.map(|least| Entry::Event(Event::RoundTrip(nanoseconds(least))));
+            self.journal.extend(event);
+        }
     }
 
     /// Excludes the time of a check from the miner's deadline: nothing was read meanwhile.
     pub fn excuse(&mut self, ours: Duration) {
+        self.journal.push(Entry::Event(Event::Excuse(nanoseconds(ours))));
         self.stage_began += ours;
         if let RunStage::Opening { pace, .. } = &mut self.stage {
             pace.excuse(ours);
         }
     }
 
-    /// Hands a message to the transport, which may wait for the miner to read.
-    fn hand_over(&mut self, message: ValidatorMessage, sent: SentAt, now: Instant) -> Action {
-        self.handed_over.push((now, sent.clone()));
-        Action::Send(message, sent)
-    }
-
-    /// The longest that a message waited, or waits by now.
-    fn handover(&self) -> Option<Duration> {
-        let waits = self.handed_over.iter().filter_map(|(at, sent)| Some(sent.get()?.saturating_duration_since(*at)));
-        waits.max()
+    fn left(&mut self, reason: Reason) -> Vec<Action> {
+        let reason = match &self.stage {
+            RunStage::Judging(_) => return Vec::new(),
+            RunStage::Opening { collector, .. } => collector.found().unwrap_or_else(|| abandoned(reason)),
+            _ => reason,
+        };
+        self.conclude(Err(reason))
     }
 
     fn enter(&mut self, stage: RunStage, now: Instant) {
@@ -281,7 +340,7 @@ impl ChallengeRun {
     }
 
     fn commitment(&mut self, signed: SignedChecksum, received: Instant, entropy: &mut dyn Entropy) -> Step {
-        let RunStage::Working { sent } = &self.stage else {
+        let RunStage::Working = &self.stage else {
             return Err(Reason::new(ReasonCode::CommitmentTwice, "the first one stands"));
         };
         if signed.challenge_id != self.id() {
@@ -289,7 +348,7 @@ impl ChallengeRun {
             return Err(Reason::new(ReasonCode::CommitmentChallenge, detail));
         }
         let limit = self.context.policy.commit_deadline;
-        let took = received.saturating_duration_since(sent.get().unwrap_or(self.stage_began));
+        let took = received.saturating_duration_since(self.taken().unwrap_or(self.stage_began));
         if took > limit {
             let detail = format!("it took {took:.1?}, {limit:?} were allowed");
             return Err(Reason::new(ReasonCode::CommitmentLate, detail));
@@ -307,6 +366,12 @@ impl ChallengeRun {
     /// The members of the round have committed, or are not waited for any longer: the probe goes out. Memory that was
     /// filled in the same time by another member's work cannot be filled with this one's.
     pub fn release(&mut self, now: Instant, entropy: &mut dyn Entropy) -> Vec<Action> {
+        self.note_taken();
+        let actions = self.let_go(now, entropy);
+        self.journaled(Some(Entry::Event(Event::Release(self.nanoseconds_to(now)))), actions)
+    }
+
+    fn let_go(&mut self, now: Instant, entropy: &mut dyn Entropy) -> Vec<Action> {
         self.context.hold = None;
         let RunStage::Held { commitment, roots, .. } = &self.stage else { return Vec::new() };
         let (commitment, roots) = (commitment.clone(), roots.clone());
@@ -317,15 +382,11 @@ impl ChallengeRun {
     /// The head of the commitment binds the roots: nothing is gained by waiting for them, only time to move slots. A
     /// signature that does not hold is named once the roots have come, since they may tell what is wrong better.
     fn send_probe(&mut self, commitment: Timed, roots: Roots, now: Instant, entropy: &mut dyn Entropy) -> Step {
-        let RunContext { policy, history, round_trip, .. } = &self.context;
-        let shown = history.shown(self.challenge.fields().miner_key);
-        let probe = issue_probe(policy, &self.challenge, &shown, *round_trip, entropy)
-            .map_err(|error| Reason::new(ReasonCode::ValidatorInternal, error.to_string()))?;
-        let sent = SentAt::default();
-        let deadline = policy.probe.deadline + self.probe_allowance();
+        let probe = self.draw_probe(entropy)?;
+        let deadline = self.context.policy.probe.deadline + self.probe_allowance();
         let message = ValidatorMessage::Probe { challenge_id: self.id(), probe, deadline };
-        self.enter(RunStage::Probing { commitment, roots, probe, deadline, sent: sent.clone() }, now);
-        Ok(vec![Action::Phase("probe"), self.hand_over(message, sent, now)])
+        self.enter(RunStage::Probing { commitment, roots, probe, deadline }, now);
+        Ok(vec![Action::Phase("probe"), self.hand_over(message, now)])
     }
 
     fn device_roots(&mut self, device: DeviceRoots, received: Instant) -> Step {
@@ -374,14 +435,14 @@ impl ChallengeRun {
             let detail = format!("it is for challenge {}", signed.challenge_id);
             return Err(Reason::new(ReasonCode::ProbeChallenge, detail));
         }
-        let RunStage::Probing { commitment, roots, probe, deadline, sent } = &self.stage else {
+        let RunStage::Probing { commitment, roots, probe, deadline } = &self.stage else {
             return Err(Reason::new(ReasonCode::Protocol, "a probe answer came before the probe"));
         };
         let Roots::Complete(evidence) = roots else {
             return Err(Reason::new(ReasonCode::Protocol, "a probe answer came before the last of the roots"));
         };
         let limit = *deadline;
-        let took = received.saturating_duration_since(sent.get().unwrap_or(self.stage_began));
+        let took = received.saturating_duration_since(self.taken().unwrap_or(self.stage_began));
         if took > limit {
             let detail = format!("it took {took:.1?}, {limit:?} were allowed");
             return Err(Reason::new(ReasonCode::ProbeLate, detail));
@@ -430,9 +491,7 @@ impl ChallengeRun {
         now: Instant,
         entropy: &mut dyn Entropy,
     ) -> Step {
-        let (items, iterations) = self
-            .draw(&binding.probe, entropy)
-            .map_err(|error| Reason::new(ReasonCode::ValidatorInternal, error.to_string()))?;
+        let (items, iterations) = self.draw_openings(&binding.probe, entropy)?;
         let openings = self.context.policy.openings;
         let deadline = openings.longest(size::most_bytes(&self.challenge, &binding.probe, &items));
         let message = ValidatorMessage::Open { challenge_id: self.id(), items: items.clone(), deadline };
@@ -442,10 +501,10 @@ impl ChallengeRun {
             Mode::Audit => Replay::None,
         };
         let answered = Answered { commitment, probe: binding.probe, answer, checks_pending: 0, replay };
-        let (collector, sent) = (Box::new(Collector::new(binding, items)), SentAt::default());
+        let collector = Box::new(Collector::new(binding, items));
         let pace = OpeningsPace::begin(openings, now);
-        self.enter(RunStage::Opening { answered, collector, pace, sent: sent.clone() }, now);
-        Ok(vec![Action::Phase("openings"), self.hand_over(message, sent, now)])
+        self.enter(RunStage::Opening { answered, collector, pace }, now);
+        Ok(vec![Action::Phase("openings"), self.hand_over(message, now)])
     }
 
     fn openings(&mut self, chunk: OpeningsChunk, received: Instant) -> Step {
@@ -468,14 +527,14 @@ impl ChallengeRun {
 
     fn progress(&self, done_slots: u64, all_slots: u64) -> Vec<Action> {
         match self.stage {
-            RunStage::Working { .. } => vec![Action::Progress(done_slots, all_slots)],
+            RunStage::Working => vec![Action::Progress(done_slots, all_slots)],
             _ => Vec::new(),
         }
     }
 
     fn declined(&self, stop: &Stop) -> Step {
         Err(match self.stage {
-            RunStage::Working { .. } => self.stopped_by_miner(stop),
+            RunStage::Working => self.stopped_by_miner(stop),
             _ => Reason::new(ReasonCode::Protocol, "a challenge was declined after it was committed to"),
         })
     }
@@ -483,7 +542,7 @@ impl ChallengeRun {
     /// A deadline that the miner itself gives up on is one that it missed; all else is no fault of honesty.
     fn stopped_by_miner(&self, stop: &Stop) -> Reason {
         let code = match (stop.code, &self.stage) {
-            (StopCode::Deadline, RunStage::Working { .. }) => ReasonCode::CommitmentLate,
+            (StopCode::Deadline, RunStage::Working) => ReasonCode::CommitmentLate,
             (StopCode::Deadline, RunStage::Probing { .. }) => ReasonCode::ProbeLate,
             (StopCode::Deadline, RunStage::Digests { .. }) => ReasonCode::DigestsLate,
             (StopCode::Deadline, RunStage::Opening { .. }) => ReasonCode::OpeningsLate,

@@ -486,7 +486,7 @@ impl Session {
             return self.protocol_violation("a pong came that answers no ping");
         };
         if let Some(run) = &mut self.run {
-            run.context.round_trip = self.pings.least();
+            run.round_trip(self.pings.least());
         }
         vec![Action::RoundTrip(round_trip)]
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use assay_evidence::EvidenceStore;
 use assay_program::shutdown::Shutdown;
 use assay_protocol::verdict::{NamedDevice, Outcome, Verdict};
 use assay_records::Records;
@@ -66,6 +67,10 @@ pub struct Validator {
     pub following: tokio::sync::Mutex<()>,
     /// Where verdicts are kept.
     pub verdicts: VerdictLog,
+    /// Where the evidence of challenges is kept.
+    pub evidence: EvidenceStore,
+    /// The share of passes whose evidence is kept.
+    pub evidence_passes_percent: u32,
     /// How challenges ended since the start.
     pub verdict_counts: VerdictCounts,
     /// Who is told of events.

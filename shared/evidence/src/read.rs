@@ -1,7 +1,7 @@
 //! Reading an object: first its bytes are held against its name, then they are decompressed, within a bound.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Seek};
 
 use zstd::stream::read::Decoder;
 
@@ -22,10 +22,20 @@ impl std::fmt::Debug for EvidenceReader {
 
 impl EvidenceReader {
     /// Decompresses a file from its beginning.
-    pub(crate) fn new(file: File, most: u64) -> io::Result<Self> {
+    pub(crate) fn new(file: File) -> io::Result<Self> {
         let mut decoder = Decoder::new(file)?.single_frame();
         decoder.window_log_max(WINDOW_LOG)?;
-        Ok(Self { decoder, left: most.min(MAX_CONTENT_BYTES) })
+        Ok(Self { decoder, left: MAX_CONTENT_BYTES })
+    }
+
+    /// The same object from its beginning. Nobody could change the bytes meanwhile.
+    ///
+    /// # Errors
+    /// What the disk said.
+    pub fn again(self) -> io::Result<Self> {
+        let mut file = self.decoder.finish().into_inner();
+        file.rewind()?;
+        Self::new(file)
     }
 }
 

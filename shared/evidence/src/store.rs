@@ -202,7 +202,7 @@ impl EvidenceStore {
         } else {
             self.fetch(digest).await?
         };
-        EvidenceReader::new(file, MAX_CONTENT_BYTES).map_err(EvidenceError::file(&self.folder))
+        EvidenceReader::new(file).map_err(EvidenceError::file(&self.folder))
     }
 
     /// Every object of the store, those that wait for a bucket included.

@@ -16,7 +16,8 @@ const UNITS: [(&str, u64); 9] = [
 ];
 
 /// An amount of memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
 pub struct Size {
     /// In bytes.
     pub bytes: u64,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::claims::Telemetry;
 use assay_work::{ChallengeId, DeviceId, PublicKey};
@@ -112,6 +112,12 @@ macro_rules! reason_codes {
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
+            }
+
+            /// The code with a name.
+            #[must_use]
+            pub fn named(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|code| code.name() == name)
             }
 
             /// Whose doing it is.
@@ -259,7 +265,7 @@ pub fn outcome_of(reasons: &[Reason]) -> Outcome {
 }
 
 /// How a validator checks the work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// Every pass of every device again, on devices of its own.
@@ -348,7 +354,7 @@ pub struct Hiding {
 }
 
 /// A device of the inventory that was not challenged.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotChallenged {
     /// The device.
     pub device_id: DeviceId,
@@ -359,7 +365,7 @@ pub struct NotChallenged {
 }
 
 /// A device of a key's host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedDevice {
     /// The device.
     pub device_id: DeviceId,

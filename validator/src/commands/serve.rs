@@ -11,6 +11,7 @@ use anyhow::Context;
 use assay_device::machine::limit_freed_memory;
 use assay_devices::BackendChoice;
 use assay_devices::choice::ChooseError;
+use assay_evidence::EvidenceStore;
 use assay_program::address::Address;
 use assay_program::exit::{Exit, Failure, chain};
 use assay_program::lock::StateLock;
@@ -97,11 +98,13 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
     let history = Arc::new(History::default());
     let verdicts = verdict_log(config.verdict_log.as_deref(), &history)?;
     let replayer = replayer(&config, &identity.origin())?;
+    let evidence = EvidenceStore::open(&config.evidence.location, &config.evidence.outbox)
+        .map_err(|error| Failure::new(Exit::Io, error.to_string()))?;
     runtime.block_on(async {
         let shutdown = Shutdown::on_signals(config.drain_timeout).context("no signal handlers")?;
         let records = open_records(&config.records).await?;
         let fleet = Fleet::new(records.clone(), rules, signer);
-        let kept = Kept { history, verdicts, expectations, tls, records, fleet };
+        let kept = Kept { history, verdicts, evidence, expectations, tls, records, fleet };
         let validator = Arc::new(validator(&config, identity, replayer, kept, shutdown)?);
         let reloader = Arc::new(Reloader::new(flags.clone(), settings, validator.clone(), manager.clone()));
         let reloading = reloader.clone();
@@ -119,6 +122,7 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
 struct Kept {
     history: Arc<History>,
     verdicts: VerdictLog,
+    evidence: EvidenceStore,
     expectations: Expectations,
     tls: ServerTls,
     records: Records,
@@ -161,7 +165,7 @@ fn validator(
     kept: Kept,
     shutdown: Shutdown,
 ) -> anyhow::Result<Validator> {
-    let Kept { history, verdicts, expectations, tls, records, fleet } = kept;
+    let Kept { history, verdicts, evidence, expectations, tls, records, fleet } = kept;
     let instance = Records::new_instance()?;
     // A file is this validator's alone.
     let is_shared = matches!(records.location(), Location::Postgres(_));
@@ -193,6 +197,8 @@ fn validator(
         lag: Arc::new(Lag::new(Instant::now())),
         checks: Semaphore::new(cores),
         verdicts,
+        evidence,
+        evidence_passes_percent: config.evidence.passes_percent,
         verdict_counts: VerdictCounts::default(),
         hook: Hook::start(config.on_event.clone()),
         drain: Drain::new(shutdown.clone()),

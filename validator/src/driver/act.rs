@@ -77,6 +77,7 @@ impl Driver {
                 }
                 Action::Phase(phase) => self.phase(phase),
                 Action::Progress(done, all) => self.notify(&Update::Progress(done, all)),
+                Action::Record(entries) => self.capture(entries).await,
                 Action::Verdict(verdict) => self.conclude(verdict),
                 Action::Close(why) => closed = Some(why),
             }

@@ -4,22 +4,27 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use assay_protocol::message::{MinerMessage, ValidatorMessage};
-use assay_protocol::verdict::{Class, Outcome, Reason, ReasonCode, Verdict};
+use assay_protocol::verdict::{Reason, ReasonCode, Verdict};
 use assay_records::{CommitmentRecord, MinerRecord, Status};
 use tokio::task::JoinHandle;
 
 use super::{Driver, Ongoing};
 use crate::action::Action;
 use crate::bounds::HELD_UP_LIMIT;
+use crate::case::capture::Capture;
+use crate::case::entry::Entry;
 use crate::events::{self, Asked};
-use crate::fleet::conclude::{Concluded, Draft};
+use crate::fleet::conclude::{Case, Concluded, Draft};
 use crate::memory::return_freed_soon;
 use crate::order::Order;
 use crate::registry::Update;
 use crate::validator::line;
+use crate::verify::excuse::HeldUp;
 
 /// How long a watcher may take to pick up the verdict.
 const WATCHER_LIMIT: Duration = Duration::from_secs(1);
+/// Time spent on evidence that is excused: less disappears among that of any message.
+const CAPTURE_EXCUSED: Duration = Duration::from_millis(1);
 
 /// A verdict on its way to the disk, and what waits for it.
 pub(super) struct Recording {
@@ -52,7 +57,8 @@ impl Driver {
 
     /// Has a verdict held against the fleet and written; what follows it waits.
     pub(super) fn conclude(&mut self, mut verdict: Box<Verdict>) {
-        self.excuse(&mut verdict);
+        let held_up = self.held_up();
+        held_up.excuse(&mut verdict);
         self.replay.cancel();
         if verdict.reasons.iter().any(|r| matches!(r.code, ReasonCode::Abandoned | ReasonCode::AbandonedRepeatedly)) {
             self.validator.admission.history.abandoned(verdict.miner_key, Instant::now());
@@ -62,10 +68,12 @@ impl Driver {
             self.publish();
         }
         let draft = self.draft(verdict);
+        let least_percent = self.validator.evidence_passes_percent;
+        let case = self.capture.take().map(|capture| Case { capture, held_up, least_percent });
         let validator = self.validator.clone();
         // It goes on where the session is over.
         let concluded = tokio::spawn(async move {
-            let concluded = validator.fleet.conclude(draft, None).await;
+            let concluded = validator.fleet.conclude(draft, case).await;
             validator.verdicts.append(line(&concluded.verdict)).await;
             concluded
         });
@@ -96,28 +104,32 @@ impl Driver {
         !self.validator.admission.allowed.is_open() || self.record.as_ref().is_some_and(approved)
     }
 
-    /// Fails no miner for a time that may be our own. Being late is ours where we were held up when the time ended: a
-    /// miner that was late before it has no excuse. A missed expectation, which may be one of a rate, is ours where we
-    /// were held up for a tenth of the challenge.
-    fn excuse(&self, verdict: &mut Verdict) {
-        let Some(Ongoing { began, .. }) = &self.challenge else { return };
+    /// Writes down what happened in the challenge. The time that the disk takes is none of the miner's.
+    pub(super) async fn capture(&mut self, entries: Vec<Entry>) {
+        let began = Instant::now();
+        let id = match &entries[..] {
+            [Entry::Header(header), ..] => Some(header.challenge_id),
+            _ => None,
+        };
+        if let Some(id) = id {
+            self.capture = Some(Capture::begin(self.validator.evidence.clone(), id));
+        }
+        if let Some(capture) = &mut self.capture {
+            capture.add(entries).await;
+        }
+        let took = began.elapsed();
+        if took >= CAPTURE_EXCUSED {
+            self.session.excuse(took);
+        }
+    }
+
+    /// For how long we were held up ourselves.
+    fn held_up(&self) -> HeldUp {
+        let Some(Ongoing { began, .. }) = &self.challenge else { return HeldUp::default() };
         let (now, lag) = (Instant::now(), &self.validator.lag);
         let at_the_end = lag.since(now.checked_sub(2 * HELD_UP_LIMIT).unwrap_or(*began), now);
         let for_long = lag.since(*began, now).filter(|held_up| *held_up * 10 >= now.duration_since(*began));
-        let held_up = |reason: &Reason| match reason.code {
-            ReasonCode::ExpectationMissed => for_long,
-            code if code.class() == Class::Late => at_the_end,
-            _ => None,
-        };
-        let failing = verdict.reasons.iter().filter(|reason| reason.code.class().fails());
-        let excuses: Option<Vec<_>> = failing.map(held_up).collect();
-        if let Some(longest) = excuses.and_then(|excuses| excuses.into_iter().max()) {
-            let why: Vec<_> =
-                verdict.reasons.iter().map(|reason| format!("{}: {}", reason.code, reason.detail)).collect();
-            let detail = format!("this validator was held up for {longest:.1?}; otherwise {}", why.join(", "));
-            verdict.outcome = Outcome::Inconclusive;
-            verdict.reasons = vec![Reason::new(ReasonCode::ValidatorOverloaded, detail)];
-        }
+        HeldUp { at_the_end, for_long }
     }
 
     /// Gives a verdict out that is on disk now, to the miner first; returns how the session ends, where it does.

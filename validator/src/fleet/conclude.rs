@@ -14,12 +14,14 @@ use assay_records::{
 use assay_work::{DeviceId, Nonce};
 
 use super::facts::{FleetFacts, Found};
-use super::schedule::next_wait;
+use super::schedule::{next_wait, uniform};
 use super::{Fleet, standing_of};
+use crate::case::capture::{Capture, Why};
 use crate::clock::{unix_ms, unix_seconds};
 use crate::entropy::OsEntropy;
 use crate::events::Asked;
 use crate::order::Order;
+use crate::verify::excuse::HeldUp;
 
 /// How long until a verdict that could not be written is tried again.
 const RETRY: Duration = Duration::from_millis(500);
@@ -64,18 +66,15 @@ pub struct Concluded {
     pub found: Vec<Found>,
 }
 
-/// What may be kept of a challenge that can be judged again.
-pub trait Case: Send {
-    /// Keeps it or drops it, now that the verdict is known.
-    ///
-    /// # Errors
-    /// It cannot be written: the verdict is recorded without it.
-    fn finish(
-        self: Box<Self>,
-        verdict: &Verdict,
-        facts: &FleetFacts,
-        passes_percent: f64,
-    ) -> Result<Option<EvidenceRecord>, String>;
+/// What may be kept of a challenge, so that it can be judged again.
+#[derive(Debug)]
+pub struct Case {
+    /// What was drawn and answered.
+    pub capture: Capture,
+    /// For how long the validator was held up.
+    pub held_up: HeldUp,
+    /// The least percentage of passes of which it is kept.
+    pub least_percent: u32,
 }
 
 /// The miner as the records have it, and what the policy says of it.
@@ -88,7 +87,7 @@ struct Subjected {
 
 impl Fleet {
     /// Concludes a challenge: tried until it is written, however long that takes.
-    pub async fn conclude(&self, draft: Draft, case: Option<Box<dyn Case>>) -> Concluded {
+    pub async fn conclude(&self, draft: Draft, case: Option<Case>) -> Concluded {
         let (mut case, mut evidence) = (case, None);
         loop {
             match self.try_conclude(&draft, &mut case, &mut evidence).await {
@@ -109,7 +108,7 @@ impl Fleet {
     async fn try_conclude(
         &self,
         draft: &Draft,
-        case: &mut Option<Box<dyn Case>>,
+        case: &mut Option<Case>,
         evidence: &mut Option<EvidenceRecord>,
     ) -> Result<Concluded, RecordsError> {
         let record = self.records.miner(&draft.verdict.miner_key.to_string()).await?;
@@ -117,11 +116,9 @@ impl Fleet {
         let facts = self.facts(draft, &subjected).await?;
         let mut verdict = draft.verdict.clone();
         let found = facts.judge(&mut verdict);
+        // First: a verdict that is given out has its evidence.
         if let Some(case) = case.take() {
-            match case.finish(&verdict, &facts, subjected.group.evidence.passes_percent) {
-                Ok(kept) => *evidence = kept,
-                Err(error) => tracing::error!(challenge = %verdict.challenge_id, "its evidence is not kept: {error}"),
-            }
+            *evidence = case.finish(&verdict, &facts, subjected.group.evidence.passes_percent).await;
         }
         let now_s = unix_seconds();
         let event = Event::Verdict {
@@ -232,6 +229,27 @@ impl Fleet {
         };
         let issued = self.signer.issue(&subject);
         issued.inspect_err(|error| tracing::error!(challenge = %verdict.challenge_id, "no receipt: {error}")).ok()
+    }
+}
+
+impl Case {
+    /// Keeps it or drops it, now that the verdict is known.
+    async fn finish(self, verdict: &Verdict, facts: &FleetFacts, percent: f64) -> Option<EvidenceRecord> {
+        let Self { capture, held_up, least_percent } = self;
+        let share = percent.max(f64::from(least_percent)) / 100.0;
+        let why = Why::of(verdict.outcome, uniform(&mut OsEntropy) < share);
+        let facts = toml::to_string(facts);
+        if let Err(error) = &facts {
+            tracing::error!(challenge = %verdict.challenge_id, %error, "its case lacks what it was held against");
+        }
+        let kept = capture.finish(verdict, held_up, facts.ok(), why).await?;
+        let bytes = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        Some(EvidenceRecord {
+            digest: kept.digest.to_string(),
+            bytes: bytes(kept.bytes),
+            stored_bytes: bytes(kept.stored_bytes),
+            why: kept.why.name().to_owned(),
+        })
     }
 }
 

@@ -25,7 +25,7 @@ const MAX_KNOWN: usize = 262_144;
 const MAX_KNOWN_NAME_BYTES: usize = 128;
 
 /// What is known of a device.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownDevice {
     /// The name that the miner gave it: a claim.
     pub name: String,
@@ -65,12 +65,36 @@ pub struct Attendance<'a> {
 }
 
 /// How the devices that took part differ from those that are known.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
     /// Known, and took no part.
     pub missing: Vec<NamedDevice>,
     /// Took part, and not known; empty for a key of which no device is known.
     pub new: Vec<NamedDevice>,
+}
+
+impl Difference {
+    /// How the devices that took part differ from those that are known.
+    #[must_use]
+    pub fn of(
+        known: &BTreeMap<DeviceId, KnownDevice>,
+        took_part: impl Fn(DeviceId) -> bool,
+        attendance: Attendance<'_>,
+    ) -> Self {
+        if known.is_empty() {
+            return Self::default();
+        }
+        let Attendance { inventory, least_bytes } = attendance;
+        // A device that is listed, and was left out of a challenge larger than any that it did, is not missing. One that
+        // did as large a share before and is left out now has lost memory.
+        let was_left_out = |id, known: &KnownDevice| inventory.device(id).is_some() && known.bytes < least_bytes;
+        let missing = known.iter().filter(|(id, known)| !took_part(**id) && !was_left_out(**id, known));
+        let new = inventory.devices.iter().filter(|d| took_part(d.id) && !known.contains_key(&d.id));
+        Self {
+            missing: missing.map(|(id, d)| NamedDevice { device_id: *id, name: d.name.clone() }).collect(),
+            new: new.map(|d| NamedDevice { device_id: d.id, name: d.name.clone() }).collect(),
+        }
+    }
 }
 
 /// What was read back from a verdict log.
@@ -110,35 +134,17 @@ impl KnownDevices {
         self.lock().learn(self.kin.root(verdict.miner_key), shown);
     }
 
-    /// How the devices that took part differ from those known of the key.
+    /// The devices known of a key.
     #[must_use]
-    pub fn compare(
-        &self,
-        key: PublicKey,
-        took_part: impl Fn(DeviceId) -> bool,
-        attendance: Attendance<'_>,
-    ) -> Difference {
-        let records = self.lock();
-        let Some(Record { devices: known, .. }) = records.by_key.get(&self.kin.root(key)) else {
-            return Difference::default();
-        };
-        let Attendance { inventory, least_bytes } = attendance;
-        // A device that is listed, and was left out of a challenge larger than any that it did, is not missing. One that
-        // did as large a share before and is left out now has lost memory.
-        let was_left_out = |id, known: &KnownDevice| inventory.device(id).is_some() && known.bytes < least_bytes;
-        let missing = known.iter().filter(|(id, known)| !took_part(**id) && !was_left_out(**id, known));
-        let new = inventory.devices.iter().filter(|d| took_part(d.id) && !known.contains_key(&d.id));
-        Difference {
-            missing: missing.map(|(id, d)| NamedDevice { device_id: *id, name: d.name.clone() }).collect(),
-            new: new.map(|d| NamedDevice { device_id: d.id, name: d.name.clone() }).collect(),
-        }
+    pub fn of_key(&self, key: PublicKey) -> BTreeMap<DeviceId, KnownDevice> {
+        self.lock().by_key.get(&self.kin.root(key)).map(|record| record.devices.clone()).unwrap_or_default()
     }
 
     /// The known devices of a key that an inventory does not list.
     #[must_use]
     pub fn missing(&self, key: PublicKey, inventory: &Inventory) -> Vec<NamedDevice> {
         let is_listed = |id| inventory.device(id).is_some();
-        self.compare(key, is_listed, Attendance { inventory, least_bytes: 0 }).missing
+        Difference::of(&self.of_key(key), is_listed, Attendance { inventory, least_bytes: 0 }).missing
     }
 
     /// Forgets the devices of a key; gives how many there were.

@@ -5,6 +5,7 @@ use assay_protocol::verdict::{Mode, Reason, ReasonCode};
 
 use super::{Answered, ChallengeRun, Ended, RunContext, RunStage};
 use crate::action::Action;
+use crate::case::entry::Known;
 use crate::history::devices::Attendance;
 use crate::history::{End, Shown};
 use crate::issue::{SAMPLES_BEFORE_REPLAY, iteration_draw};
@@ -13,9 +14,14 @@ use crate::verify::judge::{Findings, Gaps, rate_per_s};
 impl ChallengeRun {
     /// The miner learns the verdict, which also ends what it still does for the challenge.
     pub(super) fn finish(&mut self, mut reasons: Vec<Reason>) -> Vec<Action> {
+        if self.ended().is_some() {
+            return Vec::new();
+        }
+        let end = end_of(&reasons);
+        let Known { past, expectation } = self.known(end);
         let chunks_due = if let RunStage::Opening { collector, .. } = &self.stage { collector.chunks_due() } else { 0 };
         let (commitment, probe, answered) = match &self.stage {
-            RunStage::Working { .. } => (None, None, false),
+            RunStage::Working => (None, None, false),
             RunStage::Held { commitment, .. } => (Some(commitment), None, false),
             RunStage::Probing { commitment, probe, .. } => (Some(commitment), Some((probe, None)), false),
             RunStage::Digests { commitment, probe, answer, .. } => {
@@ -27,10 +33,9 @@ impl ChallengeRun {
             }
             RunStage::Over(_) => return Vec::new(),
         };
-        let RunContext { policy, mode, inventory, history, round_trip, unix_seconds, .. } = &self.context;
-        let miner_key = self.challenge.fields().miner_key;
-        let recent = history.ended(miner_key, end_of(&reasons), policy.abandoned);
-        if end_of(&reasons) != End::Other && recent.abandoned >= policy.abandoned.limit {
+        let RunContext { policy, mode, inventory, round_trip, unix_seconds, .. } = &self.context;
+        let recent = past.recent(end, policy.abandoned);
+        if end != End::Other && recent.abandoned >= policy.abandoned.limit {
             let detail = format!(
                 "{} of the last {} challenges were abandoned, {} are the limit; this one: {}",
                 recent.abandoned, recent.of, policy.abandoned.limit, reasons[0].detail
@@ -63,9 +68,9 @@ impl ChallengeRun {
             gaps: Gaps { handover: self.handover(), ..self.gaps },
             hiding: policy.hiding,
             not_challenged: self.not_challenged.clone(),
-            difference: history.devices.compare(miner_key, took_part, attendance),
+            difference: past.difference(took_part, attendance),
             device_missing: policy.device_missing,
-            expectation: history.kin.lineage(miner_key).into_iter().find_map(|key| policy.expectations.of(key)),
+            expectation: expectation.as_ref(),
             recent,
             reasons,
             unix_seconds: *unix_seconds,
@@ -75,7 +80,7 @@ impl ChallengeRun {
             self.remember();
         }
         self.context.history.devices.learn(&verdict, least_bytes);
-        let is_committed = !matches!(self.stage, RunStage::Working { .. });
+        let is_committed = !matches!(self.stage, RunStage::Working);
         self.stage = RunStage::Over(Ended { id: self.id(), is_committed, chunks_due });
         vec![Action::Verdict(verdict.clone()), Action::send(ValidatorMessage::Verdict(verdict))]
     }

@@ -6,8 +6,6 @@ use assay_protocol::verdict::{Reason, ReasonCode};
 use assay_work::probe::Probe;
 
 use super::{ChallengeRun, Roots, RunStage};
-use crate::action::{Action, SentAt};
-use crate::entropy::Entropy;
 
 /// How long a message may wait for the transport to take it: longer means that the miner does not read.
 pub const HANDOVER_LIMIT: Duration = Duration::from_secs(5);
@@ -21,20 +19,8 @@ pub const LINK_ALLOWANCE_LIMIT: Duration = Duration::from_secs(5);
 const FOLLOW_UP_BYTES: u64 = 1024;
 
 impl ChallengeRun {
-    /// Ends the challenge when its stage is overdue.
-    pub fn tick(&mut self, now: Instant, entropy: &mut dyn Entropy) -> Vec<Action> {
-        if self.released_at().is_some_and(|at| now >= at) {
-            return self.release(now, entropy);
-        }
-        match self.overdue(now) {
-            Some(reason) if reason.code == ReasonCode::NotReading => self.leave(reason),
-            Some(reason) => self.conclude(Err(reason)),
-            None => Vec::new(),
-        }
-    }
-
     /// When the probe is not held back any longer.
-    fn released_at(&self) -> Option<Instant> {
+    pub(super) fn released_at(&self) -> Option<Instant> {
         match &self.stage {
             RunStage::Held { limit, .. } => Some(self.stage_began + *limit),
             _ => None,
@@ -43,24 +29,24 @@ impl ChallengeRun {
 
     /// What the stage waits for: since when, how long, and for what it fails. A message that the transport has not
     /// taken has a limit of its own.
-    fn limits(&self) -> [Option<(Instant, Duration, ReasonCode)>; 2] {
+    fn limits(&self, sent: Option<Instant>) -> [Option<(Instant, Duration, ReasonCode)>; 2] {
         let policy = &self.context.policy;
         let unread = (self.stage_began, self.handover_limit(), ReasonCode::NotReading);
-        let taken = |sent: &SentAt, limit, code| sent.get().map_or(unread, |at| (at, limit, code));
+        let taken = |limit, code| sent.map_or(unread, |at| (at, limit, code));
         match &self.stage {
-            RunStage::Working { sent } => [Some(taken(sent, policy.commit_deadline, ReasonCode::CommitmentLate)), None],
+            RunStage::Working => [Some(taken(policy.commit_deadline, ReasonCode::CommitmentLate)), None],
             RunStage::Held { roots, .. } => [self.roots_due(roots), None],
-            RunStage::Probing { roots, deadline, sent, .. } => {
-                [Some(taken(sent, *deadline, ReasonCode::ProbeLate)), self.roots_due(roots)]
+            RunStage::Probing { roots, deadline, .. } => {
+                [Some(taken(*deadline, ReasonCode::ProbeLate)), self.roots_due(roots)]
             }
             RunStage::Digests { probe, .. } => {
                 [Some((self.stage_began, self.digests_limit(probe), ReasonCode::DigestsLate)), None]
             }
-            RunStage::Opening { collector, pace, sent, .. } => {
+            RunStage::Opening { collector, pace, .. } => {
                 let (due, _) = pace.due(collector.next_bytes());
                 let limit = due.saturating_duration_since(self.stage_began);
                 let late = (self.stage_began, limit, ReasonCode::OpeningsLate);
-                [Some(sent.get().map_or(unread, |_| late)), None]
+                [Some(sent.map_or(unread, |_| late)), None]
             }
             RunStage::Judging(_) | RunStage::Over(_) => [None, None],
         }
@@ -137,7 +123,7 @@ impl ChallengeRun {
             ReasonCode::NotReading => (since + limit).min(now + self.shortest_deadline()),
             _ => since + limit,
         };
-        self.limits().into_iter().flatten().map(due).chain(self.released_at()).min()
+        self.limits(self.taken_by_now()).into_iter().flatten().map(due).chain(self.released_at()).min()
     }
 
     fn openings_detail(&self, now: Instant) -> String {
@@ -150,8 +136,9 @@ impl ChallengeRun {
         policy.commit_deadline.min(policy.probe.deadline).min(policy.openings.deadline)
     }
 
-    fn overdue(&self, now: Instant) -> Option<Reason> {
-        let (_, limit, code) = self.limits().into_iter().flatten().find(|(since, limit, _)| now >= *since + *limit)?;
+    pub(super) fn overdue(&self, now: Instant) -> Option<Reason> {
+        let (_, limit, code) =
+            self.limits(self.taken()).into_iter().flatten().find(|(since, limit, _)| now >= *since + *limit)?;
         let detail = match code {
             ReasonCode::NotReading => format!("a message of the challenge waited {limit:?} for the connection"),
             ReasonCode::OpeningsLate => return Some(Reason::new(code, self.openings_detail(now))),

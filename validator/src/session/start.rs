@@ -9,12 +9,12 @@ use assay_work::PublicKey;
 
 use super::{Session, SessionContext, SessionState, StartError};
 use crate::action::Action;
+use crate::case::entry::{Entry, Header, Unmade};
 use crate::history::End;
 use crate::history::devices::Attendance;
 use crate::issue::{IssueError, Sizing, check_draws, fresh};
 use crate::policy::Policy;
 use crate::run::{ChallengeRun, RunContext};
-use crate::verify::judge::Unchallenged;
 
 impl Session {
     /// Starts a challenge of this miner. `hold`: how long after the commitment the probe waits for
@@ -87,19 +87,31 @@ impl Session {
         let policy = sizing.policy;
         let least_bytes = u64::from(policy.min_slots) * u64::from(n) * u64::from(n);
         let attendance = Attendance { inventory: sizing.inventory, least_bytes };
-        let verdict = Unchallenged {
+        let history = &self.admission.history;
+        let past = history.past(miner_key);
+        history.ended(miner_key, End::Other);
+        let reason = Reason::new(code, error.to_string());
+        let (difference, recent) = (past.difference(|_| false, attendance), past.recent(End::Other, policy.abandoned));
+        let header = Header {
+            program: env!("CARGO_PKG_VERSION").into(),
             challenge_id,
             miner_key,
             validator_key: self.admission.identity.public_key(),
-            n,
-            iterations: policy.iterations,
-            reason: Reason::new(code, error.to_string()),
-            not_challenged: sizing.left_out(n, policy.min_slots),
-            difference: self.admission.history.devices.compare(miner_key, |_| false, attendance),
-            recent: self.admission.history.ended(miner_key, End::Other, policy.abandoned),
             unix_seconds: context.unix_seconds,
+            mode: None,
+            round_trip: self.pings.least(),
+            hold: None,
+            not_challenged: sizing.left_out(n, policy.min_slots),
+            policy: policy.clone(),
         };
-        let verdict = Box::new(verdict.verdict());
-        Ok(vec![Action::Verdict(verdict.clone()), Action::send(ValidatorMessage::Verdict(verdict))])
+        let unmade = Unmade { n, reason: reason.clone().into(), difference, recent };
+        let verdict = Box::new(unmade.unchallenged(&header, reason).verdict());
+        let entries = vec![
+            Entry::Header(Box::new(header)),
+            Entry::Inventory(sizing.inventory.clone()),
+            Entry::Unchallenged(Box::new(unmade)),
+        ];
+        let send = ValidatorMessage::Verdict(verdict.clone());
+        Ok(vec![Action::Record(entries), Action::Verdict(verdict), Action::send(send)])
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod draw;
+pub mod excuse;
 pub mod judge;
 pub mod replay;
 pub mod size;

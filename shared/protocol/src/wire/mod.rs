@@ -23,6 +23,7 @@ pub mod limits;
 pub mod lists;
 mod openings;
 mod session;
+pub mod stored;
 mod telemetry;
 mod verdict;
 mod work;

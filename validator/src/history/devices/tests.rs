@@ -63,7 +63,7 @@ fn inventory(ids: &[u8]) -> Inventory {
 fn difference(known: &KnownDevices, took_part: &[u8], listed: &[u8], least_slots: u64) -> (Vec<u8>, Vec<u8>) {
     let inventory = inventory(listed);
     let attendance = Attendance { inventory: &inventory, least_bytes: least_slots << 16 };
-    let found = known.compare(KEY, |id| took_part.contains(&id.0[0]), attendance);
+    let found = Difference::of(&known.of_key(KEY), |id| took_part.contains(&id.0[0]), attendance);
     let ids = |devices: Vec<NamedDevice>| devices.iter().map(|device| device.device_id.0[0]).collect();
     (ids(found.missing), ids(found.new))
 }

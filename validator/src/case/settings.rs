@@ -1,0 +1,73 @@
+//! Where cases are kept, which, and for how long: as written, and checked.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use assay_evidence::{EvidenceLocation, Limits};
+use assay_program::settings::{Settings, SettingsError};
+use clap::Args;
+
+/// The folder for evidence, and for what waits for a bucket, beside the key file.
+const FOLDER: &str = "evidence";
+/// The longest age of evidence, in days: ten years.
+const MAX_AGE_D: u64 = 3650;
+/// The most GiB of evidence: a pebibyte.
+const MAX_GIB: u64 = 1 << 20;
+
+/// What is kept of challenges, as written.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Evidence")]
+pub struct RawEvidence {
+    /// Folder or s3://bucket/prefix for the evidence of challenges, by which `rejudge` judges them again; the settings of
+    /// a bucket come from the environment: AWS_REGION, AWS_ENDPOINT, AWS_ACCESS_KEY_ID, … [default: evidence/ beside key_file]
+    #[arg(long, value_name = "FOLDER|URL")]
+    pub evidence: Option<String>,
+    /// Percentage of passes whose evidence is kept, drawn at random; that of every other verdict is kept
+    #[arg(long, value_name = "PERCENT", default_value_t = 1)]
+    pub evidence_passes_percent: u32,
+    /// Days after which evidence is removed; 0: never
+    #[arg(long, value_name = "DAYS", default_value_t = 180)]
+    pub evidence_max_age_d: u64,
+    /// Total size of the evidence in GiB, above which the oldest is removed; 0: no limit
+    #[arg(long, value_name = "GIB", default_value_t = 100)]
+    pub evidence_max_gib: u64,
+}
+
+/// What is kept of challenges.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EvidenceConfig {
+    /// The folder or bucket.
+    pub location: EvidenceLocation,
+    /// Where that of a bucket waits.
+    pub outbox: PathBuf,
+    /// The share of passes that are kept.
+    pub passes_percent: u32,
+    /// How much is kept, and for how long.
+    pub limits: Limits,
+}
+
+impl EvidenceConfig {
+    /// Checks what was written.
+    ///
+    /// # Errors
+    /// [`SettingsError::Value`] for the first value out of bounds, with the bound and its reason.
+    pub fn check<R: Args>(settings: &Settings<R>, raw: &RawEvidence, key_file: &Path) -> Result<Self, SettingsError> {
+        let beside = key_file.with_file_name(FOLDER);
+        let location = match &raw.evidence {
+            Some(text) => settings.parsed("evidence", text)?,
+            None => EvidenceLocation::Folder(beside.clone()),
+        };
+        let percent = "a percentage";
+        let passes_percent =
+            settings.in_range("evidence_passes_percent", raw.evidence_passes_percent, 0..=100, percent)?;
+        let years = "ten years are as good as for ever";
+        let days = settings.in_range("evidence_max_age_d", raw.evidence_max_age_d, 0..=MAX_AGE_D, years)?;
+        let size = "no store is larger than a pebibyte";
+        let gib = settings.in_range("evidence_max_gib", raw.evidence_max_gib, 0..=MAX_GIB, size)?;
+        let limits = Limits {
+            max_age: Some(Duration::from_secs(days * 86_400)).filter(|age| !age.is_zero()),
+            max_bytes: Some(gib << 30).filter(|bytes| *bytes > 0),
+        };
+        Ok(Self { location, outbox: beside, passes_percent, limits })
+    }
+}

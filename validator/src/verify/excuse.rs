@@ -1,0 +1,37 @@
+//! Whose time a missed deadline was: the miner's, or that of a validator that was held up itself.
+
+use std::time::Duration;
+
+use assay_protocol::verdict::{Class, Outcome, Reason, ReasonCode, Verdict};
+use serde::{Deserialize, Serialize};
+
+/// For how long the validator was held up itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldUp {
+    /// Where it was as the challenge ended.
+    pub at_the_end: Option<Duration>,
+    /// Where it was for a tenth of the challenge or longer.
+    pub for_long: Option<Duration>,
+}
+
+impl HeldUp {
+    /// Fails no miner for a time that may be our own. Being late is ours where we were held up when the time ended: a
+    /// miner that was late before it has no excuse. A missed expectation, which may be one of a rate, is ours where we
+    /// were held up for a tenth of the challenge.
+    pub fn excuse(&self, verdict: &mut Verdict) {
+        let held_up = |reason: &Reason| match reason.code {
+            ReasonCode::ExpectationMissed => self.for_long,
+            code if code.class() == Class::Late => self.at_the_end,
+            _ => None,
+        };
+        let failing = verdict.reasons.iter().filter(|reason| reason.code.class().fails());
+        let excuses: Option<Vec<_>> = failing.map(held_up).collect();
+        if let Some(longest) = excuses.and_then(|excuses| excuses.into_iter().max()) {
+            let why: Vec<_> =
+                verdict.reasons.iter().map(|reason| format!("{}: {}", reason.code, reason.detail)).collect();
+            let detail = format!("this validator was held up for {longest:.1?}; otherwise {}", why.join(", "));
+            verdict.outcome = Outcome::Inconclusive;
+            verdict.reasons = vec![Reason::new(ReasonCode::ValidatorOverloaded, detail)];
+        }
+    }
+}
