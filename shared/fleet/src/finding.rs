@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use assay_protocol::verdict::{Reason, ReasonCode, Verdict, outcome_of};
+use assay_work::DeviceId;
 use serde::{Deserialize, Serialize};
 
 /// What was found.
@@ -57,10 +59,122 @@ impl FindingCode {
             Self::KeyAtTwoAddresses => "key_at_two_addresses",
         }
     }
+
+    /// The reason that it is in a verdict once it is enforced; `None` for one that only ever warns.
+    #[must_use]
+    pub const fn reason(self) -> Option<ReasonCode> {
+        Some(match self {
+            Self::TooSlow => ReasonCode::TooSlow,
+            Self::TooFast => ReasonCode::TooFast,
+            Self::MemoryBelowClaim => ReasonCode::MemoryBelowClaim,
+            Self::BandwidthBelowClaim => ReasonCode::BandwidthBelowClaim,
+            Self::ModelMismatch => ReasonCode::ModelMismatch,
+            Self::DeviceAtTwoMiners => ReasonCode::DeviceAtTwoMiners,
+            Self::KeyAtTwoAddresses => ReasonCode::KeyAtTwoAddresses,
+            Self::DeviceMoved | Self::DeviceCountChanged => return None,
+        })
+    }
+}
+
+impl FindingCode {
+    /// Whether it is about speed or memory, which only work that held has shown.
+    #[must_use]
+    pub const fn needs_work(self) -> bool {
+        matches!(
+            self,
+            Self::TooSlow | Self::TooFast | Self::MemoryBelowClaim | Self::BandwidthBelowClaim | Self::ModelMismatch
+        )
+    }
+}
+
+/// Adds an enforced finding to a verdict. What it says of speed or memory is added only where the work held: what was not
+/// shown was not slow either. Says whether it was added.
+pub fn enforce(verdict: &mut Verdict, code: FindingCode, device_id: Option<DeviceId>, detail: &str) -> bool {
+    let Some(reason) = code.reason().filter(|_| !code.needs_work() || verdict.work_held()) else { return false };
+    let reason = Reason { code: reason, detail: detail.to_owned(), device_id };
+    if verdict.reasons.contains(&reason) {
+        return false;
+    }
+    verdict.reasons.push(reason);
+    verdict.outcome = outcome_of(&verdict.reasons);
+    true
 }
 
 impl fmt::Display for FindingCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use assay_protocol::verdict::{Class, Outcome, Work};
+    use assay_work::{ChallengeId, PublicKey};
+
+    fn verdict(reasons: Vec<Reason>) -> Verdict {
+        Verdict {
+            challenge_id: ChallengeId([1; 16]),
+            miner_key: PublicKey([2; 32]),
+            validator_key: PublicKey([3; 32]),
+            outcome: outcome_of(&reasons),
+            reasons,
+            mode: None,
+            n: 2048,
+            iterations: 1,
+            iterations_checked: 1,
+            devices: Vec::new(),
+            whole: Work::default(),
+            work_bounds: Vec::new(),
+            iteration_bounds: Vec::new(),
+            probe_bounds: Vec::new(),
+            round_trip_ms: None,
+            handover_ms: None,
+            roots_ms: None,
+            digests_ms: None,
+            not_challenged: Vec::new(),
+            missing_devices: Vec::new(),
+            new_devices: Vec::new(),
+            abandoned_recently: 0,
+            recent_challenges: 1,
+            unix_seconds: 0,
+        }
+    }
+
+    #[test]
+    fn a_finding_has_the_name_of_its_reason_and_fails() {
+        for code in FindingCode::ALL {
+            if let Some(reason) = code.reason() {
+                assert_eq!(reason.name(), code.name());
+                assert!(reason.class().fails() && reason.leaves_work_standing(), "{code}");
+                let is_short = matches!(
+                    code,
+                    FindingCode::TooSlow | FindingCode::MemoryBelowClaim | FindingCode::BandwidthBelowClaim
+                );
+                assert_eq!(reason.class(), if is_short { Class::Short } else { Class::Forged }, "{code}");
+            }
+            let json = serde_json::to_string(&code).unwrap();
+            assert_eq!(json, format!("\"{}\"", code.name()));
+        }
+        let warnings = FindingCode::ALL.into_iter().filter(|code| code.reason().is_none());
+        assert!(warnings.eq([FindingCode::DeviceMoved, FindingCode::DeviceCountChanged]));
+    }
+
+    #[test]
+    fn an_enforced_finding_fails_a_pass_once() {
+        let mut passed = verdict(Vec::new());
+        assert!(enforce(&mut passed, FindingCode::TooSlow, None, "1 TOPS"));
+        assert!(!enforce(&mut passed, FindingCode::TooSlow, None, "1 TOPS"), "said once");
+        assert!(!enforce(&mut passed, FindingCode::DeviceMoved, None, ""), "a warning");
+        assert_eq!((passed.outcome, passed.reasons.len()), (Outcome::Fail, 1));
+    }
+
+    #[test]
+    fn speed_is_not_judged_where_the_work_did_not_hold() {
+        let mut broken = verdict(vec![Reason::new(ReasonCode::Disconnected, "")]);
+        assert!(!enforce(&mut broken, FindingCode::TooSlow, None, "0 TOPS"));
+        assert_eq!(broken.outcome, Outcome::Inconclusive);
+        assert!(enforce(&mut broken, FindingCode::DeviceAtTwoMiners, None, ""), "an identity is known all the same");
+        assert_eq!(broken.outcome, Outcome::Fail);
     }
 }

@@ -25,7 +25,7 @@ pub use distribution::{Distribution, Sample};
 pub use finding::FindingCode;
 pub use policy::{FleetPolicy, Group, Kind};
 pub use profile::{ModelProfiles, Profile};
-pub use read::{FileError, Problem};
+pub use read::{FileError, MAX_FILE_BYTES, Problem};
 pub use state::{Change, Event, Standing, State, step};
 
 /// What an operator calls a miner: names and values, such as `rack` and `7`.

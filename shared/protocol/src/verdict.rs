@@ -177,6 +177,13 @@ reason_codes! {
     AbandonedRepeatedly "abandoned_repeatedly" Evasive "The miner broke off too many of its last challenges after positions were named." "Treat the host as dishonest, or its link as unfit to be judged over.";
     DeviceGone "device_gone" Short "A device that the key showed before took no part." "Look for the device on the host; if it was removed on purpose, run `assay-validator forget` for the key.";
     ExpectationMissed "expectation_missed" Short "The host showed less than the operator expects of this key." "Compare the host with the expectations file of the validator.";
+    TooSlow "too_slow" Short "The work took longer than a device of the model that is claimed takes." "Compare the device with others of its model: it may be throttled, shared, or not that model.";
+    MemoryBelowClaim "memory_below_claim" Short "Less memory was shown than a device of the model that is claimed has." "Look for what else holds the memory of the device; else treat the claimed model as not there.";
+    BandwidthBelowClaim "bandwidth_below_claim" Short "The probe read slower than a device of the model that is claimed reads." "Compare the device with others of its model: its memory may be shared, or elsewhere.";
+    TooFast "too_fast" Forged "The work or the probe was faster than a device of the model that is claimed can be." "Treat the claim as false: other or more hardware did the work.";
+    ModelMismatch "model_mismatch" Forged "The speed is not that of the model that is claimed, but that of another one." "Treat the claimed model as not there.";
+    DeviceAtTwoMiners "device_at_two_miners" Forged "Another miner showed the same device at the same time." "Challenge both miners in one round; forbid one of them the device.";
+    KeyAtTwoAddresses "key_at_two_addresses" Forged "The key spoke for two hosts at the same time." "Give each host a key of its own, and revoke this one if it was copied without leave.";
     DeviceSick "device_sick" Sick "A device of the miner failed." "Look at the device: the miner's log says what its driver reported.";
     MinerBusy "miner_busy" Busy "The miner is busy." "Ask again later.";
     MinerDraining "miner_draining" Busy "The miner is shutting down." "Ask again when it is back.";
@@ -204,7 +211,19 @@ impl ReasonCode {
     /// Whether the work held all the same: only what else is known of the key speaks against a pass.
     #[must_use]
     pub const fn leaves_work_standing(self) -> bool {
-        matches!(self, Self::DeviceMissing | Self::DeviceGone | Self::ExpectationMissed)
+        matches!(
+            self,
+            Self::DeviceMissing
+                | Self::DeviceGone
+                | Self::ExpectationMissed
+                | Self::TooSlow
+                | Self::MemoryBelowClaim
+                | Self::BandwidthBelowClaim
+                | Self::TooFast
+                | Self::ModelMismatch
+                | Self::DeviceAtTwoMiners
+                | Self::KeyAtTwoAddresses
+        )
     }
 }
 

@@ -156,8 +156,6 @@ impl Driver {
             round: order.round.as_ref().map(|round| round.id.clone()),
             begun_ms: *began_ms,
             device_ms: 0,
-            n: i64::from(facts.n),
-            iterations: i64::from(facts.iterations),
         };
         let records = self.validator.records.clone();
         // The challenge does not wait: what was never noted was never lost either, and its verdict notes it.
