@@ -134,6 +134,9 @@ pub enum Command {
     /// Inspect the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Inspect the policy of a fleet
+    #[command(subcommand)]
+    Policy(PolicyCommand),
     /// Compute replays on this machine's devices for the validators that share the records, until SIGTERM or SIGINT
     ///
     /// Validators that keep their records in one PostgreSQL database submit replays there; each worker takes one at a
@@ -403,6 +406,27 @@ pub struct VerifyArgs {
     /// The settings.
     #[command(flatten)]
     pub settings: Flags<LocalFlags>,
+}
+
+/// What is asked about the policy of a fleet.
+#[derive(Debug, Subcommand)]
+pub enum PolicyCommand {
+    /// Check a policy file: every problem with its line and field, or the groups that it has
+    #[command(after_help = "Examples:
+  assay-validator policy check /etc/assay/fleet.toml
+  assay-validator policy check fleet.toml --json | jq '.groups[].name'")]
+    Check(PolicyCheckArgs),
+}
+
+/// Arguments of `policy check`.
+#[derive(Debug, Args)]
+pub struct PolicyCheckArgs {
+    /// Policy file
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `check-openings`.

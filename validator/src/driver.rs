@@ -95,6 +95,7 @@ pub async fn drive(
         next_challenge: None,
         lease: None,
         is_first: false,
+        is_moved: false,
         busy: 0,
         running: None,
         has_ended: false,
@@ -172,6 +173,8 @@ struct Driver {
     lease: Option<Arc<MinerLease>>,
     /// Nothing was due yet since the miner connected.
     is_first: bool,
+    /// What is due was moved by another policy.
+    is_moved: bool,
     /// What is kept of the challenge that runs.
     capture: Option<Capture>,
     /// A verdict that is on its way to the disk.

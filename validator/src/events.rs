@@ -6,16 +6,16 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use assay_program::logging::list;
 use assay_fleet::Change;
+use assay_program::logging::list;
 use assay_protocol::verdict::{NamedDevice, Outcome, Reason, Verdict};
 use assay_work::ChallengeId;
 use assay_work::text::quoted;
 use tracing::field::{DisplayValue, display};
 
 use crate::action::ChallengeFacts;
-use crate::gate::{Gate, Line};
 use crate::fleet::facts::Found;
+use crate::gate::{Gate, Line};
 use crate::hook::{Event, Hook, Who};
 use crate::order::Order;
 use crate::registry::Miner;

@@ -10,11 +10,13 @@ pub mod schedule;
 pub mod speeds;
 pub mod sweep;
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use assay_fleet::Standing;
-use assay_records::{MinerRecord, Records};
+use assay_fleet::{Group, Standing};
 use assay_receipts::Signer;
+use assay_records::{DeviceFilter, DeviceRecord, MinerRecord, Records, RecordsError};
+use assay_work::ChallengeId;
 use tokio::sync::watch;
 
 use self::presence::Presences;
@@ -32,6 +34,8 @@ pub struct Fleet {
     signer: Signer,
     group_places: GroupPlaces,
     speeds: Speeds,
+    /// Verdicts on their way to the disk, as JSON.
+    pending: Mutex<BTreeMap<ChallengeId, String>>,
 }
 
 impl Fleet {
@@ -45,6 +49,7 @@ impl Fleet {
             signer,
             group_places: GroupPlaces::default(),
             speeds: Speeds::default(),
+            pending: Mutex::default(),
         }
     }
 
@@ -69,6 +74,32 @@ impl Fleet {
             }
             differs
         })
+    }
+
+    /// The group of a miner that may not be there: by the models of its devices in the records, where a group asks for
+    /// them.
+    ///
+    /// # Errors
+    /// The records cannot be read.
+    pub async fn group_of(&self, record: &MinerRecord) -> Result<Group, RecordsError> {
+        let rules = self.rules();
+        let mut models = Vec::new();
+        if rules.policy.groups.iter().any(|group| group.select.model.is_some()) {
+            let filter = DeviceFilter { miner: Some(record.id.clone()), ..DeviceFilter::default() };
+            let claimed = |device: DeviceRecord| Some(device.model).filter(|it| !it.is_empty()).unwrap_or(device.name);
+            models = self.records.devices(&filter).await?.into_iter().map(claimed).collect();
+        }
+        let names: Vec<&str> = models.iter().map(String::as_str).collect();
+        Ok(rules.policy.group_of(&record.labels, &names).clone())
+    }
+
+    /// Logs the verdicts that the records do not have, whole, when the validator ends; says how many they are.
+    pub fn finish(&self) -> usize {
+        let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        for verdict in pending.values() {
+            tracing::error!(verdict, "a verdict is not in the records, and was given to nobody");
+        }
+        pending.len()
     }
 
     /// The key that signs receipts.

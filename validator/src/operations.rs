@@ -15,8 +15,8 @@ use assay_records::RecordsError;
 pub use self::ask::{DevicesQuery, HistoryQuery, MinersQuery, Query, ShowQuery, TokensQuery, VerdictsQuery};
 pub use self::change::{Change, Enroll, Label, SetStatus, StatusAction};
 pub use self::keep::{Backup, Export, ExportFormat};
-pub use self::rounds::BeginRound;
 pub use self::labels::{LabelError, parse_label, parse_name};
+pub use self::rounds::BeginRound;
 
 /// The most documents of an answer.
 pub const MAX_DOCUMENTS: u32 = 10_000;

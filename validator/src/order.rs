@@ -39,7 +39,14 @@ impl Order {
     /// What an operator asked for.
     #[must_use]
     pub fn manual(policy: Arc<Policy>) -> Self {
-        Self { policy, asked: Asked::Operator, kind: MANUAL.to_owned(), group: String::new(), eat_nonce: None, round: None }
+        Self {
+            policy,
+            asked: Asked::Operator,
+            kind: MANUAL.to_owned(),
+            group: String::new(),
+            eat_nonce: None,
+            round: None,
+        }
     }
 
     /// How long the probe waits.

@@ -75,7 +75,9 @@ fn meaning(verdict: &Verdict) -> &'static str {
     let has = |class| verdict.reasons.iter().any(|r| r.code.class() == class);
     match verdict.outcome {
         Outcome::Pass => "all checks passed",
-        Outcome::Fail if has(Class::Forged) && verdict.work_held() => "the work held, but not what the miner claims to be",
+        Outcome::Fail if has(Class::Forged) && verdict.work_held() => {
+            "the work held, but not what the miner claims to be"
+        }
         Outcome::Fail if has(Class::Forged) => "the miner sent invalid data",
         Outcome::Fail if has(Class::Late) => "the miner was too late, or too slow to show its memory",
         Outcome::Fail if has(Class::Evasive) => "the miner broke off too many challenges",

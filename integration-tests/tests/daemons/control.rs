@@ -408,7 +408,7 @@ async fn status_says_what_a_validator_does() {
     validator.daemon.wait_for("draining");
     assert_eq!(json(&ask(&validator.socket, &["status", "--json"]))["state"], "draining");
     let until = std::time::Instant::now() + PATIENCE;
-    while json(&ask(&validator.socket, &["status", "--json"]))["verdict_log_problem"].is_null() {
+    while json(&ask(&validator.socket, &["status", "--json"]))["records_problem"].is_null() {
         assert!(std::time::Instant::now() < until, "a verdict that cannot be written is a problem");
     }
     assert!(stdout(&ask(&validator.socket, &["status"])).contains("NO: "));

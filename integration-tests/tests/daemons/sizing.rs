@@ -89,7 +89,8 @@ async fn noise_is_not_worth_a_replay() {
     let stage = Stage::new(&Policy { max_matrices: 40, ..Policy::default() }, &[60]).await;
     let mut liars = Vec::new();
     for seed in 2..11 {
-        let disguise = Disguise { seed, ..Disguise::new(&[60]) };
+        // Devices of their own: one that two miners show fails the later of them.
+        let disguise = Disguise { seed, first_device: 10 * seed, ..Disguise::new(&[60]) };
         let liar = DishonestMiner::connect(stage.validator.address, &disguise).await;
         stage.validator.wait_for_miner(liar.key, true).await;
         liar.lies.in_work(WorkLie::KeystreamIn(0));

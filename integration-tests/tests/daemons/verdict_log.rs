@@ -20,6 +20,9 @@ use tonic_health::pb::health_client::HealthClient;
 const SERVICES: [&str; 2] = ["", "assay.v1.SessionService"];
 
 /// A folder for logs, and the policy of a validator whose verdict log is `log` there.
+/// What the verdict log has from before. A limit to the size of files that it reaches leaves room for the records.
+const BEFORE_BYTES: usize = 8 << 20;
+
 fn logged() -> (TempDir, Policy) {
     let folder = tempfile::tempdir().unwrap();
     let flags = vec![format!("--verdict-log={}", folder.path().join("log").display())];
@@ -79,6 +82,7 @@ async fn a_torn_line_is_kept_aside_at_start_and_glued_to_nothing() {
 async fn no_verdict_is_lost_on_a_full_disk_and_none_is_given_out_before_it_is_written() {
     let (folder, policy) = logged();
     let log = folder.path().join("log");
+    fs::write(&log, format!("{{\"before\":\"{}\"}}\n", "x".repeat(BEFORE_BYTES))).unwrap();
     let mut validator = TestValidator::start(&policy).await;
     let mut miner = TestMiner::start(validator.address, 1, &[]);
     validator.wait_for_miner(miner.key, true).await;

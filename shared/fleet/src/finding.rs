@@ -138,6 +138,7 @@ mod tests {
             abandoned_recently: 0,
             recent_challenges: 1,
             unix_seconds: 0,
+            receipt: None,
         }
     }
 

@@ -13,9 +13,9 @@ use assay_protocol::verdict::{Reason, Verdict};
 
 use super::entry::{Entry, Event, Header, StoredReason, Unmade};
 use super::file::{CaseError, CaseReader};
-use crate::fleet::facts::FleetFacts;
 use crate::action::{Action, SentAt};
 use crate::entropy::{Entropy, EntropyError};
+use crate::fleet::facts::FleetFacts;
 use crate::history::History;
 use crate::issue::Issued;
 use crate::policy::Policy;
@@ -139,8 +139,8 @@ impl Case {
         if let Judgement::Verdict(verdict) = &mut judgement {
             self.held_up.excuse(verdict);
             if let Some(facts) = &self.fleet {
-                let facts: FleetFacts =
-                    toml::from_str(facts).map_err(|_| CaseError::Incomplete("its facts about the fleet cannot be read"))?;
+                let facts: FleetFacts = toml::from_str(facts)
+                    .map_err(|_| CaseError::Incomplete("its facts about the fleet cannot be read"))?;
                 facts.judge(verdict);
             }
         }

@@ -9,6 +9,7 @@ pub mod config;
 pub mod control;
 pub mod key;
 pub mod miners;
+pub mod policy;
 pub mod receipt;
 pub mod replay_worker;
 pub mod serve;
@@ -23,7 +24,7 @@ use assay_program::settings::Flags;
 use assay_protocol::verdict::Outcome;
 use clap::Args;
 
-use crate::cli::{Cli, Command, ConfigCommand, KeyArgs, KeyCommand};
+use crate::cli::{Cli, Command, ConfigCommand, KeyArgs, KeyCommand, PolicyCommand};
 use crate::config::{ValidatorConfig, resolve};
 
 /// Runs the command of a command line.
@@ -52,6 +53,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Command::Miners(args) => miners::execute(&*configure(&args.settings)?, &args),
         Command::Verify(args) => verify::execute(&*configure(&args.settings)?, &args),
         Command::CheckOpenings(args) => check_openings::execute(&args),
+        Command::Policy(PolicyCommand::Check(args)) => policy::check(&args),
         Command::Config(ConfigCommand::Check(args)) => config::check(&resolve(&args.settings)?),
         Command::Config(ConfigCommand::Show(args)) => config::show(&resolve(&args.settings)?, &args),
         Command::ReplayWorker(args) => replay_worker::execute(&args),

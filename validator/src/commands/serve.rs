@@ -264,6 +264,10 @@ async fn serve(
         } => {}
     }
     let exit = ended(&validator.drain.cut_short());
+    if validator.fleet.finish() > 0 {
+        let message = "the records lack verdicts: the log of this program has them whole";
+        return Err(Failure::new(Exit::Io, message).into());
+    }
     if validator.verdicts.check().is_err() {
         return Err(
             Failure::new(Exit::Io, "the verdict log lacks verdicts: the log of this program has them whole").into()

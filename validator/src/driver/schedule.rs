@@ -48,6 +48,7 @@ impl Driver {
             let labels = self.record.as_ref().map(|record| record.labels.clone()).unwrap_or_default();
             let group = rules.policy.group_of(&labels, &names);
             let next = next_wait(group, &self.validator.policy(), &mut self.entropy).map(|wait| Instant::now() + wait);
+            self.is_moved |= next.is_some_and(|next| self.next_challenge.is_none_or(|before| next < before));
             self.next_challenge = [self.next_challenge, next].into_iter().flatten().min();
         }
         Vec::new()
@@ -62,6 +63,7 @@ impl Driver {
             miner: who.miner,
             models: self.models().into_values().collect(),
             is_first: std::mem::take(&mut self.is_first),
+            is_moved: std::mem::take(&mut self.is_moved),
             abandoned: validator.admission.history.abandoned_at(who.miner).map(|at| at.elapsed()),
             challenges: validator.challenges.clone(),
         };
@@ -129,7 +131,8 @@ impl Driver {
                     Action::Started(facts) => Some(*facts),
                     _ => None,
                 });
-                self.challenge = Some(Ongoing { facts, began: Instant::now(), began_ms: unix_ms(), order, signed: None });
+                self.challenge =
+                    Some(Ongoing { facts, began: Instant::now(), began_ms: unix_ms(), order, signed: None });
                 (self.places, self.turn) = (Some(places), None);
             }
             Err(_) => self.unchallenged(),

@@ -3,14 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use assay_fleet::{Change, Event, FleetPolicy, Group, Labels, Standing, step};
-use assay_protocol::verdict::{ReasonCode, Verdict};
+use assay_protocol::verdict::{Reason, ReasonCode, Verdict, outcome_of};
 use assay_receipts::{EatNonce, Finding, Receipt, Subject};
-use assay_records::{
-    CommitmentRecord, Conclusion, EvidenceRecord, MinerRecord, ReceiptRecord, RecordsError, Transition,
-};
+use assay_records::{CommitmentRecord, Conclusion, EvidenceRecord, ReceiptRecord, RecordsError, Transition};
 use assay_work::{DeviceId, Nonce};
 
 use super::facts::{FleetFacts, Found};
@@ -77,6 +76,15 @@ pub struct Case {
     pub least_percent: u32,
 }
 
+/// A verdict that was held against the fleet: it changes no more.
+struct Judged {
+    draft: Draft,
+    verdict: Box<Verdict>,
+    found: Vec<Found>,
+    evidence: Option<EvidenceRecord>,
+    group: Group,
+}
+
 /// The miner as the records have it, and what the policy says of it.
 struct Subjected {
     id: String,
@@ -87,97 +95,109 @@ struct Subjected {
 
 impl Fleet {
     /// Concludes a challenge: tried until it is written, however long that takes.
+    ///
+    /// What the verdict is held against is read once. It is in the case, which may be judged again by it.
     pub async fn conclude(&self, draft: Draft, case: Option<Case>) -> Concluded {
-        let (mut case, mut evidence) = (case, None);
+        let (subjected, facts) = loop {
+            match self.gather(&draft).await {
+                Ok(gathered) => break gathered,
+                Err(error) => self.wait(&error).await,
+            }
+        };
+        let mut verdict = draft.verdict.clone();
+        let found = facts.judge(&mut verdict);
+        // First: a verdict that is given out has its evidence.
+        let evidence = match case {
+            Some(case) => case.finish(&verdict, &facts, subjected.group.evidence.passes_percent).await,
+            None => None,
+        };
+        let json = serde_json::to_string(&verdict).unwrap_or_default();
+        let id = verdict.challenge_id;
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).insert(id, json);
+        let judged = Judged { draft, verdict, found, evidence, group: subjected.group };
+        let concluded = self.write_at_last(&judged).await;
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        concluded
+    }
+
+    /// Writes a verdict, however long that takes.
+    async fn write_at_last(&self, judged: &Judged) -> Concluded {
         loop {
-            match self.try_conclude(&draft, &mut case, &mut evidence).await {
+            match self.write(judged).await {
                 Ok(concluded) => return concluded,
                 Err(RecordsError::ConcludedBefore { challenge }) => {
                     // Another validator took this one for lost, and said so first.
                     tracing::warn!(%challenge, "another validator concluded this challenge: its verdict stands");
-                    return self.as_concluded(&draft).await;
+                    return concluded_elsewhere(judged);
                 }
-                Err(error) => {
-                    tracing::debug!(%error, "a verdict waits for the records");
-                    tokio::time::sleep(RETRY).await;
-                }
+                Err(error) => self.wait(&error).await,
             }
         }
     }
 
-    async fn try_conclude(
-        &self,
-        draft: &Draft,
-        case: &mut Option<Case>,
-        evidence: &mut Option<EvidenceRecord>,
-    ) -> Result<Concluded, RecordsError> {
-        let record = self.records.miner(&draft.verdict.miner_key.to_string()).await?;
-        let subjected = self.subjected(draft, record.as_ref());
+    /// The store's own trouble is in the log, once for all.
+    async fn wait(&self, error: &RecordsError) {
+        tracing::debug!(%error, "a verdict waits for the records");
+        tokio::time::sleep(RETRY).await;
+    }
+
+    /// The miner as the records have it, and what its verdict is held against.
+    async fn gather(&self, draft: &Draft) -> Result<(Subjected, FleetFacts), RecordsError> {
+        let subjected = self.subjected(draft).await?;
         let facts = self.facts(draft, &subjected).await?;
-        let mut verdict = draft.verdict.clone();
-        let found = facts.judge(&mut verdict);
-        // First: a verdict that is given out has its evidence.
-        if let Some(case) = case.take() {
-            *evidence = case.finish(&verdict, &facts, subjected.group.evidence.passes_percent).await;
-        }
-        let now_s = unix_seconds();
+        Ok((subjected, facts))
+    }
+
+    /// Writes the verdict with what follows from it, by what the miner's standing is then.
+    async fn write(&self, judged: &Judged) -> Result<Concluded, RecordsError> {
+        let Judged { draft, verdict, found, evidence, group } = judged;
+        let Subjected { id, standing, operator, .. } = self.subjected(draft).await?;
         let event = Event::Verdict {
             outcome: verdict.outcome,
             codes: verdict.reasons.iter().map(|reason| reason.code).collect(),
-            heavy: is_heavy(&subjected.group, &draft.order.kind),
+            heavy: is_heavy(group, &draft.order.kind),
         };
-        let (standing, change) = step(&subjected.standing, &event, &subjected.group.rules, now_s);
-        let next = next_challenge(draft, &verdict, &subjected.group);
-        let receipt = self.receipt(draft, &verdict, &subjected, &standing, &found);
+        let (standing, change) = step(&standing, &event, &group.rules, unix_seconds());
+        let next = next_challenge(draft, verdict, group);
+        let receipt = self.receipt(judged, &standing);
         let conclusion = Conclusion {
-            verdict: (*verdict).clone(),
+            verdict: (**verdict).clone(),
             asked: draft.order.asked.name().to_owned(),
-            group: subjected.group.name.clone(),
+            group: group.name.clone(),
             kind: draft.order.kind.clone(),
             round: draft.order.round.as_ref().map(|round| round.id.clone()),
             session: draft.session.clone(),
             commitment: draft.commitment.clone(),
             evidence: evidence.clone(),
-            transition: change.as_ref().map(|change| transition(&subjected.id, change)),
+            transition: change.as_ref().map(|change| transition(&id, change)),
             standing: serde_json::to_string(&standing).ok(),
-            findings: found.iter().map(|found| found.record(&subjected.id)).collect(),
+            findings: found.iter().map(|found| found.record(&id)).collect(),
             receipt: receipt.as_ref().map(|receipt| receipt_record(receipt, draft)),
             next_due: next.map(|next| (unix_ms() + ms(next), SCHEDULED.to_owned())),
             device_ms: ms(draft.took) * i64::try_from(verdict.devices.len()).unwrap_or(1),
-            operator: subjected.operator.clone(),
+            operator,
         };
         self.records.conclude(&conclusion).await?;
+        let mut verdict = verdict.clone();
         // The records have it beside the verdict.
         verdict.receipt = receipt.map(|receipt| receipt.token);
-        Ok(Concluded { verdict, next, change, found })
+        Ok(Concluded { verdict, next, change, found: found.clone() })
     }
 
-    /// What the records have of a challenge that was concluded elsewhere.
-    async fn as_concluded(&self, draft: &Draft) -> Concluded {
-        let mut verdict = draft.verdict.clone();
-        verdict.reasons = vec![assay_protocol::verdict::Reason::new(
-            ReasonCode::ValidatorInternal,
-            "another validator concluded this challenge, while this one was thought lost",
-        )];
-        verdict.outcome = assay_protocol::verdict::outcome_of(&verdict.reasons);
-        let record = self.records.miner(&verdict.miner_key.to_string()).await.ok().flatten();
-        let subjected = self.subjected(draft, record.as_ref());
-        let next = next_challenge(draft, &verdict, &subjected.group);
-        Concluded { verdict, next, change: None, found: Vec::new() }
-    }
-
-    fn subjected(&self, draft: &Draft, record: Option<&MinerRecord>) -> Subjected {
+    async fn subjected(&self, draft: &Draft) -> Result<Subjected, RecordsError> {
+        let record = self.records.miner(&draft.verdict.miner_key.to_string()).await?;
+        let record = record.as_ref();
         let rules = self.rules();
         let models: Vec<&str> = draft.models.values().map(String::as_str).collect();
         let labels = record.map(|record| record.labels.clone()).unwrap_or_default();
         // What was asked by one group is judged by it, whatever labels were given meanwhile.
         let group = rules.policy.group(&draft.order.group).unwrap_or_else(|| rules.policy.group_of(&labels, &models));
-        Subjected {
+        Ok(Subjected {
             id: record.map_or_else(|| draft.verdict.miner_key.to_string(), |record| record.id.clone()),
             standing: record.map_or_else(|| Standing::enrolled(unix_seconds()), standing_of),
             group: group.clone(),
             operator: operator_of(&rules.policy, &labels),
-        }
+        })
     }
 
     async fn facts(&self, draft: &Draft, subjected: &Subjected) -> Result<FleetFacts, RecordsError> {
@@ -202,26 +222,20 @@ impl Fleet {
         })
     }
 
-    fn receipt(
-        &self,
-        draft: &Draft,
-        verdict: &Verdict,
-        subjected: &Subjected,
-        standing: &Standing,
-        found: &[Found],
-    ) -> Option<Receipt> {
+    fn receipt(&self, judged: &Judged, standing: &Standing) -> Option<Receipt> {
+        let Judged { draft, verdict, found, group, .. } = judged;
         let now_s = unix_seconds();
         let eat_nonce = draft.order.eat_nonce.as_deref().and_then(|nonce| nonce.parse::<EatNonce>().ok());
-        let lifetime_s = subjected.group.receipts.lifetime.as_secs();
+        let lifetime_s = group.receipts.lifetime.as_secs();
         // No receipt outlives the attestation that it states.
-        let until = standing.attested_until_s(&subjected.group.rules);
+        let until = standing.attested_until_s(&group.rules);
         let findings: Vec<_> = found.iter().map(finding).collect();
         let subject = Subject {
             verdict,
             challenge_nonce: draft.nonce,
             is_recognised: draft.is_recognised,
             state: standing.state.name(),
-            group: &subjected.group.name,
+            group: &group.name,
             eat_nonce: eat_nonce.as_ref(),
             findings: &findings,
             lifetime_s: until.map_or(lifetime_s, |until| lifetime_s.min(until.saturating_sub(now_s))),
@@ -251,6 +265,17 @@ impl Case {
             why: kept.why.name().to_owned(),
         })
     }
+}
+
+/// What is told of a challenge that another validator concluded: nothing that its records do not have.
+fn concluded_elsewhere(judged: &Judged) -> Concluded {
+    let Judged { draft, group, .. } = judged;
+    let mut verdict = draft.verdict.clone();
+    let detail = "another validator took this one for lost, and concluded the challenge first";
+    verdict.reasons = vec![Reason::new(ReasonCode::ValidatorLost, detail)];
+    verdict.outcome = outcome_of(&verdict.reasons);
+    let next = next_challenge(draft, &verdict, group);
+    Concluded { verdict, next, change: None, found: Vec::new() }
 }
 
 /// Whether a challenge counts as a heavy one: where a group has one kind only, every challenge does.

@@ -37,8 +37,7 @@ impl Fleet {
             }
         }
         self.presences.note(&presence);
-        let rules = self.rules();
-        let group = rules.policy.group_of(&record.labels, &[]);
+        let group = self.group_of(record).await?;
         let events = self.records.device_events(Some(&record.id), None, MAX_EVENTS).await?;
         let of_session = |event: &&DeviceEvent| event.session.as_deref() == Some(presence.session.as_str());
         let events: Vec<_> = events.iter().filter(of_session).collect();
@@ -97,8 +96,7 @@ impl Fleet {
     /// # Errors
     /// The records cannot be written.
     pub async fn happened_to(&self, record: &MinerRecord, event: &Event) -> Result<(), RecordsError> {
-        let rules = self.rules();
-        let group = rules.policy.group_of(&record.labels, &[]);
+        let group = self.group_of(record).await?;
         let before = standing_of(record);
         let (after, change) = step(&before, event, &group.rules, unix_seconds());
         if after == before {

@@ -62,7 +62,7 @@ pub enum RulesError {
     },
     /// Something in a file cannot be.
     #[error(transparent)]
-    Policy(#[from] FileError),
+    File(#[from] FileError),
 }
 
 impl FleetFiles {

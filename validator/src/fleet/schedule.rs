@@ -59,6 +59,8 @@ pub struct DueChallenge {
     pub models: Vec<String>,
     /// The miner has just connected.
     pub is_first: bool,
+    /// The policy was replaced, and the challenge is due earlier than the records say.
+    pub is_moved: bool,
     /// How long ago it abandoned a challenge.
     pub abandoned: Option<Duration>,
     /// One permit for each challenge that may run at once.
@@ -111,7 +113,7 @@ impl Fleet {
     }
 
     async fn try_prepare(&self, policy: &Policy, due: DueChallenge) -> Result<Prepared, RecordsError> {
-        let DueChallenge { miner, models, is_first, abandoned, challenges } = due;
+        let DueChallenge { miner, models, is_first, is_moved, abandoned, challenges } = due;
         let key = miner.to_string();
         let Some(record) = self.records.miner(&key).await? else { return Ok(Prepared::Later(LOOK_AGAIN)) };
         let rules = self.rules();
@@ -119,6 +121,11 @@ impl Fleet {
         let group = rules.policy.group_of(&record.labels, &names);
         if is_first && let Some(prepared) = Self::on_connecting(group, policy, &record, abandoned) {
             return Ok(prepared);
+        }
+        // Due times are in the records: whoever takes a lost validator's miners over does not challenge all at once.
+        let early = record.due.as_ref().map_or(0, |due| due.at_ms - unix_ms());
+        if !is_first && !is_moved && early > 0 {
+            return Ok(Prepared::Later(Duration::from_millis(early.unsigned_abs()).min(LOOK_AGAIN)));
         }
         let standing = standing_of(&record);
         if !standing.state.is_challenged() {
@@ -159,7 +166,8 @@ impl Fleet {
         if group.cadence.at_connect.unwrap_or(policy.challenge_on_connect) {
             return None;
         }
-        let stored = record.due.as_ref().map(|due| Duration::from_millis(u64::try_from(due.at_ms - unix_ms()).unwrap_or(0)));
+        let stored =
+            record.due.as_ref().map(|due| Duration::from_millis(u64::try_from(due.at_ms - unix_ms()).unwrap_or(0)));
         let wait = stored.or_else(|| next_wait(group, policy, &mut OsEntropy));
         Some(wait.map_or(Prepared::Never, Prepared::Later))
     }

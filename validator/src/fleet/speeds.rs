@@ -39,9 +39,9 @@ impl Speeds {
             self.read(records, model).await?;
         }
         let cached = self.lock();
-        let distributions = cached.iter().filter_map(|(model, (_, samples))| {
-            Some((model.clone(), Distribution::of(samples.iter(), n, operator)?))
-        });
+        let distributions = cached
+            .iter()
+            .filter_map(|(model, (_, samples))| Some((model.clone(), Distribution::of(samples.iter(), n, operator)?)));
         Ok(distributions.collect())
     }
 

@@ -65,9 +65,8 @@ impl Fleet {
         let is_awaited = miner.status == Status::Approved && miner.connected_to.is_none() && was_due;
         if is_awaited {
             self.happened_to(miner, &Event::Missed).await?;
-            let rules = self.rules();
-            let group = rules.policy.group_of(&miner.labels, &[]);
-            let next = next_wait(group, &validator.policy(), &mut OsEntropy);
+            let group = self.group_of(miner).await?;
+            let next = next_wait(&group, &validator.policy(), &mut OsEntropy);
             let due = next.map(|wait| Due { at_ms: unix_ms() + wait.as_millis() as i64, kind: String::new() });
             self.records.set_due(&miner.id, due.as_ref()).await
         } else if ages {

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::ask::miner_document;
 use super::keep::{Backup, Export};
-use super::rounds::BeginRound;
 use super::labels::{self, MAX_LABELS, parse_name};
+use super::rounds::BeginRound;
 use super::{Document, MAX_TOKEN_S, OperationError, document, find};
 use crate::allow::{Admitted, Enrolment};
 use crate::validator::Validator;
