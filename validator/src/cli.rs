@@ -14,8 +14,12 @@ use assay_work::PublicKey;
 use clap::{Args, Parser, Subcommand};
 
 use self::receipt::ReceiptArgs;
+use self::records::{
+    BackupArgs, DecideArgs, DevicesArgs, EnrollArgs, ExportArgs, HistoryArgs, LabelArgs, VerdictsArgs,
+};
 use crate::config::{ControlFlags, LocalFlags, RawConfig, WorkerFlags};
 use crate::device_spec::DeviceSpec;
+use crate::operations::parse_label;
 use crate::policy::{MODES, mode_parser};
 
 const ABOUT: &str = "Challenges miners to prove their compute and memory, and judges what they answer";
@@ -116,11 +120,61 @@ pub enum Command {
   assay-validator receipt verify receipt.jwt --keys keys.json --nonce 00112233445566778899aabbccddeeff
   assay-validator receipt rotate --overlap 30d")]
     Receipt(ReceiptArgs),
-    /// List the miners connected to a running validator
+    /// List the miners connected to a running validator, or with --all those that its records know
     #[command(after_help = "Examples:
   assay-validator miners --wide
-  assay-validator miners --json | jq -r '.[].miner_key'")]
+  assay-validator miners --json | jq -r '.[].miner_key'
+  assay-validator miners --status pending
+  assay-validator miners --all --label rack=7")]
     Miners(MinersArgs),
+    /// Make a single-use token with which a new miner joins; it is printed once, and only its hash is kept
+    ///
+    /// A miner takes it at its first start, by --join-token-file or ASSAY_MINER_JOIN_TOKEN. The validator asks for one
+    /// where its setting enrolment is token; elsewhere a token gives the miner its labels.
+    #[command(after_help = "Examples:
+  assay-validator enroll --label rack=7 --expires 1h
+  assay-validator enroll | ssh miner-7 'assay-miner run --join-token-file -'
+  assay-validator enroll --list")]
+    Enroll(EnrollArgs),
+    /// Let a miner in, from now on; it is noted with who did it
+    #[command(after_help = "Examples:
+  assay-validator miners --status pending
+  assay-validator approve 7b41c09e")]
+    Approve(DecideArgs),
+    /// Keep a miner out until it is resumed; its session ends at once, with what runs
+    Suspend(DecideArgs),
+    /// Let a suspended miner in again
+    Resume(DecideArgs),
+    /// Keep a miner out for good; its session ends at once, with what runs, and its keys vouch for nobody
+    Revoke(DecideArgs),
+    /// Set labels of a miner, and take others away
+    #[command(after_help = "Examples:
+  assay-validator label 7b41c09e rack=7 operator=north -spare")]
+    Label(LabelArgs),
+    /// List the devices that miners have listed
+    #[command(after_help = "Examples:
+  assay-validator devices --miner 7b41c09e
+  assay-validator devices 1894846d --gone")]
+    Devices(DevicesArgs),
+    /// List verdicts, newest first
+    #[command(after_help = "Examples:
+  assay-validator verdicts --outcome fail --since 7d
+  assay-validator verdicts --miner 7b41c09e --json | jq '.[].verdict.whole.tops'")]
+    Verdicts(VerdictsArgs),
+    /// Show a challenge, miner, device, receipt or round with all that is behind it
+    #[command(after_help = "Examples:
+  assay-validator show 1894846d
+  assay-validator show 7b41c09e --json | jq '.actions'")]
+    Show(records::ShowArgs),
+    /// Show what happened to a miner, newest first
+    History(HistoryArgs),
+    /// Write all records into files: JSON Lines, or Parquet
+    #[command(after_help = "Examples:
+  assay-validator export /var/lib/assay/export
+  assay-validator export /var/lib/assay/export --format parquet")]
+    Export(ExportArgs),
+    /// Copy the records, as they are at one moment, into a file; the validator goes on meanwhile
+    Backup(BackupArgs),
     /// Check the evidence for a challenge file by recomputing the work
     #[command(after_help = "Examples:
   assay-validator verify --challenge challenge.json --evidence evidence.json --mode replay
@@ -377,6 +431,18 @@ pub struct MinersArgs {
     /// Show all columns and whole keys
     #[arg(long, conflicts_with = "json")]
     pub wide: bool,
+    /// List all miners that the records know, connected or not
+    #[arg(long)]
+    pub all: bool,
+    /// Of these, those with a label; several are given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_label)]
+    pub label: Vec<(String, String)>,
+    /// Of these, those with a status
+    #[arg(long, value_parser = ["pending", "approved", "suspended", "revoked"])]
+    pub status: Option<String>,
+    /// Of these, those in an attestation state
+    #[arg(long)]
+    pub state: Option<String>,
     /// The settings.
     #[command(flatten)]
     pub settings: Flags<ControlFlags>,
@@ -475,5 +541,6 @@ pub struct ShowArgs {
 }
 
 pub mod receipt;
+pub mod records;
 #[cfg(test)]
 mod tests;

@@ -79,6 +79,12 @@ impl Client {
         }
     }
 
+    /// The methods, for a request that may take its time.
+    #[must_use]
+    pub fn rpc(&self) -> Rpc {
+        self.rpc.clone()
+    }
+
     /// The failure of a command whose request had this answer.
     #[must_use]
     pub fn failure(&self, status: &Status) -> Failure {

@@ -14,6 +14,7 @@ use assay_work::{DeviceId, PublicKey};
 use serde::Serialize;
 
 use super::control;
+use super::records::lists;
 use super::status::ChallengeRow;
 use crate::cli::MinersArgs;
 use crate::config::ValidatorConfig;
@@ -72,6 +73,9 @@ pub struct MissingDevice {
 /// # Errors
 /// No validator answers on the socket.
 pub fn execute(config: &ValidatorConfig, args: &MinersArgs) -> anyhow::Result<Exit> {
+    if args.all || !args.label.is_empty() || args.status.is_some() || args.state.is_some() {
+        return lists::miners(config, args);
+    }
     let miners = list(&config.control_socket)?;
     if args.json {
         print(&serde_json::to_string_pretty(&miners)?)?;

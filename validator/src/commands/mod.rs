@@ -11,6 +11,7 @@ pub mod key;
 pub mod miners;
 pub mod policy;
 pub mod receipt;
+pub mod records;
 pub mod replay_worker;
 pub mod serve;
 pub mod status;
@@ -22,8 +23,10 @@ use assay_program::logging::Logged;
 use assay_program::private_memory;
 use assay_program::settings::Flags;
 use assay_protocol::verdict::Outcome;
+use assay_protocol::wire::v1::StatusAction;
 use clap::Args;
 
+use crate::cli::records::DecideArgs;
 use crate::cli::{Cli, Command, ConfigCommand, KeyArgs, KeyCommand, PolicyCommand};
 use crate::config::{ValidatorConfig, resolve};
 
@@ -50,6 +53,18 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         }
         Command::Key(args) => Ok(key::TEXTS.show(&configure(&args.settings)?.key_file, args.json)?),
         Command::Receipt(args) => receipt::execute(args),
+        Command::Enroll(args) => records::enroll::execute(&*configure(&args.common.settings)?, &args),
+        Command::Approve(args) => decide(&args, StatusAction::Approve),
+        Command::Suspend(args) => decide(&args, StatusAction::Suspend),
+        Command::Resume(args) => decide(&args, StatusAction::Resume),
+        Command::Revoke(args) => decide(&args, StatusAction::Revoke),
+        Command::Label(args) => records::decide::label(&*configure(&args.common.settings)?, &args),
+        Command::Devices(args) => records::lists::devices(&*configure(&args.common.settings)?, &args),
+        Command::Verdicts(args) => records::lists::verdicts(&*configure(&args.common.settings)?, &args),
+        Command::Show(args) => records::show::execute(&*configure(&args.common.settings)?, &args),
+        Command::History(args) => records::history::execute(&*configure(&args.common.settings)?, &args),
+        Command::Export(args) => records::copies::export(&*configure(&args.common.settings)?, &args),
+        Command::Backup(args) => records::copies::backup(&*configure(&args.common.settings)?, &args),
         Command::Miners(args) => miners::execute(&*configure(&args.settings)?, &args),
         Command::Verify(args) => verify::execute(&*configure(&args.settings)?, &args),
         Command::CheckOpenings(args) => check_openings::execute(&args),
@@ -59,6 +74,10 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Command::ReplayWorker(args) => replay_worker::execute(&args),
         Command::Worker(args) => Ok(worker_command::execute(&args)?),
     }
+}
+
+fn decide(args: &DecideArgs, action: StatusAction) -> anyhow::Result<Exit> {
+    records::decide::execute(&*configure(&args.common.settings)?, args, action)
 }
 
 /// The exit code of a command that shows a verdict.

@@ -1,0 +1,205 @@
+//! The command line of enrolment and records.
+
+use std::path::PathBuf;
+
+use assay_program::settings::Flags;
+use assay_program::span::Span;
+use assay_protocol::wire::v1::ExportFormat;
+use clap::{Args, ValueEnum};
+
+use crate::config::ControlFlags;
+use crate::operations::{LabelError, MAX_DOCUMENTS, parse_label, parse_name};
+
+/// How each of these commands reaches a validator, and prints.
+#[derive(Debug, Args)]
+pub struct Common {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The settings.
+    #[command(flatten)]
+    pub settings: Flags<ControlFlags>,
+}
+
+/// Arguments of `enroll`.
+#[derive(Debug, Args)]
+pub struct EnrollArgs {
+    /// Label of the miner that joins with the token, such as rack=7; several are given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_label)]
+    pub label: Vec<(String, String)>,
+    /// Seconds, minutes, hours, days or weeks (s, m, h, d, w) for which the token can be used
+    #[arg(long, value_name = "TIME", default_value = "24h")]
+    pub expires: Span,
+    /// List the tokens that were made, and by whom they were used; none is made
+    #[arg(long, conflicts_with_all = ["label", "expires"])]
+    pub list: bool,
+    /// What all have.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// Arguments of `approve`, `suspend`, `resume` and `revoke`.
+#[derive(Debug, Args)]
+pub struct DecideArgs {
+    /// Miner: the first digits of one of its keys, or a whole key that never came
+    #[arg(value_name = "KEY")]
+    pub miner: String,
+    /// What all have.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// A change of a label, as typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LabelEdit {
+    /// `rack=7`.
+    Set(String, String),
+    /// `-rack`.
+    Remove(String),
+}
+
+impl std::str::FromStr for LabelEdit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.starts_with("--") {
+            return Err("options come before the miner's key".to_owned());
+        }
+        let edit = match text.strip_prefix('-') {
+            Some(name) => parse_name(name).map(Self::Remove),
+            None => parse_label(text).map(|(name, value)| Self::Set(name, value)),
+        };
+        edit.map_err(|error: LabelError| error.to_string())
+    }
+}
+
+/// Arguments of `label`.
+#[derive(Debug, Args)]
+pub struct LabelArgs {
+    /// Miner: the first digits of one of its keys
+    #[arg(value_name = "KEY")]
+    pub miner: String,
+    /// Labels to set (NAME=VALUE) and to take away (-NAME)
+    #[arg(value_name = "NAME=VALUE|-NAME", required = true, allow_hyphen_values = true)]
+    pub edits: Vec<LabelEdit>,
+    /// What all have.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// Arguments of `devices`.
+#[derive(Debug, Args)]
+pub struct DevicesArgs {
+    /// Device: the first digits of its id
+    #[arg(value_name = "ID")]
+    pub device: Option<String>,
+    /// Devices of one miner: the first digits of one of its keys
+    #[arg(long, value_name = "KEY")]
+    pub miner: Option<String>,
+    /// Devices of a product, by its whole name
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
+    /// Also devices that their miner does not list any more
+    #[arg(long)]
+    pub gone: bool,
+    /// At most so many
+    #[arg(long, value_name = "COUNT", default_value_t = MAX_DOCUMENTS, hide_default_value = true)]
+    pub limit: u32,
+    /// What all have.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// Arguments of `verdicts`.
+#[derive(Debug, Args)]
+pub struct VerdictsArgs {
+    /// Verdicts on one miner: the first digits of one of its keys
+    #[arg(long, value_name = "KEY")]
+    pub miner: Option<String>,
+    /// Verdicts with this outcome
+    #[arg(long, value_name = "OUTCOME", value_parser = ["pass", "fail", "inconclusive"])]
+    pub outcome: Option<String>,
+    /// Verdicts with a reason of this code
+    #[arg(long, value_name = "CODE")]
+    pub code: Option<String>,
+    /// Verdicts of the last seconds, minutes, hours, days or weeks (s, m, h, d, w)
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<Span>,
+    /// Verdicts that are older than this
+    #[arg(long, value_name = "TIME")]
+    pub until: Option<Span>,
+    /// At most so many
+    #[arg(long, value_name = "COUNT", default_value_t = 100)]
+    pub limit: u32,
+    /// What all have.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// Arguments of `show`.
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// Challenge, miner, device, receipt or round: the first digits of its id or key
+    #[arg(value_name = "ID")]
+    pub id: String,
+    /// What all have.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// Arguments of `history`.
+#[derive(Debug, Args)]
+pub struct HistoryArgs {
+    /// Miner: the first digits of one of its keys
+    #[arg(value_name = "MINER")]
+    pub miner: String,
+    /// At most so many
+    #[arg(long, value_name = "COUNT", default_value_t = 50)]
+    pub limit: u32,
+    /// What all have.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// The form of an export, as typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// A JSON object for each row.
+    Jsonl,
+    /// Apache Parquet.
+    Parquet,
+}
+
+impl From<Form> for ExportFormat {
+    fn from(form: Form) -> Self {
+        match form {
+            Form::Jsonl => Self::JsonLines,
+            Form::Parquet => Self::Parquet,
+        }
+    }
+}
+
+/// Arguments of `export`.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// Folder to write to, which is made; the validator's user needs to be able to
+    #[arg(value_name = "FOLDER")]
+    pub folder: PathBuf,
+    /// Form of the files
+    #[arg(long, value_enum, default_value = "jsonl")]
+    pub format: Form,
+    /// What all have.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// Arguments of `backup`.
+#[derive(Debug, Args)]
+pub struct BackupArgs {
+    /// File to write, which is not there yet; the validator's user needs to be able to
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// What all have.
+    #[command(flatten)]
+    pub common: Common,
+}
