@@ -14,7 +14,7 @@ use assay_records::RecordsError;
 
 pub use self::ask::{DevicesQuery, HistoryQuery, MinersQuery, Query, ShowQuery, TokensQuery, VerdictsQuery};
 pub use self::change::{Change, Enroll, Label, SetStatus, StatusAction};
-pub use self::keep::{Backup, Export, ExportFormat};
+pub use self::keep::{Backup, Export};
 pub use self::labels::{LabelError, parse_label, parse_name};
 pub use self::rounds::BeginRound;
 

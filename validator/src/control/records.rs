@@ -4,15 +4,15 @@ use std::path::PathBuf;
 use std::pin::Pin;
 
 use assay_protocol::wire::v1::{self, ChangeResponse, QueryResponse, change_request, query_request};
-use assay_records::Actor;
+use assay_records::{Actor, Format};
 use tokio_stream::Stream;
 use tonic::transport::server::UdsConnectInfo;
 use tonic::{Request, Status};
 
 use super::Refusal;
 use crate::operations::{
-    Backup, Change, DevicesQuery, Document, Enroll, Export, ExportFormat, HistoryQuery, Label, MinersQuery,
-    OperationError, Query, SetStatus, ShowQuery, StatusAction, TokensQuery, VerdictsQuery,
+    Backup, Change, DevicesQuery, Document, Enroll, Export, HistoryQuery, Label, MinersQuery, OperationError, Query,
+    SetStatus, ShowQuery, StatusAction, TokensQuery, VerdictsQuery,
 };
 use crate::user;
 use crate::validator::Validator;
@@ -119,8 +119,8 @@ fn change_of(change: change_request::Change) -> Result<Change, Status> {
         }
         Wire::Export(export) => {
             let format = match export.format() {
-                v1::ExportFormat::JsonLines => ExportFormat::JsonLines,
-                v1::ExportFormat::Parquet => ExportFormat::Parquet,
+                v1::ExportFormat::JsonLines => Format::JsonLines,
+                v1::ExportFormat::Parquet => Format::Parquet,
                 v1::ExportFormat::Unspecified => return Err(invalid("format: none is given")),
             };
             Change::Export(Export { folder: absolute("folder", export.folder)?, format })

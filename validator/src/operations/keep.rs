@@ -1,12 +1,12 @@
 //! Copies of the records, in files of the validator's machine.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use assay_records::Actor;
+use assay_records::{Actor, Format, RecordsError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Document, OperationError};
+use super::{Document, OperationError, document};
 use crate::validator::Validator;
 
 /// Writes all records into a folder.
@@ -15,17 +15,7 @@ pub struct Export {
     /// The folder, which is made.
     pub folder: PathBuf,
     /// The form of its files.
-    pub format: ExportFormat,
-}
-
-/// The form of an export.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ExportFormat {
-    /// A JSON object for each row.
-    JsonLines,
-    /// Apache Parquet.
-    Parquet,
+    pub format: Format,
 }
 
 /// Copies the records, as they are at one moment.
@@ -37,14 +27,37 @@ pub struct Backup {
 
 impl Export {
     pub(super) async fn make(self, validator: &Validator, actor: &Actor) -> Result<Document, OperationError> {
-        let _ = (validator, actor);
-        Err(OperationError::NotPossible("not yet".into()))
+        let Self { folder, format } = self;
+        let exported = validator.records.export(format, &folder).await.map_err(not_written)?;
+        noted(validator, actor, "export", &folder).await;
+        let mut made = document(&exported)?;
+        made["folder"] = folder.display().to_string().into();
+        made["format"] = document(&format)?;
+        Ok(made)
     }
 }
 
 impl Backup {
     pub(super) async fn make(self, validator: &Validator, actor: &Actor) -> Result<Document, OperationError> {
-        let _ = (validator, actor, json!(null));
-        Err(OperationError::NotPossible("not yet".into()))
+        let Self { file } = self;
+        validator.records.backup(&file).await.map_err(not_written)?;
+        noted(validator, actor, "backup", &file).await;
+        let bytes = std::fs::metadata(&file).map(|file| file.len()).unwrap_or_default();
+        Ok(json!({ "file": file.display().to_string(), "bytes": bytes }))
+    }
+}
+
+/// A copy that cannot be made where it was asked for is for whoever asked to mend, not for later.
+fn not_written(error: RecordsError) -> OperationError {
+    match error {
+        error if error.is_trouble() => OperationError::Records(error),
+        error => OperationError::NotPossible(error.to_string()),
+    }
+}
+
+/// Notes who made a copy. The copy is made, whether that can be noted or not.
+async fn noted(validator: &Validator, actor: &Actor, action: &str, path: &Path) {
+    if let Err(error) = validator.records.note_action(actor, action, None, &path.display().to_string()).await {
+        tracing::warn!(path = %path.display(), by = actor.name, "the records do not have who made a copy of them: {error}");
     }
 }

@@ -6,7 +6,6 @@ use anyhow::Context;
 use assay_program::exit::{Exit, print};
 use assay_protocol::wire::v1::change_request::Change;
 use assay_protocol::wire::v1::{BackupChange, ExportChange, ExportFormat};
-use serde_json::Value;
 
 use super::{make, text};
 use crate::cli::records::{BackupArgs, ExportArgs};
@@ -23,9 +22,10 @@ pub fn export(config: &ValidatorConfig, args: &ExportArgs) -> anyhow::Result<Exi
         print(&serde_json::to_string_pretty(&made)?)?;
         return Ok(Exit::Done);
     }
-    let rows = |table: &Value| format!("{} {}", table["rows"], text(table, "table"));
-    let tables: Vec<_> = made["tables"].as_array().into_iter().flatten().map(rows).collect();
-    print(&format!("exported to {}, schema {}: {}", text(&made, "folder"), made["schema"], tables.join(", ")))?;
+    let tables = made["tables"].as_object().into_iter().flatten();
+    let rows: Vec<_> = tables.map(|(table, rows)| format!("{rows} {table}")).collect();
+    let (folder, schema) = (text(&made, "folder"), &made["schema_version"]);
+    print(&format!("exported to {folder}, schema version {schema}: {}", rows.join(", ")))?;
     Ok(Exit::Done)
 }
 
