@@ -3,8 +3,8 @@
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
-use assay_protocol::identity::Identity;
-use assay_protocol::message::{Hello, Inventory, MinerMessage, PROTOCOL_VERSIONS, ValidatorMessage};
+use assay_protocol::identity::{Identity, SessionTranscript};
+use assay_protocol::message::{Hello, Inventory, MinerMessage, PROTOCOL_VERSIONS, ValidatorMessage, Welcome};
 use assay_protocol::wire::v1::{SessionRequest, SessionResponse};
 use assay_work::Nonce;
 use hyper_util::rt::TokioIo;
@@ -18,6 +18,8 @@ use tonic::codegen::http::Uri;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
+
+use crate::validator::TestValidator;
 
 /// The path of the call that a miner makes.
 const SESSION: &str = "/assay.v1.SessionService/Session";
@@ -159,6 +161,43 @@ pub fn hello(identity: &Identity) -> Hello {
         successors: identity.successors().to_vec(),
         resumes: None,
         join_token: None,
+    }
+}
+
+/// What both sides of a session sign.
+#[must_use]
+pub const fn transcript(
+    hello: &Hello,
+    welcome: &Welcome,
+    channel: assay_protocol::channel::Channel,
+) -> SessionTranscript {
+    SessionTranscript {
+        version: welcome.version,
+        validator_key: welcome.validator_key,
+        miner_key: hello.miner_key,
+        nonce: welcome.nonce,
+        miner_nonce: hello.miner_nonce,
+        channel,
+    }
+}
+
+/// A proof on a plaintext connection, by whoever signs it.
+#[must_use]
+pub fn proof(hello: &Hello, welcome: &Welcome, signer: &Identity) -> Vec<u8> {
+    let transcript = transcript(hello, welcome, assay_protocol::channel::Channel::Plaintext);
+    encoded(MinerMessage::Proof(signer.sign(&transcript.proof_message())))
+}
+
+/// The handshake up to the welcome.
+///
+/// # Panics
+/// When none comes.
+pub async fn welcomed(validator: &TestValidator, hello: &Hello) -> (RawMiner, Welcome) {
+    let first = encoded(MinerMessage::Hello(hello.clone()));
+    let mut miner = RawMiner::open(validator.address, first).await.expect("the call begins");
+    match miner.hear().await {
+        Some(ValidatorMessage::Welcome(welcome)) => (miner, welcome),
+        other => panic!("no welcome but {other:?}"),
     }
 }
 

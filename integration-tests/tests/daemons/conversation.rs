@@ -5,14 +5,12 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use assay_integration_tests::dishonest::{Lies, WorkLie};
-use assay_integration_tests::raw::{RawMiner, encoded, hello};
+use assay_integration_tests::raw::{RawMiner, encoded, hello, proof, welcomed};
 use assay_integration_tests::stage::Stage;
 use assay_integration_tests::validator::{Policy, TestValidator};
-use assay_protocol::channel::Channel;
-use assay_protocol::identity::{Identity, SessionTranscript};
+use assay_protocol::identity::Identity;
 use assay_protocol::message::{
-    DeviceClaim, Hello, MinerMessage, Offer, OpeningsChunk, OpeningsPart, RefusedCode, Stop, StopCode,
-    ValidatorMessage, Welcome,
+    DeviceClaim, Hello, MinerMessage, Offer, OpeningsChunk, OpeningsPart, RefusedCode, Stop, StopCode, ValidatorMessage,
 };
 use assay_protocol::verdict::{Mode, ReasonCode};
 use assay_protocol::wire::v1::{self, SessionRequest, session_request};
@@ -32,27 +30,6 @@ async fn refused(validator: &TestValidator, first: Vec<u8>) -> (RefusedCode, Str
         Some(ValidatorMessage::Refused { code, detail, .. }) => (code, detail),
         other => panic!("no refusal but {other:?}"),
     }
-}
-
-/// The handshake up to the welcome.
-pub async fn welcomed(validator: &TestValidator, hello: &Hello) -> (RawMiner, Welcome) {
-    let mut miner = RawMiner::open(validator.address, encoded(MinerMessage::Hello(hello.clone()))).await.unwrap();
-    match miner.hear().await {
-        Some(ValidatorMessage::Welcome(welcome)) => (miner, welcome),
-        other => panic!("no welcome but {other:?}"),
-    }
-}
-
-pub fn proof(hello: &Hello, welcome: &Welcome, signer: &Identity) -> Vec<u8> {
-    let transcript = SessionTranscript {
-        version: welcome.version,
-        validator_key: welcome.validator_key,
-        miner_key: hello.miner_key,
-        nonce: welcome.nonce,
-        miner_nonce: hello.miner_nonce,
-        channel: Channel::Plaintext,
-    };
-    encoded(MinerMessage::Proof(signer.sign(&transcript.proof_message())))
 }
 
 /// The whole handshake.

@@ -6,14 +6,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use assay_integration_tests::daemon::run;
 use assay_integration_tests::miner::{TestMiner, device_ids};
-use assay_integration_tests::raw::{RawMiner, encoded, hello};
+use assay_integration_tests::raw::{RawMiner, encoded, hello, proof, welcomed};
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::identity::Identity;
 use assay_protocol::message::{MinerMessage, RefusedCode, ValidatorMessage};
 use assay_protocol::verdict::{Mode, ReasonCode};
 use assay_work::PublicKey;
 
-use super::conversation::{proof, welcomed};
 use super::reload::{Configured, allowing};
 
 /// Rotates a program's key: the new key, and what is said about it.

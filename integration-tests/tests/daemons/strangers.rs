@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use assay_integration_tests::raw::{Line, RawMiner, dial, encoded, hello};
+use assay_integration_tests::raw::{Line, RawMiner, dial, encoded, hello, proof, welcomed};
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::identity::Identity;
 use assay_protocol::message::{MinerMessage, StopCode, ValidatorMessage};
 
-use super::conversation::{goodbye, identity, proof, welcomed};
+use super::conversation::{goodbye, identity};
 
 /// Two addresses of this machine.
 const HONEST: [u8; 4] = [127, 0, 0, 1];

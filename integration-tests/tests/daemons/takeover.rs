@@ -3,14 +3,12 @@
 use std::time::Duration;
 
 use assay_integration_tests::miner::TestMiner;
-use assay_integration_tests::raw::{RawMiner, encoded, hello};
+use assay_integration_tests::raw::{RawMiner, encoded, hello, proof, welcomed};
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::identity::Identity;
 use assay_protocol::message::{DeviceClaim, Hello, Inventory, MinerMessage, RefusedCode, StopCode, ValidatorMessage};
 use assay_protocol::verdict::Mode;
 use assay_work::DeviceId;
-
-use crate::conversation::{proof, welcomed};
 
 /// A session of this key, with one device, that has said its proof, and the answer to it.
 async fn proved(validator: &TestValidator, identity: &Identity) -> (RawMiner, ValidatorMessage) {

@@ -2,7 +2,7 @@
 
 use assay_integration_tests::daemon::Daemon;
 use assay_integration_tests::miner::TestMiner;
-use assay_integration_tests::raw::{RawMiner, encoded, hello};
+use assay_integration_tests::raw::{RawMiner, encoded, hello, proof};
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::message::{Hello, MinerMessage, RefusedCode, StopCode, ValidatorMessage};
 use assay_protocol::wire::codec::session_server;
@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::conversation::{identity, proof};
+use super::conversation::identity;
 
 /// Printable, and written to look like the rest of a line of the log.
 const HOSTILE: &str = r#"x" devices=9 miner=0000 session=77 y=""#;

@@ -1,2 +1,6 @@
 //! A fleet over months: enrolment, records, and validators that share them. Real daemons over real sockets.
 //! The programs must have been built: `cargo build --bins`.
+
+mod commands;
+mod enrolment;
+mod operator;

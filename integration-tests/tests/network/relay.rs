@@ -1,11 +1,11 @@
 //! Whoever ends TLS between a miner and a validator has no session, unless both operators say that it is theirs.
 
 use assay_integration_tests::miner::TestMiner;
-use assay_integration_tests::raw::hello;
+use assay_integration_tests::raw::{hello, transcript};
 use assay_integration_tests::relay::{Relay, Upstream};
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_miner::connection::open;
-use assay_protocol::identity::{Identity, SessionTranscript};
+use assay_protocol::identity::Identity;
 use assay_protocol::message::{MinerMessage, RefusedCode, ValidatorMessage};
 use assay_transport::client::{Secured, secure};
 use assay_transport::testing::Authority;
@@ -55,14 +55,7 @@ async fn refusal(relay: &Relay) -> (RefusedCode, String) {
     say.send(MinerMessage::Hello(hello.clone())).await.unwrap();
     let mut heard = Box::pin(open(http, ReceiverStream::new(queue)));
     let Some(Ok(ValidatorMessage::Welcome(welcome))) = heard.next().await else { panic!("no welcome") };
-    let transcript = SessionTranscript {
-        version: welcome.version,
-        validator_key: welcome.validator_key,
-        miner_key: hello.miner_key,
-        nonce: welcome.nonce,
-        miner_nonce: hello.miner_nonce,
-        channel,
-    };
+    let transcript = transcript(&hello, &welcome, channel);
     assert!(transcript.check_welcome(&welcome.signature).is_err(), "the welcome was for another connection");
     say.send(MinerMessage::Proof(identity.sign(&transcript.proof_message()))).await.unwrap();
     match heard.next().await {

@@ -1,5 +1,7 @@
 //! `assay-validator miners --all`, `devices` and `verdicts`.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use assay_program::exit::{Exit, print};
 use assay_program::render::{Screen, short_ids, table, units};
 use assay_protocol::wire::v1::query_request::Query;
@@ -78,9 +80,12 @@ fn shown(
     Ok(Exit::Done)
 }
 
-/// What all ids of a field are called, as short as tells them apart.
+/// What the ids of a field are called, as short as tells them apart; one that comes twice has one name.
 fn ids(found: &[Value], field: &str) -> Vec<String> {
-    short_ids(found.iter().map(|document| text(document, field).to_owned()))
+    let of = |document: &'_ Value| text(document, field).to_owned();
+    let distinct: BTreeSet<_> = found.iter().map(of).collect();
+    let names: BTreeMap<_, _> = distinct.iter().cloned().zip(short_ids(&distinct)).collect();
+    found.iter().map(|document| names[&of(document)].clone()).collect()
 }
 
 /// A line for each miner.
@@ -195,6 +200,12 @@ mod tests {
 
     fn screens() -> impl Iterator<Item = (Screen, usize)> {
         [80, 100].into_iter().map(|width| (Screen { width: Some(width), colour: false }, usize::from(width)))
+    }
+
+    #[test]
+    fn an_id_that_comes_twice_stays_short() {
+        let found = ["ab", "cd", "ab"].map(|byte| json!({ "miner": key(byte) }));
+        assert_eq!(ids(&found, "miner"), ["abababab", "cdcdcdcd", "abababab"]);
     }
 
     #[test]

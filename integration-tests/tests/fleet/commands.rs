@@ -1,0 +1,142 @@
+//! What the records tell operators: each command, as a table and as JSON.
+
+use std::fs;
+
+use assay_integration_tests::miner::TestMiner;
+use assay_integration_tests::validator::{Policy, TestValidator};
+use assay_protocol::verdict::{Mode, ReasonCode};
+use assay_records::{Location, MinerFilter, Records};
+use serde_json::Value;
+
+use super::operator::{json, operate, operate_at, plain};
+
+/// A fleet of one validator and a miner that passed once and failed to show a device once.
+async fn fleet() -> (TestValidator, TestMiner) {
+    let validator = TestValidator::start(&Policy::default()).await;
+    let mut miner = TestMiner::start(validator.address, 2, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    miner.restart_with(1);
+    validator.wait_for_miner(miner.key, false).await;
+    validator.wait_for_miner(miner.key, true).await;
+    validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect(ReasonCode::DeviceMissing);
+    (validator, miner)
+}
+
+fn len(list: &Value) -> usize {
+    list.as_array().unwrap_or_else(|| panic!("no list: {list}")).len()
+}
+
+/// The lines below a table's header.
+fn rows(table: &str) -> Vec<&str> {
+    table.lines().skip(1).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_command_tells_what_the_records_have() {
+    let (validator, miner) = fleet().await;
+    let key = miner.key.to_string();
+    let prefix = &key[..8];
+
+    let verdicts = json(&validator, "verdicts");
+    assert_eq!(len(&verdicts), 2);
+    let (last, first) = (&verdicts[0], &verdicts[1]);
+    assert_eq!((&last["outcome"], &first["outcome"]), (&"inconclusive".into(), &"pass".into()), "newest first");
+    assert_eq!(first["verdict"]["miner_key"], key);
+    let table = plain(&validator, "verdicts");
+    let lines = rows(&table);
+    assert!(lines[0].contains("device_missing") && lines[1].contains("pass"), "{table}");
+    for (filter, expected) in [
+        ("--outcome pass", 1),
+        ("--code device_missing", 1),
+        ("--code late", 0),
+        (&format!("--miner {prefix}"), 2),
+        ("--since 1h", 2),
+        ("--until 1h", 0),
+        ("--limit 1", 1),
+    ] {
+        assert_eq!(len(&json(&validator, &format!("verdicts {filter}"))), expected, "{filter}");
+    }
+    assert_eq!(plain(&validator, "verdicts --until 1h").trim(), "there is no such verdict");
+
+    let devices = json(&validator, &format!("devices --miner {prefix} --gone"));
+    assert_eq!((len(&devices), len(&json(&validator, "devices"))), (2, 1));
+    let gone = devices.as_array().unwrap().iter().find(|device| device["gone_ms"].is_i64()).expect("one is gone");
+    let table = plain(&validator, "devices --gone");
+    assert!(rows(&table).len() == 2 && table.contains("gone since"), "{table}");
+
+    let miners = json(&validator, "miners --all");
+    assert_eq!((len(&miners), &miners[0]["key"], &miners[0]["admitted"]), (1, &key.as_str().into(), &"open".into()));
+    assert!(plain(&validator, "miners --all --wide").contains(&key));
+    assert!(plain(&validator, "miners --state nothing").contains("no such miner"));
+    // Those that are connected, as before there were records.
+    assert_eq!(json(&validator, "miners")[0]["miner_key"], key);
+
+    let challenge = first["challenge"].as_str().unwrap();
+    let shown = json(&validator, &format!("show {}", &challenge[..10]));
+    assert_eq!((&shown["found"], &shown["challenge"]), (&"challenge".into(), &challenge.into()));
+    assert_eq!(shown["verdict"], first["verdict"], "the same document");
+    assert_eq!(json(&validator, &format!("show {}", gone["device_id"].as_str().unwrap()))["found"], "device");
+    let text = plain(&validator, &format!("show {prefix}"));
+    assert!(text.contains(&key) && text.contains("sessions 1") && text.contains("devices 2"), "{text}");
+
+    plain(&validator, &format!("label {prefix} rack=7"));
+    let history = json(&validator, &format!("history {prefix}"));
+    let kinds: std::collections::BTreeSet<_> =
+        history.as_array().unwrap().iter().map(|event| event["event"].as_str().unwrap()).collect();
+    for kind in ["session", "verdict", "device", "action"] {
+        assert!(kinds.contains(kind), "{kind} in {kinds:?}");
+    }
+    let table = plain(&validator, &format!("history {prefix} --limit 4"));
+    assert!(rows(&table).len() == 4 && rows(&table)[0].contains("label by "), "{table}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_no_one_meaning_is_refused() {
+    let validator = TestValidator::start(&Policy::default()).await;
+    for (command, code, why) in [
+        ("show abcd", 2, "nothing in the records has an id that starts with abcd"),
+        ("show abc", 64, "expected an id"),
+        ("show wxyz", 64, "expected an id"),
+        ("history abcd", 2, "no miner in the records"),
+        ("verdicts --miner abcd", 2, "no miner in the records"),
+        ("suspend abcd", 2, "takes its whole key"),
+        ("label abcd rack=7", 2, "no miner in the records"),
+        ("verdicts --limit 10001", 64, "more than 10000"),
+        ("devices xyz", 64, "expected an id"),
+    ] {
+        let said = operate(&validator, command);
+        assert!(said.code == code && said.errors.contains(why), "{command}: {} {}", said.code, said.errors);
+        assert!(said.out.is_empty(), "{command}");
+    }
+    let said = operate_at(&validator.file("nobody.sock"), &["verdicts"]);
+    assert!(said.code == 74 && said.errors.contains("no validator runs"), "{}", said.errors);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_of_the_records_are_whole() {
+    let (validator, miner) = fleet().await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let exported = json(&validator, &format!("export {}", path("lines")));
+    assert_eq!((&exported["tables"]["miners"], &exported["tables"]["verdicts"]), (&1.into(), &2.into()), "{exported}");
+    let lines = fs::read_dir(path("lines")).unwrap().map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap());
+    let all: String = lines.collect();
+    assert!(all.contains(&miner.key.to_string()) && all.contains("device_missing"));
+    let said = plain(&validator, &format!("export --format parquet {}", path("parquet")));
+    assert!(said.contains("2 verdicts"), "{said}");
+    let magic = |entry: std::io::Result<fs::DirEntry>| fs::read(entry.unwrap().path()).unwrap().starts_with(b"PAR1");
+    assert!(fs::read_dir(path("parquet")).unwrap().any(magic));
+    let said = operate(&validator, &format!("export {}", path("lines")));
+    assert!(said.code == 2 && said.errors.contains("refused"), "it is not empty: {}", said.errors);
+
+    let backup = json(&validator, &format!("backup {}", path("copy.db")));
+    assert!(backup["bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{backup}");
+    let said = operate(&validator, &format!("backup {}", path("copy.db")));
+    assert_eq!(said.code, 2, "it is there already: {}", said.errors);
+    let copy = Records::open(&Location::File(folder.path().join("copy.db"))).await.unwrap();
+    let miners = copy.miners(&MinerFilter::default()).await.unwrap();
+    assert_eq!(miners[0].key, miner.key.to_string());
+    let actions = copy.actions(None, 0, 10).await.unwrap();
+    assert!(actions.iter().any(|action| action.action == "export"), "who made a copy is noted: {actions:?}");
+}
