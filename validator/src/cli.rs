@@ -15,7 +15,7 @@ use clap::{Args, Parser, Subcommand};
 
 use self::receipt::ReceiptArgs;
 use self::records::{
-    BackupArgs, DecideArgs, DevicesArgs, EnrollArgs, ExportArgs, HistoryArgs, LabelArgs, VerdictsArgs,
+    BackupArgs, DecideArgs, DevicesArgs, EnrollArgs, ExportArgs, HistoryArgs, LabelArgs, RoundArgs, VerdictsArgs,
 };
 use crate::config::{ControlFlags, LocalFlags, RawConfig, WorkerFlags};
 use crate::device_spec::DeviceSpec;
@@ -151,6 +151,14 @@ pub enum Command {
     #[command(after_help = "Examples:
   assay-validator label 7b41c09e rack=7 operator=north -spare")]
     Label(LabelArgs),
+    /// Challenge the members of a group in the same moment, so that one device cannot stand in for two
+    ///
+    /// Waits until the last one is judged, and says who did not start in time. Exit codes: 0 when all passed, 1 when one
+    /// failed, 2 otherwise.
+    #[command(after_help = "Examples:
+  assay-validator round --group north
+  assay-validator round --by operator --json")]
+    Round(RoundArgs),
     /// List the devices that miners have listed
     #[command(after_help = "Examples:
   assay-validator devices --miner 7b41c09e

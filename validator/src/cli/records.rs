@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use assay_program::settings::Flags;
 use assay_program::span::Span;
-use assay_protocol::wire::v1::ExportFormat;
+use assay_protocol::wire::v1::{ExportFormat, RoundScope};
 use clap::{Args, ValueEnum};
 
 use crate::config::ControlFlags;
@@ -156,6 +156,44 @@ pub struct HistoryArgs {
     /// At most so many
     #[arg(long, value_name = "COUNT", default_value_t = 50)]
     pub limit: u32,
+    /// What all have.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// By what the members of a group are parted into rounds, as typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Scope {
+    /// All of them in one round.
+    All,
+    /// A round for each operator.
+    Operator,
+    /// A round for each block of addresses: a /24 of IPv4, a /48 of IPv6.
+    Address,
+    /// A round for each model of GPU.
+    Model,
+}
+
+impl From<Scope> for RoundScope {
+    fn from(scope: Scope) -> Self {
+        match scope {
+            Scope::All => Self::All,
+            Scope::Operator => Self::Operator,
+            Scope::Address => Self::Address,
+            Scope::Model => Self::Model,
+        }
+    }
+}
+
+/// Arguments of `round`.
+#[derive(Debug, Args)]
+pub struct RoundArgs {
+    /// Group of the fleet's policy [default: all miners]
+    #[arg(long, value_name = "NAME")]
+    pub group: Option<String>,
+    /// Who is challenged in one moment [default: as the group's policy says, else all]
+    #[arg(long, value_enum)]
+    pub by: Option<Scope>,
     /// What all have.
     #[command(flatten)]
     pub common: Common,

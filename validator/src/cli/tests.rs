@@ -47,6 +47,8 @@ fn commands_parse() {
         "label abcd rack=7 -row",
         "label --json abcd -row",
         "devices abcd --gone --miner KEY",
+        "round",
+        "round --group north --by address --json",
         "verdicts --outcome fail --code late --since 7d --until 1h --limit 5",
         "show 1894846d",
         "history abcd --limit 5 --json",

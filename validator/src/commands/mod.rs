@@ -59,6 +59,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Command::Resume(args) => decide(&args, StatusAction::Resume),
         Command::Revoke(args) => decide(&args, StatusAction::Revoke),
         Command::Label(args) => records::decide::label(&*configure(&args.common.settings)?, &args),
+        Command::Round(args) => records::round::execute(&*configure(&args.common.settings)?, &args),
         Command::Devices(args) => records::lists::devices(&*configure(&args.common.settings)?, &args),
         Command::Verdicts(args) => records::lists::verdicts(&*configure(&args.common.settings)?, &args),
         Command::Show(args) => records::show::execute(&*configure(&args.common.settings)?, &args),

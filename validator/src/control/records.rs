@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::pin::Pin;
 
+use assay_fleet::policy::RoundScope;
 use assay_protocol::wire::v1::{self, ChangeResponse, QueryResponse, change_request, query_request};
 use assay_records::{Actor, Format};
 use tokio_stream::Stream;
@@ -11,8 +12,8 @@ use tonic::{Request, Status};
 
 use super::Refusal;
 use crate::operations::{
-    Backup, Change, DevicesQuery, Document, Enroll, Export, HistoryQuery, Label, MinersQuery, OperationError, Query,
-    SetStatus, ShowQuery, StatusAction, TokensQuery, VerdictsQuery,
+    Backup, BeginRound, Change, DevicesQuery, Document, Enroll, Export, HistoryQuery, Label, MinersQuery,
+    OperationError, Query, SetStatus, ShowQuery, StatusAction, TokensQuery, VerdictsQuery,
 };
 use crate::user;
 use crate::validator::Validator;
@@ -124,6 +125,16 @@ fn change_of(change: change_request::Change) -> Result<Change, Status> {
                 v1::ExportFormat::Unspecified => return Err(invalid("format: none is given")),
             };
             Change::Export(Export { folder: absolute("folder", export.folder)?, format })
+        }
+        Wire::Round(round) => {
+            let by = match round.by() {
+                v1::RoundScope::Unspecified => None,
+                v1::RoundScope::All => Some(RoundScope::All),
+                v1::RoundScope::Operator => Some(RoundScope::Operator),
+                v1::RoundScope::Address => Some(RoundScope::Address),
+                v1::RoundScope::Model => Some(RoundScope::Model),
+            };
+            Change::Round(BeginRound { group: given(round.group), by })
         }
         Wire::Backup(v1::BackupChange { file }) => Change::Backup(Backup { file: absolute("file", file)? }),
     })

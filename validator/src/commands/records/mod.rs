@@ -5,6 +5,7 @@ pub mod decide;
 pub mod enroll;
 pub mod history;
 pub mod lists;
+pub mod round;
 pub mod show;
 
 use assay_program::exit::{Exit, Failure, print};
@@ -38,7 +39,7 @@ pub fn ask(config: &ValidatorConfig, query: Query) -> anyhow::Result<Vec<Value>>
     })
 }
 
-/// What came of a change. A copy of the records may take its time.
+/// What came of a change. A copy of the records, or a round, may take its time.
 ///
 /// # Errors
 /// No validator answers on the socket, or it refuses.
@@ -46,8 +47,8 @@ pub fn make(config: &ValidatorConfig, change: Change) -> anyhow::Result<Value> {
     control::block_on(async {
         let client = control::connect(&config.control_socket).await?;
         let request = ChangeRequest { change: Some(change) };
-        let is_copy = matches!(request.change, Some(Change::Export(_) | Change::Backup(_)));
-        let made = if is_copy {
+        let takes_time = matches!(request.change, Some(Change::Export(_) | Change::Backup(_) | Change::Round(_)));
+        let made = if takes_time {
             let answer = client.rpc().change(request).await;
             answer.map_err(|status| client.failure(&status))?.into_inner()
         } else {
