@@ -85,6 +85,12 @@ pub enum Command {
   assay-miner check --timeout 45s --devices 8 --min-memory 1000GiB
   assay-miner check --validator-connected --last-verdict-within 24h")]
     Check(CheckArgs),
+    /// Print the receipt of the last verdict, which others can check (assay-validator receipt verify)
+    ///
+    /// It is the validator's signed result, as a JSON Web Token. Exit code 2: no verdict came with one yet.
+    #[command(after_help = "Examples:
+  assay-miner receipt > receipt.jwt")]
+    Receipt(ReceiptArgs),
     /// Print this miner's public key, by which a validator allows it
     ///
     /// The key file is created if it is missing, as run does.
@@ -168,6 +174,14 @@ pub struct StatusArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// The settings.
+    #[command(flatten)]
+    pub settings: Flags<KeyFlags>,
+}
+
+/// Arguments of `receipt`.
+#[derive(Debug, Args)]
+pub struct ReceiptArgs {
     /// The settings.
     #[command(flatten)]
     pub settings: Flags<KeyFlags>,

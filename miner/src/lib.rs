@@ -16,6 +16,7 @@ pub mod joining;
 pub mod limits;
 pub mod outbox;
 pub mod reach;
+pub mod receipt;
 pub mod reload;
 pub mod render;
 pub mod session;

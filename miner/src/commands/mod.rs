@@ -6,6 +6,7 @@ pub mod config;
 pub mod devices;
 pub mod diag;
 pub mod key;
+pub mod receipt;
 pub mod run;
 pub mod status;
 pub mod work;
@@ -44,6 +45,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
             let config = configure(&args.settings)?;
             Ok(key::TEXTS.rotate(&config.key_file, args.overlap.into(), args.json)?)
         }
+        Command::Receipt(args) => receipt::execute(&*configure(&args.settings)?),
         Command::Check(args) => check::execute(&*configure(&args.settings)?, &args),
         Command::Key(args) => Ok(key::TEXTS.show(&configure(&args.settings)?.key_file, args.json)?),
         Command::Work(args) => work::execute(&*configure(&args.settings)?, &args),

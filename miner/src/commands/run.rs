@@ -26,6 +26,7 @@ use crate::engine::Engine;
 use crate::joining::{ENV_TOKEN, Joining};
 use crate::limits::SharedLimits;
 use crate::reach::{self, Reach};
+use crate::receipt::ReceiptFile;
 use crate::reload::{Reloader, Resolve};
 use crate::status::file::{StatusWriter, path_of, read};
 use crate::status::{DeviceWatch, StatusBoard};
@@ -87,6 +88,7 @@ fn serve_with(
         engine = engine.watched_by(sampler);
     }
     let engine = Arc::new(engine);
+    let receipts = ReceiptFile::beside(&config.key_file);
     board.watch(DeviceWatch { engine: engine.clone(), workers: chosen.workers, indices: chosen.indices });
     let turns = Turns::default();
     let dial = |(number, reach): (usize, Reach)| Dial {
@@ -104,7 +106,7 @@ fn serve_with(
         let shutdown = Shutdown::on_signals(config.drain_timeout).context("no signal handlers")?;
         manager.ready(format_args!("connecting to {}", addresses(config).join(", ")));
         let cut_short = tokio::select! {
-            served = serve_each(dials, &engine, &shutdown, board) => served?,
+            served = serve_each(dials, &engine, &shutdown, board, &receipts) => served?,
             never = manager.attend(shutdown.clone(), || board.get().in_a_line()) => match never {},
         };
         manager.stopping();
@@ -120,12 +122,13 @@ async fn serve_each(
     engine: &Arc<Engine>,
     shutdown: &Shutdown,
     board: &StatusBoard,
+    receipts: &ReceiptFile,
 ) -> anyhow::Result<Option<ChallengeId>> {
     let is_only_one = dials.len() == 1;
     let mut sessions = JoinSet::new();
     for (number, dial) in dials.into_iter().enumerate() {
         let address = dial.reach.address().to_string();
-        let mut log = Log::new(board.of(number), (!is_only_one).then(|| address.clone()));
+        let mut log = Log::new(board.of(number), receipts.clone(), (!is_only_one).then(|| address.clone()));
         let (engine, shutdown) = (engine.clone(), shutdown.clone());
         sessions.spawn(async move {
             let served = serve(dial, engine, shutdown, &mut log).await;
@@ -187,6 +190,7 @@ fn ended(cut_short: Option<ChallengeId>, board: &StatusBoard) -> Exit {
 /// Shows a session in the log, and notes it for `status`.
 struct Log {
     board: StatusBoard,
+    receipts: ReceiptFile,
     /// The validator's address, where there are several validators.
     validator: Option<String>,
     /// The challenge that is under way.
@@ -197,8 +201,8 @@ struct Log {
 }
 
 impl Log {
-    const fn new(board: StatusBoard, validator: Option<String>) -> Self {
-        Self { board, validator, challenge: None, all_slots: 0, since: None }
+    const fn new(board: StatusBoard, receipts: ReceiptFile, validator: Option<String>) -> Self {
+        Self { board, receipts, validator, challenge: None, all_slots: 0, since: None }
     }
 
     fn seconds(&self) -> f64 {
@@ -271,6 +275,9 @@ impl Observer for Log {
     fn verdict(&mut self, verdict: &Verdict) {
         let seconds = self.challenge.take().map(|_| self.seconds());
         self.board.verdict(verdict);
+        if let Some(token) = &verdict.receipt {
+            self.receipts.keep(token);
+        }
         let validator = self.validator.as_deref();
         let (challenge, tops) = (verdict.challenge_id, (verdict.whole.tops * 1000.0).round() / 1000.0);
         match verdict.outcome {

@@ -24,7 +24,8 @@ pub fn path_of(key_file: &Path) -> PathBuf {
     with_suffix(key_file, SUFFIX)
 }
 
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+/// A path whose name has this at its end.
+pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut path = path.as_os_str().to_owned();
     path.push(suffix);
     path.into()
@@ -115,10 +116,16 @@ impl StatusFile {
     }
 }
 
-/// Writes beside the file and renames, so that a reader sees the old state or the new one.
 fn write(path: &Path, status: &Status) -> io::Result<()> {
+    write_whole(path, &(serde_json::to_string(status)? + "\n"))
+}
+
+/// Writes beside the file and renames, so that a reader sees the old text or the new one.
+///
+/// # Errors
+/// What the system said.
+pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     let beside = with_suffix(path, ".new");
-    let text = serde_json::to_string(status)? + "\n";
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]

@@ -1,0 +1,74 @@
+//! The receipt of the last verdict, in a file beside the key: for `receipt`, and for whoever the host is shown to.
+//!
+//! It is kept as it came. Whoever is shown it checks it, with the keys of the validator that they trust.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use assay_protocol::wire::limits::MAX_RECEIPT_BYTES;
+
+use crate::status::file::{with_suffix, write_whole};
+
+/// What the file's name adds to that of the key file.
+const SUFFIX: &str = ".receipt";
+
+/// Where the miner with this key file keeps the receipt.
+#[must_use]
+pub fn path_of(key_file: &Path) -> PathBuf {
+    with_suffix(key_file, SUFFIX)
+}
+
+/// Reads the receipt; `None` where no verdict came with one.
+///
+/// # Errors
+/// What the system said; a file that is larger than any receipt.
+pub fn read(path: &Path) -> io::Result<Option<String>> {
+    match fs::metadata(path) {
+        Ok(found) if found.len() > MAX_RECEIPT_BYTES as u64 + 1 => Err(io::Error::other("larger than any receipt")),
+        Ok(_) => fs::read_to_string(path).map(|text| Some(text.trim_end().to_owned())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The file of a running miner. Sessions with several validators share it: the last receipt is kept.
+#[derive(Debug, Clone)]
+pub struct ReceiptFile(Arc<Mutex<PathBuf>>);
+
+impl ReceiptFile {
+    /// The one beside a key file.
+    #[must_use]
+    pub fn beside(key_file: &Path) -> Self {
+        Self(Arc::new(Mutex::new(path_of(key_file))))
+    }
+
+    /// Keeps a receipt in the place of the one before. That it cannot be written is in the log: nothing rests on it.
+    pub fn keep(&self, token: &str) {
+        let path = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = write_whole(&path, &format!("{token}\n")) {
+            tracing::warn!(path = %path.display(), "the receipt of a verdict cannot be kept: {error}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_receipt_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let key_file = folder.path().join("miner.key");
+        let (file, path) = (ReceiptFile::beside(&key_file), path_of(&key_file));
+        assert_eq!(read(&path).unwrap(), None);
+        for token in ["a.b.c", "d.e.f"] {
+            file.keep(token);
+            assert_eq!(read(&path).unwrap().as_deref(), Some(token));
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+        fs::write(&path, "a".repeat(MAX_RECEIPT_BYTES + 2)).unwrap();
+        assert!(read(&path).is_err());
+    }
+}
