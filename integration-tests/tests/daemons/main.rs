@@ -24,6 +24,7 @@ mod miner_status;
 mod one_key;
 mod overload;
 mod python;
+mod receipts;
 mod reload;
 mod resumed;
 mod secrets;

@@ -1,0 +1,260 @@
+//! Receipts of a real verdict, checked by those who only have the validator's public keys: the command, and the programs
+//! of docs/receipts.md in Python and Node, as the page has them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use assay_integration_tests::daemon::{program, run};
+use assay_integration_tests::miner::TestMiner;
+use assay_integration_tests::validator::{Policy, Ruling, TestValidator};
+use assay_protocol::verdict::{Mode, Verdict};
+use assay_protocol::wire::mode_code;
+use assay_protocol::wire::v1::RunChallengeRequest;
+use assay_receipts::{EatNonce, STATE_PASSING, Signer, Subject};
+use serde_json::Value;
+use tonic::Code;
+
+const NONCE: &str = "00112233445566778899aabbccddeeff";
+const OTHER_NONCE: &str = "10112233445566778899aabbccddeeff";
+
+/// A real receipt, and a folder as a renter has it: `receipt.jwt` and `keys.json`.
+struct Renter {
+    validator: TestValidator,
+    ruling: Ruling,
+    token: String,
+    folder: tempfile::TempDir,
+}
+
+impl Renter {
+    async fn new() -> Self {
+        let validator = TestValidator::start(&Policy::default()).await;
+        let miner = TestMiner::start(validator.address, 1, &[]);
+        validator.wait_for_miner(miner.key, true).await;
+        let request = RunChallengeRequest {
+            miner_key: miner.key.0.to_vec(),
+            mode: mode_code(Some(Mode::Audit)),
+            eat_nonce: Some(NONCE.into()),
+            ..RunChallengeRequest::default()
+        };
+        let malformed = RunChallengeRequest { eat_nonce: Some("too short".into()), ..request.clone() };
+        let refused = validator.run(malformed).await.unwrap_err();
+        assert!(refused.code() == Code::InvalidArgument && refused.message().contains("eat_nonce"), "{refused}");
+        let ruling = validator.run(request).await.unwrap();
+        ruling.expect_pass();
+        let token = ruling.verdict.receipt.clone().expect("a verdict has a receipt");
+        let renter = Self { validator, ruling, token, folder: tempfile::tempdir().unwrap() };
+        let keys = renter.command(&["receipt", "keys", &renter.key_file()]);
+        assert!(keys.status.success(), "{keys:?}");
+        fs::write(renter.file("keys.json"), keys.stdout).unwrap();
+        renter.present(&renter.token);
+        renter
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn key_file(&self) -> String {
+        format!("--key-file={}", self.validator.file("validator.key").display())
+    }
+
+    /// Puts a receipt where the checks read it.
+    fn present(&self, token: &str) {
+        fs::write(self.file("receipt.jwt"), format!("{token}\n")).unwrap();
+    }
+
+    fn command(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(program("assay-validator"));
+        command.args(arguments).current_dir(self.folder.path()).output().unwrap()
+    }
+
+    fn verify(&self, nonce: &str) -> (Option<i32>, Value) {
+        let arguments = ["receipt", "verify", "receipt.jwt", "--keys=keys.json", "--json", "--nonce", nonce];
+        let Output { status, stdout, .. } = self.command(&arguments);
+        (status.code(), serde_json::from_slice(&stdout).unwrap())
+    }
+
+    /// The receipt that the validator would issue of the same verdict, at another time.
+    fn issued_at(&self, now_s: u64) -> String {
+        let verdict = Verdict::try_from(self.ruling.verdict.clone()).unwrap();
+        let nonce: EatNonce = NONCE.parse().unwrap();
+        let subject = Subject {
+            verdict: &verdict,
+            challenge_nonce: None,
+            is_recognised: false,
+            state: STATE_PASSING,
+            group: "default",
+            eat_nonce: Some(&nonce),
+            findings: &[],
+            lifetime_s: 60,
+            now_s,
+        };
+        Signer::open(&self.validator.file("receipt.key"), "test").unwrap().issue(&subject).unwrap().token
+    }
+
+    /// The receipt with an outcome that it does not have, under the same signature.
+    fn tampered(&self) -> String {
+        use base64::Engine;
+        use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+        let [head, claims, signature] = self.token.split('.').collect::<Vec<_>>()[..] else { panic!("three parts") };
+        let claims = String::from_utf8(URL_SAFE_NO_PAD.decode(claims).unwrap()).unwrap();
+        let more = claims.replacen("\"tops\":0.", "\"tops\":9.", 1);
+        assert_ne!(more, claims);
+        format!("{head}.{}.{signature}", URL_SAFE_NO_PAD.encode(more))
+    }
+}
+
+/// The program in a block of the page.
+fn on_the_page(language: &str) -> String {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/receipts.md");
+    let page = fs::read_to_string(page).unwrap();
+    let (_, block) = page.split_once(&format!("<!-- {language} -->\n```")).expect("the page has the program");
+    let (_, program) = block.split_once('\n').unwrap();
+    program.split_once("\n```").unwrap().0.to_owned()
+}
+
+/// Runs the page's program against what is presented: whether it accepts, and what it says.
+fn accepts(renter: &Renter, language: &str, nonce: &str) -> (bool, String) {
+    let program = match language {
+        "python" => std::env::var_os("ASSAY_PYTHON").expect("ASSAY_PYTHON is not set: run scripts/test"),
+        _ => "node".into(),
+    };
+    let flag = if language == "python" { "-c" } else { "-e" };
+    let mut command = Command::new(program);
+    command.arg(flag).arg(on_the_page(language));
+    if language == "node" {
+        // What follows is the program's.
+        command.arg("node");
+    }
+    let output = command.arg(nonce).current_dir(renter.folder.path()).output().expect("it starts: run scripts/test");
+    (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renter_checks_a_receipt_with_public_keys_alone() {
+    let mut renter = Renter::new().await;
+    // Nobody has to be asked.
+    renter.validator.daemon.terminate();
+    renter.validator.daemon.wait();
+    let now_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let (code, shown) = renter.verify(NONCE);
+    let claims = &shown["claims"];
+    assert_eq!(
+        (code, &shown["valid"], claims["ear_status"].as_str()),
+        (Some(0), &Value::Bool(true), Some("affirming"))
+    );
+    assert_eq!(claims["eat_nonce"], NONCE);
+    let host = &claims["submods"]["host"];
+    assert_eq!(host["ear_verifier_claims"]["challenge_id"], hex::encode(&renter.ruling.verdict.challenge_id));
+    assert!(host["eat_nonce"].is_string(), "the challenge's nonce: {host}");
+    assert_eq!(claims["iss"], renter.validator.key.to_string());
+    let text = renter.command(&["receipt", "verify", "receipt.jwt", "--keys", "keys.json"]);
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.starts_with("VALID  affirming: ") && text.contains("Not proven: "), "{text}");
+    for language in ["python", "node"] {
+        assert_eq!(accepts(&renter, language, NONCE), (true, String::new()), "{language}");
+        let (accepted, said) = accepts(&renter, language, OTHER_NONCE);
+        assert!(!accepted && said.is_empty(), "{language}: {said}");
+    }
+    assert_eq!(
+        (renter.verify(OTHER_NONCE).0, &renter.verify(OTHER_NONCE).1["code"]),
+        (Some(65), &"other_nonce".into())
+    );
+    for (token, code, said) in [
+        (renter.tampered(), "signature", ["InvalidSignatureError", "forged, altered or expired"]),
+        (renter.issued_at(now_s - 7200), "expired", ["ExpiredSignatureError", "forged, altered or expired"]),
+    ] {
+        renter.present(&token);
+        let (exit, shown) = renter.verify(NONCE);
+        assert_eq!((exit, &shown["valid"], &shown["code"]), (Some(65), &Value::Bool(false), &code.into()), "{shown}");
+        for (language, said) in ["python", "node"].into_iter().zip(said) {
+            let (accepted, found) = accepts(&renter, language, NONCE);
+            assert!(!accepted && found.contains(said), "{language}: {found}");
+        }
+    }
+    // What expired is the time, and not what the test made.
+    renter.present(&renter.issued_at(now_s));
+    assert!(accepts(&renter, "python", NONCE).0 && accepts(&renter, "node", NONCE).0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_miner_shows_the_receipt_of_its_last_verdict() {
+    let validator = TestValidator::start(&Policy::default()).await;
+    let mut miner = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    let key_file = format!("--key-file={}", miner.file("miner.key").display());
+    let shown = || run("assay-miner", ["receipt", &key_file]);
+    let Output { status, stderr, .. } = shown();
+    let said = String::from_utf8(stderr).unwrap();
+    assert!(status.code() == Some(2) && said.contains("no verdict came with a receipt yet"), "{said}");
+    for _ in 0..2 {
+        let ruling = validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap();
+        // The miner has said so in its log, and before that kept the receipt.
+        miner.daemon.wait_for("verdict: pass");
+        let Output { status, stdout, .. } = shown();
+        assert!(status.success());
+        assert_eq!(String::from_utf8(stdout).unwrap().trim_end(), ruling.verdict.receipt.unwrap());
+    }
+}
+
+/// Runs a command of the validator's operator, which is to end well; gives what it prints.
+fn operator(validator: &TestValidator, arguments: &[&str]) -> String {
+    let key_file = format!("--key-file={}", validator.file("validator.key").display());
+    let socket = format!("--control-socket={}", validator.socket.display());
+    let output = run("assay-validator", arguments.iter().copied().chain([key_file.as_str(), socket.as_str()]));
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+/// What a check with this set says of a token: the code of the refusal, or the id of the receipt.
+fn checked(validator: &TestValidator, token: &str, set: &str) -> Result<String, String> {
+    let keys = validator.file("keys.json");
+    fs::write(&keys, set).unwrap();
+    let keys = format!("--keys={}", keys.display());
+    let output = run("assay-validator", ["receipt", "verify", token, "--json", &keys]);
+    let shown: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    if shown["valid"] == true { Ok(text(&shown["claims"]["jti"])) } else { Err(text(&shown["code"])) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_takes_receipts_and_replaces_their_key() {
+    let validator = TestValidator::start(&Policy::default()).await;
+    let miner = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    let file = validator.file("receipt.jwt");
+    let take = || {
+        let file = file.display().to_string();
+        operator(&validator, &["challenge", "--mode=audit", "--eat-nonce", NONCE, "--receipt", &file]);
+        fs::read_to_string(&file).unwrap()
+    };
+    let old = take();
+    let set = operator(&validator, &["receipt", "keys"]);
+    let id = checked(&validator, &old, &set).unwrap();
+    // From the records: by the receipt's id, and by the challenge's.
+    let shown: Value = serde_json::from_str(&operator(&validator, &["receipt", &id, "--json"])).unwrap();
+    let challenge = shown["claims"]["submods"]["host"]["ear_verifier_claims"]["challenge_id"].as_str().unwrap();
+    assert_eq!((&shown["token"], &shown["nonce"]), (&old.as_str().into(), &NONCE.into()));
+    assert_eq!(operator(&validator, &["receipt", "show", challenge, "--token"]), old);
+    assert!(operator(&validator, &["receipt", &id[..12]]).starts_with("affirming: "));
+    // The running validator takes the new key on a reload; receipts of both can be checked.
+    let rotated: Value =
+        serde_json::from_str(&operator(&validator, &["receipt", "rotate", "--overlap=30d", "--json"])).unwrap();
+    assert_eq!(rotated["old_key_id"], shown["key_id"]);
+    operator(&validator, &["reload"]);
+    let new = take();
+    let both = operator(&validator, &["receipt", "keys"]);
+    assert_eq!(checked(&validator, &new, &set), Err("unknown_key".into()));
+    assert!(checked(&validator, &old, &both).is_ok() && checked(&validator, &new, &both).is_ok());
+    let shown: Value =
+        serde_json::from_str(&operator(&validator, &["receipt", &checked(&validator, &new, &both).unwrap(), "--json"]))
+            .unwrap();
+    assert_eq!(shown["key_id"], rotated["key_id"]);
+    operator(&validator, &["receipt", "rotate", "--overlap=0"]);
+    let none = operator(&validator, &["receipt", "keys"]);
+    assert_eq!(
+        [&old, &new].map(|token| checked(&validator, token, &none)),
+        [Err("unknown_key".into()), Err("unknown_key".into())]
+    );
+}
