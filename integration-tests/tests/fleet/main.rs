@@ -4,3 +4,4 @@
 mod commands;
 mod enrolment;
 mod operator;
+mod policy;

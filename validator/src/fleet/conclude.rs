@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use assay_fleet::{Change, Event, FleetPolicy, Group, Labels, Standing, step};
-use assay_protocol::verdict::{Reason, ReasonCode, Verdict, outcome_of};
+use assay_protocol::verdict::{Outcome, Reason, ReasonCode, Verdict, outcome_of};
 use assay_receipts::{EatNonce, Finding, Receipt, Subject};
 use assay_records::{CommitmentRecord, Conclusion, EvidenceRecord, ReceiptRecord, RecordsError, Transition};
 use assay_work::{DeviceId, Nonce};
@@ -178,6 +178,10 @@ impl Fleet {
             operator,
         };
         self.records.conclude(&conclusion).await?;
+        if let (Outcome::Pass, Some(address)) = (verdict.outcome, draft.address) {
+            let devices = verdict.devices.iter().map(|device| device.device_id);
+            self.presences.showed(&id, address, devices, unix_seconds());
+        }
         let mut verdict = verdict.clone();
         // The records have it beside the verdict.
         verdict.receipt = receipt.map(|receipt| receipt.token);
