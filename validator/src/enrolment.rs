@@ -3,9 +3,6 @@
 //! What operators decided is kept in memory too ([`Lists::decided`](crate::allow::Lists)), so that a session hears of a
 //! change at once. The records are asked before a key is turned away for what memory does not know.
 
-use std::collections::{HashMap, HashSet};
-use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use assay_protocol::join_token::JoinToken;
@@ -15,7 +12,6 @@ use assay_work::PublicKey;
 
 use crate::allow::{Decided, NotAllowed};
 use crate::clock::{unix_millis, unix_seconds};
-use crate::gate::origin;
 use crate::refusal::OPERATOR_PAUSE;
 use crate::takeover::EnterError;
 use crate::validator::Validator;
@@ -24,33 +20,8 @@ use crate::validator::Validator;
 pub const RECORDS_LIMIT: Duration = Duration::from_secs(5);
 /// How soon a key that waits for an operator may ask again at first; the pause grows with the time that it has waited.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
-/// Keys that are noted because they wait for an operator, since the start: more than one reads through.
-pub const MAX_WAITING_KEYS: usize = 4096;
-/// Of these, of one address (IPv6: one /64 network): a rack behind one address has fewer machines.
-pub const MAX_ADDRESS_WAITING_KEYS: usize = 256;
 /// How often the records are asked whether an operator did something at another validator.
 const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Keys that wait for an operator and were noted since the start: a bound on what strangers make the records keep.
-#[derive(Debug, Default)]
-pub struct WaitingKeys(Mutex<HashMap<Option<IpAddr>, HashSet<PublicKey>>>);
-
-impl WaitingKeys {
-    /// Counts a key; false where too many are noted already.
-    fn note(&self, key: PublicKey, address: Option<IpAddr>) -> bool {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let all: usize = waiting.values().map(HashSet::len).sum();
-        let own = waiting.entry(address.map(origin)).or_default();
-        own.contains(&key) || all < MAX_WAITING_KEYS && own.len() < MAX_ADDRESS_WAITING_KEYS && own.insert(key)
-    }
-
-    /// An operator decided about these keys: they take no room any more.
-    fn settle(&self, decided: &Decided) {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.values_mut().for_each(|keys| keys.retain(|key| !decided.contains_key(key)));
-        waiting.retain(|_, keys| !keys.is_empty());
-    }
-}
 
 /// Asks the records, for a miner that waits: they have [`RECORDS_LIMIT`].
 ///
@@ -213,24 +184,5 @@ mod tests {
         assert_eq!(pause(1000), FIRST_PAUSE);
         assert_eq!(pause(20_000), Duration::from_secs(10));
         assert_eq!(pause(i64::MAX), OPERATOR_PAUSE);
-    }
-
-    #[test]
-    fn strangers_that_wait_take_a_bounded_room() {
-        let waiting = WaitingKeys::default();
-        let key = |number: u32| {
-            let mut bytes = [0; 32];
-            bytes[..4].copy_from_slice(&number.to_le_bytes());
-            PublicKey(bytes)
-        };
-        let address = |host: u32| Some(IpAddr::from(host.to_be_bytes()));
-        let noted = (0..1000).filter(|number| waiting.note(key(*number), address(1))).count();
-        assert_eq!(noted, MAX_ADDRESS_WAITING_KEYS);
-        assert!(waiting.note(key(0), address(1)), "one that is noted already");
-        let noted = (0..10_000).filter(|number| waiting.note(key(1000 + number), address(2 + number / 100))).count();
-        assert_eq!(noted + MAX_ADDRESS_WAITING_KEYS, MAX_WAITING_KEYS);
-        assert!(!waiting.note(key(100_000), address(9999)));
-        waiting.settle(&[(key(0), Status::Approved), (key(1), Status::Revoked)].into());
-        assert!(waiting.note(key(100_000), address(9999)) && waiting.note(key(100_001), None));
     }
 }

@@ -57,3 +57,4 @@ pub mod user;
 pub mod validator;
 pub mod verdict_log;
 pub mod verify;
+pub mod waiting;

@@ -15,7 +15,6 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::clock::unix_seconds;
 use crate::drain::Drain;
-use crate::enrolment::WaitingKeys;
 use crate::events;
 use crate::fleet::Fleet;
 use crate::gate::Gate;
@@ -29,6 +28,7 @@ use crate::session::{Admission, StartError};
 use crate::sharing::leases::MinerLeases;
 use crate::verdict_log::{OpenError, VerdictLog};
 use crate::verify::replay::pool::ReplayPool;
+use crate::waiting::WaitingKeys;
 
 /// How long an operator waits for the verdict log to take a line.
 const NOTE_LIMIT: Duration = Duration::from_secs(2);

@@ -35,7 +35,6 @@ use crate::clock::unix_seconds;
 use crate::config::{RawConfig, ValidatorConfig, resolve};
 use crate::control::Running;
 use crate::drain::Drain;
-use crate::enrolment::WaitingKeys;
 use crate::expectations::Expectations;
 use crate::fleet::{Fleet, sweep};
 use crate::gate::Gate;
@@ -56,6 +55,7 @@ use crate::verdict_log::{OpenError, VerdictLog, tail};
 use crate::verify::replay::Replayer;
 use crate::verify::replay::pool::ReplayPool;
 use crate::verify::replay::shared::SharedReplays;
+use crate::waiting::WaitingKeys;
 use crate::{port, preflight, receipt};
 
 /// How long sessions may take to end what they stop, to log and send the verdicts and to say goodbye, and how long

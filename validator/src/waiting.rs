@@ -1,0 +1,63 @@
+//! Keys that wait for an operator: a bound on what strangers make the records keep.
+
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+
+use assay_work::PublicKey;
+
+use crate::allow::Decided;
+use crate::gate::origin;
+
+/// Keys that are noted because they wait for an operator, since the start: more than one reads through.
+pub const MAX_WAITING_KEYS: usize = 4096;
+/// Of these, of one address (IPv6: one /64 network): a rack behind one address has fewer machines.
+pub const MAX_ADDRESS_WAITING_KEYS: usize = 256;
+
+/// Keys that wait for an operator and were noted since the start: a bound on what strangers make the records keep.
+#[derive(Debug, Default)]
+pub struct WaitingKeys(Mutex<HashMap<Option<IpAddr>, HashSet<PublicKey>>>);
+
+impl WaitingKeys {
+    /// Counts a key; false where too many are noted already.
+    #[must_use]
+    pub fn note(&self, key: PublicKey, address: Option<IpAddr>) -> bool {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all: usize = waiting.values().map(HashSet::len).sum();
+        let own = waiting.entry(address.map(origin)).or_default();
+        own.contains(&key) || all < MAX_WAITING_KEYS && own.len() < MAX_ADDRESS_WAITING_KEYS && own.insert(key)
+    }
+
+    /// An operator decided about these keys: they take no room any more.
+    pub fn settle(&self, decided: &Decided) {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.values_mut().for_each(|keys| keys.retain(|key| !decided.contains_key(key)));
+        waiting.retain(|_, keys| !keys.is_empty());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use assay_records::Status;
+
+    use super::*;
+
+    #[test]
+    fn strangers_that_wait_take_a_bounded_room() {
+        let waiting = WaitingKeys::default();
+        let key = |number: u32| {
+            let mut bytes = [0; 32];
+            bytes[..4].copy_from_slice(&number.to_le_bytes());
+            PublicKey(bytes)
+        };
+        let address = |host: u32| Some(IpAddr::from(host.to_be_bytes()));
+        let noted = (0..1000).filter(|number| waiting.note(key(*number), address(1))).count();
+        assert_eq!(noted, MAX_ADDRESS_WAITING_KEYS);
+        assert!(waiting.note(key(0), address(1)), "one that is noted already");
+        let noted = (0..10_000).filter(|number| waiting.note(key(1000 + number), address(2 + number / 100))).count();
+        assert_eq!(noted + MAX_ADDRESS_WAITING_KEYS, MAX_WAITING_KEYS);
+        assert!(!waiting.note(key(100_000), address(9999)));
+        waiting.settle(&[(key(0), Status::Approved), (key(1), Status::Revoked)].into());
+        assert!(waiting.note(key(100_000), address(9999)) && waiting.note(key(100_001), None));
+    }
+}
