@@ -5,7 +5,7 @@ use assay_records::Location;
 use clap::Args;
 
 /// Hosts of a URL that are this machine; a path of a socket is, too.
-const LOCAL: [&str; 4] = ["localhost", "127.", "[::1]", "%2F"];
+const LOCAL: [&str; 6] = ["localhost", "127.", "[::1]", "::1", "/", "%2F"];
 
 /// Checks where records are to be kept. A password is refused, since settings are shown; so is another machine without a
 /// word on TLS, since the default of PostgreSQL's clients falls back to plaintext.
@@ -32,13 +32,15 @@ fn problem(url: &str) -> Option<&'static str> {
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
     let authority = place.split('/').next().unwrap_or("");
     let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
-    let has = |name: &str| query.split('&').any(|pair| pair.split('=').next() == Some(name));
+    let value = |name: &str| query.split('&').find_map(|pair| pair.split_once('=').filter(|(key, _)| *key == name));
+    let has = |name: &str| value(name).is_some();
     if user.contains(':') || has("password") {
         return Some("settings are shown: put the password into a file (~/.pgpass or PGPASSFILE), not into the URL");
     }
-    let is_local = host.is_empty() || LOCAL.iter().any(|local| host.starts_with(local));
-    let names_host = has("host") || has("hostaddr");
-    if (!is_local || names_host) && !has("sslmode") {
+    let is_local = |host: &str| host.is_empty() || LOCAL.iter().any(|local| host.starts_with(local));
+    // What the query says counts more.
+    let host = ["hostaddr", "host"].iter().find_map(|name| value(name)).map_or(host, |(_, host)| host);
+    if !is_local(host) && !has("sslmode") {
         return Some(
             "say how the database on another machine is reached: ?sslmode=verify-full&sslrootcert=FILE, or \
              ?sslmode=disable where nobody can listen in",
@@ -58,6 +60,7 @@ mod tests {
             "postgres://assay@127.0.0.1:5433/assay",
             "postgres://assay@%2Fvar%2Frun%2Fpostgresql/assay",
             "postgres:///assay?user=assay",
+            "postgres://assay@localhost/assay?host=/var/run/postgresql",
             "postgres://assay@db.example/assay?sslmode=verify-full&sslrootcert=/etc/assay/db.pem",
             "postgres://assay@db.example/assay?sslmode=disable",
         ] {
@@ -67,7 +70,7 @@ mod tests {
         {
             assert!(problem(secret).unwrap().contains("PGPASSFILE"), "{secret}");
         }
-        for open in ["postgres://assay@db.example/assay", "postgres://assay@/assay?host=db.example"] {
+        for open in ["postgres://assay@db.example/assay", "postgres://assay@localhost/assay?host=db.example"] {
             assert!(problem(open).unwrap().contains("sslmode=verify-full"), "{open}");
         }
     }
