@@ -119,6 +119,15 @@ pub struct RawRecords {
     pub records: Option<String>,
 }
 
+/// Where replays run, as written.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Replays")]
+pub struct RawReplays {
+    /// Replay on the devices of this machine; false: it opens none, and replay workers that share the records replay
+    #[arg(long, default_value_t = Switch(true))]
+    pub replay_locally: Switch,
+}
+
 /// All settings, as written.
 #[derive(Debug, Clone, Args)]
 pub struct RawConfig {
@@ -134,6 +143,9 @@ pub struct RawConfig {
     /// Records.
     #[command(flatten)]
     pub records: RawRecords,
+    /// Replays.
+    #[command(flatten)]
+    pub replays: RawReplays,
     /// What is asked of miners, and how it is checked.
     #[command(flatten)]
     pub policy: RawPolicy,
@@ -222,6 +234,8 @@ pub struct ValidatorConfig {
     pub fleet: FleetFiles,
     /// What is kept of challenges, where, and for how long.
     pub evidence: EvidenceConfig,
+    /// Whether this machine's devices replay.
+    pub replays_locally: bool,
     /// The devices that replay work.
     pub devices: DeviceConfig,
     /// The log.
@@ -249,7 +263,8 @@ impl ValidatorConfig {
     /// # Errors
     /// [`SettingsError::Value`] for the first value out of bounds, with the bound and its reason.
     pub fn check(settings: &Settings<RawConfig>) -> Result<Self, SettingsError> {
-        let RawConfig { service, tls, files, records, policy, fleet, evidence, devices, logging } = &settings.raw;
+        let RawConfig { service, tls, files, records, replays, policy, fleet, evidence, devices, logging } =
+            &settings.raw;
         let ping = "faster pings load the link, slower ones notice a lost miner late";
         let ping_ms = settings.in_range("ping_interval_ms", service.ping_interval_ms, 100..=600_000, ping)?;
         let drain = "a supervisor kills the validator earlier";
@@ -281,6 +296,7 @@ impl ValidatorConfig {
             policy: Policy::check(settings, policy)?,
             fleet: FleetFiles::of(fleet),
             evidence: EvidenceConfig::check(settings, evidence, &files.key_file)?,
+            replays_locally: replays.replay_locally.0,
             devices: DeviceConfig::check(settings, devices)?,
             log: LogConfig::check(settings, logging)?,
         })

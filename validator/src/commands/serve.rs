@@ -220,9 +220,10 @@ async fn serve(
     let control = bind_control(&config.control_socket)?;
     // Before the first miner: who is kept out is refused from the first moment.
     validator.follow_decisions().await.context("the records do not say who is let in")?;
-    let presence = Arc::new(Presence::enter(&validator, address.to_string()).await?);
     let socket = config.control_socket.display();
     let key = validator.admission.identity.public_key();
+    let (records, instance) = (validator.records.clone(), validator.instance.clone());
+    let presence = Arc::new(Presence::enter(records, key, instance, address.to_string()).await?);
     let target = config.tls.target(&bound(config, address), key);
     tracing::info!(%address, control_socket = %socket, %key, %target, "listening");
     tokio::spawn(warn_of_expiry(validator.tls.clone()));
@@ -343,12 +344,25 @@ fn cannot_listen(config: &ValidatorConfig, error: io::Error) -> Failure {
     Failure::because(Exit::Io, format!("cannot listen on {}{why}", config.listen), error)
 }
 
+/// The mode needs what the other settings exclude.
+fn no_replays(config: &ValidatorConfig) -> Failure {
+    let mode = config.policy.mode.map_or("auto", Mode::name);
+    let message = format!(
+        "mode {mode} with replay_locally = false needs replay workers: set records to the URL of the PostgreSQL database \
+         that they share"
+    );
+    Failure::new(Exit::Config, message)
+}
+
 /// The devices that replay, when there are any. The validator does not start without those of a backend that was asked
 /// for, nor without any in a mode that needs them.
 fn replayer(config: &ValidatorConfig, key: &PublicKey) -> anyhow::Result<Option<Replayer>> {
     let asked_for = config.devices.unseeded.choice != BackendChoice::Auto;
     let workers_may_come = matches!(config.records, Location::Postgres(_));
     let needed = matches!(config.policy.mode, Some(Mode::Replay | Mode::ReplaySample)) && !workers_may_come;
+    if !config.replays_locally {
+        return if needed { Err(no_replays(config).into()) } else { Ok(None) };
+    }
     let found = config.devices.open(key).map_err(anyhow::Error::from).and_then(|chosen| {
         tracing::info!(backend = chosen.backend, devices = chosen.host.len(), "devices for replay: {}", chosen.why);
         Ok(Replayer::new(chosen.host)?)

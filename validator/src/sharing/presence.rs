@@ -9,15 +9,16 @@ use tokio::time::MissedTickBehavior;
 
 use crate::history::Recent;
 use crate::history::devices::Difference;
-use crate::validator::Validator;
 use crate::verify::judge::Unchallenged;
 
 /// How often a validator says that it lives, and looks for challenges of those that do not.
-const HEARTBEAT: Duration = Duration::from_secs(3);
+const HEARTBEAT: Duration = Duration::from_millis(2500);
 /// How long it counts as alive without that.
-const ALIVE: Duration = Duration::from_secs(15);
+const ALIVE: Duration = Duration::from_secs(10);
 /// The same where no other process has the records: a heartbeat is a write that waits for the disk.
 const HEARTBEAT_ALONE: Duration = Duration::from_secs(600);
+/// How long replays stay that nobody waits for any more.
+const QUEUE_KEPT: Duration = Duration::from_secs(60);
 /// Challenges of lost validators concluded in one go.
 const MAX_ORPHANS: u32 = 100;
 
@@ -30,14 +31,18 @@ pub struct Presence {
 }
 
 impl Presence {
-    /// Enters this run of a validator's process, which miners reach at this address. Challenges of an earlier run are
+    /// Enters a run of the process of the validator with this key, which miners reach at this address. Challenges of an earlier run are
     /// lost from now on.
     ///
     /// # Errors
     /// The records cannot be written.
-    pub async fn enter(validator: &Validator, address: String) -> Result<Self, RecordsError> {
-        let (records, instance) = (validator.records.clone(), validator.instance.clone());
-        let presence = Self { records, key: validator.admission.identity.public_key(), instance, address };
+    pub async fn enter(
+        records: Records,
+        key: PublicKey,
+        instance: String,
+        address: String,
+    ) -> Result<Self, RecordsError> {
+        let presence = Self { records, key, instance, address };
         presence.beat().await?;
         Ok(presence)
     }
@@ -48,15 +53,17 @@ impl Presence {
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             beats.tick().await;
-            let done = match self.beat().await {
-                Ok(()) => self.conclude_lost(&tell).await,
-                Err(error) => Err(error),
-            };
             // Where the records are in trouble, they say so themselves.
-            if let Err(error) = done {
+            if let Err(error) = self.round(&tell).await {
                 tracing::debug!(%error, "the validator's heartbeat");
             }
         }
+    }
+
+    async fn round(&self, tell: &impl Fn(Verdict)) -> Result<(), RecordsError> {
+        self.beat().await?;
+        self.conclude_lost(tell).await?;
+        self.records.sweep_queue(QUEUE_KEPT).await.map(drop)
     }
 
     /// Says that this run ends: others go on with its miners at once.
@@ -81,6 +88,8 @@ impl Presence {
                 );
                 continue;
             };
+            // Nobody waits for its replay.
+            self.records.remove_jobs_of(&orphan.begun.challenge).await?;
             match self.records.conclude(&conclusion(verdict.clone(), orphan)).await {
                 Ok(()) => tell(verdict),
                 Err(RecordsError::ConcludedBefore { .. }) => {}

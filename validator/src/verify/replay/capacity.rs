@@ -66,7 +66,7 @@ impl MachineCapacity {
     #[must_use]
     pub fn fits(&self, challenge: &Challenge) -> bool {
         let room = MATRIX_SIZES.iter().position(|n| *n == challenge.n()).map_or(0, |size| self.room[size]);
-        self.macs_per_s > 0.0 && challenge.shares().iter().all(|share| share.count <= room)
+        challenge.shares().iter().all(|share| share.count <= room)
     }
 
     /// The bytes of the largest share that may fit a device.
@@ -76,11 +76,13 @@ impl MachineCapacity {
         MATRIX_SIZES.iter().zip(&self.room).map(bytes).max().unwrap_or(0)
     }
 
-    /// How long a full replay takes about; `None` when a share fits no device.
+    /// How long a full replay takes about; `None` when a share fits no device, or the devices were too small to be
+    /// measured.
     #[must_use]
     pub fn estimate(&self, challenge: &Challenge) -> Option<Duration> {
         let work = || challenge.shares().iter().map(|s| challenge.multiply_accumulates(s)).sum::<u128>();
-        let seconds = self.fits(challenge).then(|| work() as f64 / self.macs_per_s)?;
+        let is_known = self.macs_per_s > 0.0 && self.fits(challenge);
+        let seconds = is_known.then(|| work() as f64 / self.macs_per_s)?;
         Duration::try_from_secs_f64(seconds).ok()
     }
 }
@@ -124,6 +126,7 @@ mod tests {
         assert_eq!(capacity.room(), Some([8; MATRIX_SIZES.len()]));
         assert_eq!(ReplayCapacity(vec![machine(4, work)]).estimate(&challenge), None, "a share has 5 slots");
         assert_eq!(ReplayCapacity(vec![machine(5, 0.0)]).estimate(&challenge), None);
+        assert!(machine(5, 0.0).fits(&challenge) && !machine(4, 0.0).fits(&challenge));
         assert_eq!((ReplayCapacity::default().room(), ReplayCapacity::default().estimate(&challenge)), (None, None));
     }
 

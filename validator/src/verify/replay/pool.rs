@@ -101,31 +101,35 @@ impl ReplayPool {
         Ok(replayed)
     }
 
-    /// A place for a replay: on own devices that have room, unless they are busy and a worker is not; else on a worker.
+    /// A place for a replay: where it is expected to be over first, unless that is busy and the other is not.
     async fn place(
         &self,
         key: PublicKey,
         work: &TrustedValues,
         history: &History,
     ) -> Result<Option<Place<'_>>, NoTurn> {
-        let last = history.replayed_at(key);
-        let shared = self.shared.as_ref().filter(|shared| self.local.is_none() || shared.fits(&work.challenge));
-        let Some(local) = &self.local else {
-            let Some(shared) = shared else { return Ok(None) };
-            return Ok(Some(Place::Shared(shared, shared.turns.wait(key, last).await?)));
+        let (last, challenge) = (history.replayed_at(key), &work.challenge);
+        let (local, shared) = match (&self.local, &self.shared) {
+            (None, None) => return Ok(None),
+            (Some(local), None) => return Ok(Some(Place::Local(local, local.turns.wait(key, last).await?))),
+            (None, Some(shared)) => return Ok(Some(Place::Shared(shared, shared.turns.wait(key, last).await?))),
+            (Some(local), Some(shared)) => (local, shared),
         };
-        if let Some(shared) = shared {
-            if !local.replayer.capacity().fits(&work.challenge) {
-                return Ok(Some(Place::Shared(shared, shared.turns.wait(key, last).await?)));
-            }
-            if let Some(turn) = local.turns.now() {
-                return Ok(Some(Place::Local(local, turn)));
-            }
-            if let Some(turn) = shared.turns.now() {
-                return Ok(Some(Place::Shared(shared, turn)));
-            }
-        }
-        Ok(Some(Place::Local(local, local.turns.wait(key, last).await?)))
+        let here = local.replayer.capacity().estimate(challenge);
+        let there = ReplayCapacity(shared.capacities()).estimate(challenge);
+        // What has no room for it says so.
+        let is_here = match (here, there) {
+            (Some(here), Some(there)) => here <= there,
+            (_, there) => there.is_none(),
+        };
+        let now_here = || here.and_then(|_| local.turns.now()).map(|turn| Place::Local(local, turn));
+        let now_there = || there.and_then(|_| shared.turns.now()).map(|turn| Place::Shared(shared, turn));
+        let now = if is_here { now_here().or_else(now_there) } else { now_there().or_else(now_here) };
+        Ok(Some(match now {
+            Some(place) => place,
+            None if is_here => Place::Local(local, local.turns.wait(key, last).await?),
+            None => Place::Shared(shared, shared.turns.wait(key, last).await?),
+        }))
     }
 }
 

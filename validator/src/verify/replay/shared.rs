@@ -18,8 +18,8 @@ use crate::verify::turns::{ReplayTurns, Turn};
 
 /// How often the workers are looked up.
 const LOOK_UP: Duration = Duration::from_secs(2);
-/// How often a replay that was submitted is asked for.
-const POLL: Duration = Duration::from_millis(300);
+/// How soon a replay that was submitted is asked for, and how often one that takes long.
+const POLL: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 /// How long a replay waits while no worker has room for it: one that is restarted is back by then.
 const NO_WORKER_LIMIT: Duration = Duration::from_secs(30);
 /// How long it waits for records that do not answer.
@@ -138,8 +138,11 @@ impl SharedReplays {
     /// Waits until the job has ended; says why where it is given up.
     async fn wait_for(&self, id: &str, job: &ReplayJob, document: &[u8], handle: &Handle) -> Result<Replayed, String> {
         let mut patience = Patience { no_worker: None, no_answer: None };
+        let began = Instant::now();
         loop {
-            tokio::time::sleep(POLL).await;
+            // At most a fifth longer than it takes.
+            let (soonest, latest) = POLL;
+            tokio::time::sleep((began.elapsed() / 5).clamp(soonest, latest)).await;
             if handle.is_cancelled() {
                 return Err("the replay was cancelled".to_owned());
             }

@@ -12,9 +12,11 @@ use assay_device::Handle;
 use assay_program::exit::chain;
 use assay_program::shutdown::Shutdown;
 use assay_records::{Job, MAX_JOB_ATTEMPTS, Records, RecordsError};
+use assay_work::ChallengeId;
 use assay_work::text::quoted;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
+use tracing::field::display;
 
 use super::job::{ReplayJob, ReplayReport, digest};
 use super::{Finding, Replayed, Replayer};
@@ -24,7 +26,7 @@ const LEASE: Duration = Duration::from_secs(10);
 /// How often a worker renews both.
 const RENEWAL: Duration = Duration::from_millis(2500);
 /// How often an idle worker looks for a replay.
-const POLL: Duration = Duration::from_millis(500);
+const POLL: Duration = Duration::from_millis(200);
 /// How long a worker rests after a replay that its devices did not compute, or while the records do not answer: another
 /// worker may have more luck.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -135,21 +137,23 @@ impl ReplayWorker {
 
     /// Computes a job, and says in a line what came of it; whether it was reported.
     async fn replay(&self, job: &Job, shutdown: Shutdown) -> bool {
-        let (id, challenge, attempt, began) = (&job.id, quoted(&job.challenge), job.attempt, Instant::now());
+        let (id, attempt, began) = (&job.id, job.attempt, Instant::now());
+        let challenge = job.challenge.parse::<ChallengeId>().ok().map(display);
+        tracing::debug!(challenge, job = id, attempt, "replay: taken");
         let end = self.compute(job, shutdown).await;
         let seconds = began.elapsed().as_secs_f64();
         match &end {
             End::Reported(report) => {
-                tracing::info!(%challenge, job = id, attempt, seconds, "replay: {}", report.word());
+                tracing::info!(challenge, job = id, attempt, seconds, "replay: {}", report.word());
             }
             End::Gone => {
-                tracing::info!(%challenge, job = id, attempt, seconds, "replay: withdrawn, or another worker's")
+                tracing::info!(challenge, job = id, attempt, seconds, "replay: withdrawn, or another worker's")
             }
             End::HandedBack(why) => {
-                tracing::warn!(%challenge, job = id, attempt, seconds, "replay: handed back: {}", quoted(why));
+                tracing::warn!(challenge, job = id, attempt, seconds, "replay: handed back: {}", quoted(why));
             }
             End::Unwritten(error) => {
-                tracing::error!(%challenge, job = id, attempt, seconds, "replay: not reported: {}", chain(error));
+                tracing::error!(challenge, job = id, attempt, seconds, "replay: not reported: {}", chain(error));
             }
         }
         matches!(end, End::Reported(_) | End::Gone)
