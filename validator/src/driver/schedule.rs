@@ -88,6 +88,11 @@ impl Driver {
             }
             Prepared::Never => return Vec::new(),
         };
+        // It may have waited for its place for longer than a lease stands.
+        if self.lease.as_ref().is_some_and(|lease| !lease.is_held()) {
+            self.schedule_in(Some(LEASE_PAUSE));
+            return Vec::new();
+        }
         match self.start(*order, places) {
             Ok(actions) => return actions,
             // One that was asked for runs: the next is due after its verdict.

@@ -13,11 +13,11 @@ use tokio::sync::{Notify, watch};
 use tokio::time::MissedTickBehavior;
 
 /// How long a lease stands without a sign of life: so long a miner waits for another validator when its own is lost.
-pub const MINER_LEASE: Duration = Duration::from_secs(15);
+pub const MINER_LEASE: Duration = Duration::from_secs(10);
 /// How often leases are renewed, and those of others asked for.
-const RENEWAL: Duration = Duration::from_secs(4);
+const RENEWAL: Duration = Duration::from_millis(2500);
 /// How long one statement may take: another round follows.
-const ROUND_LIMIT: Duration = Duration::from_secs(8);
+const ROUND_LIMIT: Duration = Duration::from_secs(5);
 
 /// What the lease of a miner is called, before the miner's key.
 const SUBJECT: &str = "miner:";
