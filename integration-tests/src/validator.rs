@@ -237,6 +237,17 @@ impl TestValidator {
     pub async fn ask(&self, key: PublicKey, mode: Option<Mode>) -> Result<RunningChallenge, Status> {
         let request =
             RunChallengeRequest { miner_key: key.0.to_vec(), mode: mode_code(mode), ..RunChallengeRequest::default() };
+        self.begin(request).await
+    }
+
+    /// Challenges a miner as `request` says, and does not wait.
+    ///
+    /// # Errors
+    /// As [`TestValidator::ask`].
+    ///
+    /// # Panics
+    /// As [`TestValidator::ask`].
+    pub async fn begin(&self, request: RunChallengeRequest) -> Result<RunningChallenge, Status> {
         Ok(RunningChallenge(self.operator().await.run_challenge(request).await?.into_inner()))
     }
 }

@@ -3,5 +3,8 @@
 
 mod commands;
 mod enrolment;
+mod leases;
 mod operator;
 mod policy;
+mod replay_workers;
+mod shared_records;
