@@ -4,8 +4,8 @@
 //! key, and the old one vouches for the new one as long as the overlap lasts. That long its public half stays in the set,
 //! so that receipts from before the rotation can be checked.
 
-use std::fs;
-use std::io;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
@@ -150,9 +150,19 @@ fn write_key_set(key_file: &Path, identity: &Identity) -> Result<(), SignerError
     if fs::read_to_string(&path).is_ok_and(|found| found == text) {
         return Ok(());
     }
-    let failed = |source| SignerError::KeySet { path: path.clone(), source };
+    replace(&path, &text).map_err(|source| SignerError::KeySet { path: path.clone(), source })
+}
+
+/// Puts a file in the place of another. Root may do so in the folder of a service's user: a link there is not followed.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
     let new = path.with_extension("json.new");
-    fs::write(&new, text).and_then(|()| fs::rename(&new, &path)).map_err(failed)
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).open(&new)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all())?;
+    fs::rename(&new, path)
 }
 
 #[cfg(test)]

@@ -432,6 +432,23 @@ fn the_set_is_public_and_the_key_is_not() {
     assert_eq!(names(issuer.folder.path()), ["receipt.jwks.json", "receipt.key"]);
 }
 
+/// Root writes the set in the folder of a service's user, who may have put a link there.
+#[cfg(unix)]
+#[test]
+fn a_link_in_the_place_of_the_new_set_is_not_followed() {
+    let issuer = Issuer::new();
+    let victim = issuer.folder.path().join("victim");
+    std::fs::write(&victim, "kept").unwrap();
+    let set = key_set_file(&issuer.key_file());
+    std::fs::remove_file(&set).unwrap();
+    std::os::unix::fs::symlink(&victim, set.with_extension("json.new")).unwrap();
+    std::os::unix::fs::symlink(&victim, &set).unwrap();
+    issuer.signer.reload().unwrap();
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "kept");
+    assert!(!std::fs::symlink_metadata(&set).unwrap().is_symlink());
+    assert_eq!(names(issuer.folder.path()), ["receipt.jwks.json", "receipt.key", "victim"]);
+}
+
 fn hex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
 }

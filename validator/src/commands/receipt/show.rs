@@ -3,34 +3,59 @@
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::prefix::Prefix;
 use assay_program::render::Screen;
+use assay_protocol::wire::v1::ShowQuery;
+use assay_protocol::wire::v1::query_request::Query;
 use assay_receipts::read_trusted;
 use serde_json::{Value, json};
 
 use super::render;
 use crate::cli::receipt::ShownArgs;
+use crate::commands::records::ask;
 use crate::config::ValidatorConfig;
 
-/// Shows a receipt.
+/// Shows the receipt with this id, or that of the challenge with this id.
 ///
 /// # Errors
-/// No validator on the socket, or nothing of that id.
-pub fn execute(_config: &ValidatorConfig, id: &Prefix, _shown: &ShownArgs) -> anyhow::Result<Exit> {
-    Err(Failure::new(Exit::Internal, format!("receipts cannot be looked up yet: {id}")).into())
-}
-
-/// Prints a receipt as the records have it: an object with the `token`.
-///
-/// # Errors
-/// A record without a token, or standard output.
-pub fn print_record(mut record: Value, shown: &ShownArgs) -> anyhow::Result<()> {
+/// No validator on the socket, or no receipt of that id.
+pub fn execute(config: &ValidatorConfig, id: &Prefix, shown: &ShownArgs) -> anyhow::Result<Exit> {
+    let found = ask(config, Query::Show(ShowQuery { id: id.to_string() }))?.into_iter().next().unwrap_or_default();
+    let mut record = receipt_of(found).ok_or_else(|| {
+        Failure::new(Exit::Inconclusive, format!("{id} is no receipt, and no challenge that has one: see `show {id}`"))
+    })?;
     let token = record["token"].as_str().unwrap_or_default().to_owned();
     if shown.token {
-        return Ok(print(&token)?);
+        print(&token)?;
+        return Ok(Exit::Done);
     }
     let claims = read_trusted(&token).map_err(|error| Failure::new(Exit::Data, error.to_string()))?;
     if shown.json {
         record["claims"] = json!(claims);
-        return Ok(print(&format!("{record:#}"))?);
+        print(&format!("{record:#}"))?;
+    } else {
+        print(&render::text(&claims, &Screen::stdout()))?;
     }
-    Ok(print(&render::text(&claims, &Screen::stdout()))?)
+    Ok(Exit::Done)
+}
+
+/// The receipt in a document: itself, or the last one of a challenge.
+fn receipt_of(mut found: Value) -> Option<Value> {
+    if found["token"].is_string() {
+        return Some(found);
+    }
+    found.get_mut("receipts")?.as_array_mut()?.pop()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receipt_is_found_by_its_id_or_its_challenges() {
+        let receipt = json!({ "id": "a", "token": "a.b.c" });
+        assert_eq!(receipt_of(receipt.clone()), Some(receipt.clone()));
+        assert_eq!(receipt_of(json!({ "found": "challenge", "receipts": [1, receipt] })), Some(receipt));
+        for other in [json!({ "found": "miner" }), json!({ "receipts": [] }), Value::Null] {
+            assert_eq!(receipt_of(other), None);
+        }
+    }
 }
