@@ -21,26 +21,6 @@ use crate::order::Order;
 use crate::registry::Miner;
 use crate::takeover::{EnterError, place};
 
-/// Who wanted a challenge.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
-    /// The policy: on connect, or after its interval.
-    Schedule,
-    /// Someone at the control socket.
-    Operator,
-}
-
-impl Asked {
-    /// The name in logs and records.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Schedule => "schedule",
-            Self::Operator => "operator",
-        }
-    }
-}
-
 /// A miner proved its key and was entered, perhaps in the place of an earlier session.
 pub fn connected(hook: &Hook, gate: &Gate, who: &Who, devices: usize, before: Option<&Miner>) {
     let Who { session, miner, address, agent, .. } = who;

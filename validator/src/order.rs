@@ -3,11 +3,30 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::events::Asked;
 use crate::policy::Policy;
 
 /// The kind of a challenge that an operator asked for.
 pub const MANUAL: &str = "manual";
+
+/// Who wanted a challenge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// The policy: on connect, or after its interval.
+    Schedule,
+    /// Someone at the control socket.
+    Operator,
+}
+
+impl Asked {
+    /// The name in logs and records.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Schedule => "schedule",
+            Self::Operator => "operator",
+        }
+    }
+}
 
 /// What is to be asked of a miner.
 #[derive(Debug, Clone)]

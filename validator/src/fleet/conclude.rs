@@ -18,8 +18,8 @@ use super::{Fleet, standing_of};
 use crate::case::capture::{Capture, Why};
 use crate::clock::{unix_ms, unix_seconds};
 use crate::entropy::OsEntropy;
-use crate::events::Asked;
-use crate::order::Order;
+
+use crate::order::{Asked, Order};
 use crate::verify::excuse::HeldUp;
 
 /// How long until a verdict that could not be written is tried again.

@@ -13,8 +13,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::{Fleet, standing_of};
 use crate::clock::{unix_ms, unix_seconds};
 use crate::entropy::{Entropy, OsEntropy};
-use crate::events::Asked;
-use crate::order::Order;
+
+use crate::order::{Asked, Order};
 use crate::policy::Policy;
 
 /// How long until a challenge is looked at again that another validator makes, or that has no room in a budget.

@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 use super::{Document, OperationError, document};
 use crate::clock::{unix_ms, unix_seconds};
 use crate::entropy::{Entropy, OsEntropy};
-use crate::events::Asked;
+
 use crate::fleet::rules::laid_over;
 use crate::fleet::schedule::uniform;
 use crate::fleet::standing_of;
-use crate::order::Order;
+use crate::order::{Asked, Order};
 use crate::registry::Miner;
 use crate::round::{self, MAX_MEMBERS, Member, MemberEnd, RoundReport};
 use crate::validator::Validator;
