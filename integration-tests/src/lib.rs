@@ -5,6 +5,7 @@ pub mod attack;
 pub mod audited;
 pub mod daemon;
 pub mod dishonest;
+pub mod evidence;
 pub mod faulty;
 pub mod handmade;
 pub mod http2;

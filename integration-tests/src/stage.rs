@@ -3,6 +3,7 @@
 use assay_protocol::verdict::{Mode, ReasonCode};
 
 use crate::dishonest::{Disguise, DishonestMiner, Lies};
+use crate::evidence::judged_again;
 use crate::validator::{Policy, Ruling, TestValidator};
 
 /// The modes that see all of the work, or enough of it.
@@ -16,10 +17,23 @@ pub struct Stage {
     pub miner: DishonestMiner,
 }
 
+/// Whatever a test made of its stage: the evidence of every verdict gives that verdict again.
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let judged = judged_again(&self.validator.file("evidence"));
+            assert!(!judged.is_empty(), "evidence is kept");
+        }
+    }
+}
+
 impl Stage {
     /// A validator with a policy and a miner with devices that claim so many slots of n = 256.
     pub async fn new(policy: &Policy, slots: &[u64]) -> Self {
-        let validator = TestValidator::start(policy).await;
+        let mut policy = policy.clone();
+        // So that passes are judged again too.
+        policy.flags.push("--evidence-passes-percent=100".to_owned());
+        let validator = TestValidator::start(&policy).await;
         let miner = DishonestMiner::connect(validator.address, &Disguise::new(slots)).await;
         validator.wait_for_miner(miner.key, true).await;
         Self { validator, miner }

@@ -8,5 +8,7 @@ pub mod again;
 pub mod capture;
 pub mod entry;
 pub mod file;
+pub mod other;
 pub mod rejudge;
 pub mod settings;
+pub mod upkeep;

@@ -17,7 +17,7 @@ use self::receipt::ReceiptArgs;
 use self::records::{
     BackupArgs, DecideArgs, DevicesArgs, EnrollArgs, ExportArgs, HistoryArgs, LabelArgs, RoundArgs, VerdictsArgs,
 };
-use crate::config::{ControlFlags, LocalFlags, RawConfig, WorkerFlags};
+use crate::config::{ControlFlags, LocalFlags, RawConfig, StoredFlags, WorkerFlags};
 use crate::device_spec::DeviceSpec;
 use crate::operations::parse_label;
 use crate::policy::{MODES, mode_parser};
@@ -183,6 +183,16 @@ pub enum Command {
     Export(ExportArgs),
     /// Copy the records, as they are at one moment, into a file; the validator goes on meanwhile
     Backup(BackupArgs),
+    /// Judge stored evidence again, under the policy of its time or another one, and print what would change
+    ///
+    /// Reads the records and the evidence store; the validator may run meanwhile. Under the policy of the time every
+    /// verdict must come out as it was given, to the bit: exit code 1 if one does not. Evidence that was changed is
+    /// refused: exit code 65.
+    #[command(after_help = "Examples:
+  assay-validator rejudge 1894846d
+  assay-validator rejudge --since 7d
+  assay-validator rejudge --policy stricter.toml --since 7d --json | jq 'select(.changes)'")]
+    Rejudge(RejudgeArgs),
     /// Check the evidence for a challenge file by recomputing the work
     #[command(after_help = "Examples:
   assay-validator verify --challenge challenge.json --evidence evidence.json --mode replay
@@ -221,6 +231,26 @@ pub struct ServeArgs {
     /// The settings.
     #[command(flatten)]
     pub settings: Flags<RawConfig>,
+}
+
+/// Arguments of `rejudge`.
+#[derive(Debug, Args)]
+pub struct RejudgeArgs {
+    /// Challenges: ids or their first digits, or names of objects in the evidence store [default: all that are kept]
+    #[arg(value_name = "ID")]
+    pub ids: Vec<Prefix>,
+    /// Only challenges of the last seconds, minutes, hours, days or weeks (s, m, h, d, w)
+    #[arg(long, value_name = "TIME", conflicts_with = "ids")]
+    pub since: Option<Span>,
+    /// Judge by this fleet policy instead of the policy of the time; what it does not say stays
+    #[arg(long, value_name = "FILE")]
+    pub policy: Option<PathBuf>,
+    /// Print JSON: one object per line for each challenge
+    #[arg(long)]
+    pub json: bool,
+    /// The settings.
+    #[command(flatten)]
+    pub settings: Flags<StoredFlags>,
 }
 
 /// Arguments of `replay-worker`.

@@ -199,6 +199,23 @@ pub struct WorkerFlags {
     pub logging: RawDaemonLog,
 }
 
+/// The settings of a command that reads what is stored.
+#[derive(Debug, Clone, Args)]
+pub struct StoredFlags {
+    /// Files.
+    #[command(flatten)]
+    pub files: RawFiles,
+    /// Records.
+    #[command(flatten)]
+    pub records: RawRecords,
+    /// Evidence.
+    #[command(flatten)]
+    pub evidence: RawEvidence,
+    /// The log.
+    #[command(flatten)]
+    pub logging: RawLogging,
+}
+
 /// All settings, checked: nothing downstream checks again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ValidatorConfig {

@@ -9,6 +9,7 @@ mod conversation;
 mod cuda;
 mod diag;
 mod events;
+mod evidence;
 mod gpu_check;
 mod health;
 mod honest;

@@ -48,6 +48,20 @@ impl Records {
         found.map(|found| found.is_some()).map_err(|e| RecordsError::from(e).doing("look for evidence"))
     }
 
+    /// The names of the evidence that an attestation state rests on: of each miner that is suspect, failed or quarantined,
+    /// that of its latest failing verdict.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn needed_evidence(&self) -> Result<Vec<String>, RecordsError> {
+        let sql = "SELECT e.digest FROM evidence e JOIN verdicts v ON v.challenge = e.challenge \
+             JOIN miners m ON m.id = v.miner WHERE e.dropped_ms IS NULL AND v.outcome = 'fail' \
+             AND m.state IN ('suspect', 'failed', 'quarantined') AND NOT EXISTS (SELECT 1 FROM verdicts w \
+             WHERE w.miner = v.miner AND w.outcome = 'fail' AND w.at_ms > v.at_ms)";
+        let digests = sqlx::query_scalar(sql).fetch_all(self.read()).await;
+        digests.map_err(|e| RecordsError::from(e).doing("list needed evidence"))
+    }
+
     /// Notes that evidence of this name was removed.
     ///
     /// # Errors

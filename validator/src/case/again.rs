@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use assay_evidence::{Digest, EvidenceError, EvidenceReader, EvidenceStore};
+use assay_records::RecordsError;
 use assay_work::{ChallengeId, PublicKey};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::file::{CaseError, CaseReader};
-use super::rejudge::{Case, judged_by};
-use crate::policy::Policy;
+use super::rejudge::{Case, Standard};
 
 /// Why a case cannot be judged again.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +26,9 @@ pub enum RejudgeError {
     /// The verdict in it is no verdict.
     #[error("the verdict in it cannot be read: {0}")]
     Verdict(#[from] serde_json::Error),
+    /// The records do not say whose it is.
+    #[error(transparent)]
+    Records(#[from] RecordsError),
     /// A thread of ours ended before its time.
     #[error("judging ended before its time: {0}")]
     Internal(#[from] tokio::task::JoinError),
@@ -83,7 +86,7 @@ impl Ruling {
     }
 }
 
-/// Judges an object again. `other` gives the policy to judge by; `None` is that of the time.
+/// Judges an object again. `other` gives what to judge by; `None` is what judged at the time.
 ///
 /// # Errors
 /// [`RejudgeError`]: what is wrong with the object. Nothing is judged then.
@@ -91,7 +94,7 @@ pub async fn rejudge(
     store: &EvidenceStore,
     digest: Digest,
     challenge: Option<ChallengeId>,
-    other: impl Fn(&Case) -> Option<Policy> + Send + 'static,
+    other: impl Fn(&Case) -> Option<Standard> + Send + 'static,
 ) -> Result<Rejudged, RejudgeError> {
     let reader = store.read(&digest).await?;
     tokio::task::spawn_blocking(move || judge(reader, digest, challenge, &other)).await?
@@ -101,7 +104,7 @@ fn judge(
     reader: EvidenceReader,
     evidence: Digest,
     challenge: Option<ChallengeId>,
-    other: &dyn Fn(&Case) -> Option<Policy>,
+    other: &dyn Fn(&Case) -> Option<Standard>,
 ) -> Result<Rejudged, RejudgeError> {
     let mut entries = CaseReader::new(reader)?;
     let case = Case::read(&mut entries)?;
@@ -109,9 +112,9 @@ fn judge(
     if challenge.is_some_and(|challenge| challenge != header.challenge_id) {
         return Err(RejudgeError::OtherChallenge(header.challenge_id));
     }
-    let other = other(&case).map(|other| judged_by(&header.policy, &other));
+    let standard = other(&case).unwrap_or_else(|| case.standard());
     let again = entries.into_inner().again().map_err(CaseError::Read)?;
-    let judgement = case.judge(CaseReader::new(again)?, other.as_ref().unwrap_or(&header.policy))?;
+    let judgement = case.judge(CaseReader::new(again)?, &standard)?;
     let (json, given) = (judgement.json(), serde_json::from_slice::<Ruling>(&case.verdict)?);
     let now = json.as_deref().map(serde_json::from_slice::<Ruling>).transpose()?;
     Ok(Rejudged {

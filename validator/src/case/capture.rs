@@ -162,3 +162,6 @@ fn lost<T>(id: ChallengeId, error: &dyn std::error::Error) -> Option<T> {
     tracing::error!(challenge = %id, %error, "the evidence of this challenge is lost: its verdict stands without");
     None
 }
+
+#[cfg(test)]
+mod tests;

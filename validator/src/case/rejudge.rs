@@ -8,6 +8,7 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use assay_fleet::policy::BandPolicy;
 use assay_protocol::message::{Inventory, MinerMessage, Offer, ValidatorMessage};
 use assay_protocol::verdict::{Reason, Verdict};
 
@@ -34,8 +35,17 @@ pub struct Case {
     made: Made,
     given: Given,
     held_up: HeldUp,
-    /// What the verdict was held against beside the work: the fleet's facts, as TOML.
-    pub fleet: Option<String>,
+    /// What the verdict was held against beside the work.
+    pub facts: FleetFacts,
+}
+
+/// What a case is judged by.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Standard {
+    /// Deadlines, least shares and what else judges the work.
+    pub policy: Policy,
+    /// How speed is judged.
+    pub bands: BandPolicy,
 }
 
 /// What was made of the host's devices.
@@ -64,6 +74,10 @@ impl Judgement {
             Self::Open => None,
         }
     }
+}
+
+fn facts(text: &str) -> Result<FleetFacts, CaseError> {
+    toml::from_str(text).map_err(|_| CaseError::Incomplete("what it was held against is of a newer release"))
 }
 
 /// The policy of a case with what judges taken from another one: what was asked stays.
@@ -99,7 +113,7 @@ impl Case {
                 Entry::Open(items, iterations) => open.replace((items, iterations)).is_some(),
                 Entry::Known(entry) => known.replace(*entry).is_some(),
                 Entry::HeldUp(entry) => held_up.replace(entry).is_some(),
-                Entry::Fleet(text) => fleet.replace(text).is_some(),
+                Entry::Fleet(text) => fleet.replace(facts(&text)?).is_some(),
                 Entry::Verdict(json) => verdict.replace(json).is_some(),
                 Entry::Message(..) | Entry::Event(_) => false,
             };
@@ -118,16 +132,23 @@ impl Case {
             made,
             given: Given { probe, open, known: known.unwrap_or_default() },
             held_up: held_up.ok_or(CaseError::Incomplete("it does not say whose time was lost"))?,
-            fleet,
+            facts: fleet.ok_or(CaseError::Incomplete("it does not say what it was held against"))?,
             verdict: verdict.ok_or(CaseError::Incomplete("it has no verdict"))?,
         })
     }
 
-    /// Judges the case under a policy, over the same entries as [`Case::read`], read once more.
+    /// What the case was judged by.
+    #[must_use]
+    pub fn standard(&self) -> Standard {
+        Standard { policy: self.header.policy.clone(), bands: self.facts.bands }
+    }
+
+    /// Judges the case by a standard, over the same entries as [`Case::read`], read once more.
     ///
     /// # Errors
     /// [`CaseError`].
-    pub fn judge(&self, entries: CaseReader<impl Read>, policy: &Policy) -> Result<Judgement, CaseError> {
+    pub fn judge(&self, entries: CaseReader<impl Read>, standard: &Standard) -> Result<Judgement, CaseError> {
+        let Standard { policy, bands } = standard;
         let mut judgement = match &self.made {
             Made::Nothing(unmade) => {
                 let reason = reason(unmade.reason.clone())?;
@@ -138,11 +159,8 @@ impl Case {
         };
         if let Judgement::Verdict(verdict) = &mut judgement {
             self.held_up.excuse(verdict);
-            if let Some(facts) = &self.fleet {
-                let facts: FleetFacts = toml::from_str(facts)
-                    .map_err(|_| CaseError::Incomplete("its facts about the fleet cannot be read"))?;
-                facts.judge(verdict);
-            }
+            // What was found beside is told, and is no part of the verdict.
+            drop(FleetFacts { bands: *bands, ..self.facts.clone() }.judge(verdict));
         }
         Ok(judgement)
     }

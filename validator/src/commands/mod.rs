@@ -12,6 +12,7 @@ pub mod miners;
 pub mod policy;
 pub mod receipt;
 pub mod records;
+pub mod rejudge;
 pub mod replay_worker;
 pub mod serve;
 pub mod status;
@@ -67,6 +68,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Command::Export(args) => records::copies::export(&*configure(&args.common.settings)?, &args),
         Command::Backup(args) => records::copies::backup(&*configure(&args.common.settings)?, &args),
         Command::Miners(args) => miners::execute(&*configure(&args.settings)?, &args),
+        Command::Rejudge(args) => rejudge::execute(&*configure(&args.settings)?, &args),
         Command::Verify(args) => verify::execute(&*configure(&args.settings)?, &args),
         Command::CheckOpenings(args) => check_openings::execute(&args),
         Command::Policy(PolicyCommand::Check(args)) => policy::check(&args),

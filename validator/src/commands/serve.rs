@@ -31,6 +31,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::allow::AllowList;
 use crate::bounds::REPORT_INTERVAL;
+use crate::case::upkeep;
 use crate::clock::unix_seconds;
 use crate::config::{RawConfig, ValidatorConfig, resolve};
 use crate::control::Running;
@@ -231,6 +232,9 @@ async fn serve(
     preflight::warn_of_few_files(&config.bounds);
     tokio::spawn(report(validator.gate.clone()));
     tokio::spawn(validator.lag.clone().watch());
+    tokio::spawn(upkeep::deliver(validator.evidence.clone()));
+    let (evidence, records) = (validator.evidence.clone(), validator.records.clone());
+    tokio::spawn(upkeep::sweep_at_intervals(evidence, records, config.evidence.limits));
     share(&validator, presence.clone());
     let running = Running {
         validator: validator.clone(),

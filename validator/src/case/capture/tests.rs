@@ -1,0 +1,138 @@
+use std::path::Path;
+
+use assay_evidence::EvidenceLocation;
+use assay_protocol::message::{Inventory, MinerMessage, OpeningsChunk, OpeningsPart};
+use assay_protocol::verdict::{Reason, ReasonCode};
+use assay_work::opening::{OpenedRange, Sample, SampleOpenings};
+use assay_work::{ChainingValue, PublicKey};
+
+use super::*;
+use crate::case::entry::{Header, Unmade};
+use crate::case::file::CaseReader;
+use crate::history::Recent;
+use crate::history::devices::Difference;
+use crate::policy::Policy;
+
+const ID: ChallengeId = ChallengeId([7; 16]);
+const SAMPLE: Sample = Sample::Product { slot: 3, row: 1, column: 2, inner: 3 };
+
+fn store(folder: &Path) -> EvidenceStore {
+    EvidenceStore::open(&EvidenceLocation::Folder(folder.into()), folder).unwrap()
+}
+
+fn header() -> Header {
+    Header {
+        program: "1".into(),
+        challenge_id: ID,
+        miner_key: PublicKey([1; 32]),
+        validator_key: PublicKey([2; 32]),
+        unix_seconds: 3,
+        mode: None,
+        round_trip: None,
+        hold: None,
+        not_challenged: Vec::new(),
+        policy: Policy::default(),
+    }
+}
+
+fn verdict() -> Verdict {
+    let reason = Reason::new(ReasonCode::NotEnoughMemory, "none");
+    let (difference, recent) = (Difference::default(), Recent::default());
+    let unmade = Unmade { n: 256, reason: reason.clone().into(), difference, recent };
+    unmade.unchallenged(&header(), reason).verdict()
+}
+
+/// A sample with seven rows of n = 8192 that look random.
+fn opening(number: u8) -> Entry {
+    let range = |row: u8| {
+        let mut bytes = vec![0; 8192];
+        blake3::Hasher::new().update(&[number, row]).finalize_xof().fill(&mut bytes);
+        OpenedRange { slot: u32::from(row), first_byte: 8192, bytes, siblings: vec![ChainingValue([row; 32]); 13] }
+    };
+    let part =
+        OpeningsPart::Sample(SampleOpenings { sample: SAMPLE, parents: None, openings: (0..7).map(range).collect() });
+    Entry::Message(u64::from(number), MinerMessage::OpeningsChunk(OpeningsChunk { challenge_id: ID, item: 0, part }))
+}
+
+fn beginning() -> Vec<Entry> {
+    vec![Entry::Header(Box::new(header())), Entry::Inventory(Inventory::default())]
+}
+
+#[tokio::test]
+async fn a_case_is_kept_as_it_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path());
+    let mut capture = Capture::begin(store.clone(), ID);
+    capture.add(beginning()).await;
+    for number in 0..40 {
+        capture.add(vec![opening(number)]).await;
+        assert!(capture.buffer.len() < 2 * BUFFER_BYTES, "{} bytes are in memory", capture.buffer.len());
+    }
+    let kept = capture.finish(&verdict(), HeldUp::default(), None, Some(Why::Fail)).await.unwrap();
+    assert!(kept.bytes > 40 * 57_344 && kept.why == Why::Fail);
+    let mut entries = CaseReader::new(store.read(&kept.digest).await.unwrap()).unwrap();
+    let written = beginning()
+        .into_iter()
+        .chain((0..40).map(opening))
+        .chain([Entry::HeldUp(HeldUp::default()), Entry::Verdict(serde_json::to_vec(&verdict()).unwrap())]);
+    for entry in written {
+        assert_eq!(entries.next_entry().unwrap(), Some(entry));
+    }
+    assert_eq!(entries.next_entry().unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_case_that_is_not_kept_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut capture = Capture::begin(store(folder.path()), ID);
+    capture.add((0..20).map(opening).collect()).await;
+    assert!(capture.finish(&verdict(), HeldUp::default(), None, None).await.is_none());
+    // The write that was under way ends by itself.
+    while std::fs::read_dir(folder.path()).unwrap().count() > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_fails_costs_the_case_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut capture = Capture::begin(store(folder.path()), ID);
+    folder.close().unwrap();
+    for number in 0..20 {
+        capture.add(vec![opening(number)]).await;
+    }
+    assert!(capture.finish(&verdict(), HeldUp::default(), None, Some(Why::Fail)).await.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn zz_measure() {
+    let folder = tempfile::tempdir_in("/tmp").unwrap();
+    let store = store(folder.path());
+    let entries: Vec<_> = (0..128).map(opening).collect();
+    for round in 0..3 {
+        let mut capture = Capture::begin(store.clone(), ID);
+        capture.add(beginning()).await;
+        let began = Instant::now();
+        let mut longest = std::time::Duration::ZERO;
+        for n in 0..1024 {
+            let one = entries[n % 128].clone();
+            let at = Instant::now();
+            capture.add(vec![one]).await;
+            longest = longest.max(at.elapsed());
+        }
+        let added = began.elapsed();
+        let kept = capture.finish(&verdict(), HeldUp::default(), None, Some(Why::Fail)).await.unwrap();
+        eprintln!(
+            "round {round}: 1024 chunks, {} MB: add {added:?}, longest {longest:?}, with finish {:?}, stored {}",
+            kept.bytes >> 20,
+            began.elapsed(),
+            kept.stored_bytes >> 20
+        );
+    }
+    let mut bytes = 0;
+    let began = Instant::now();
+    for n in 0..1024 {
+        bytes += encode(entries[n % 128].clone(), ID).len();
+    }
+    eprintln!("encode alone {:?} for {} MB", began.elapsed(), bytes >> 20);
+}

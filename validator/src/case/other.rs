@@ -1,0 +1,50 @@
+//! The fleet policy that a stored case is judged by instead of the one of its time.
+
+use std::sync::Arc;
+
+use assay_fleet::{FleetPolicy, Labels};
+use assay_records::{Records, RecordsError};
+
+use super::rejudge::{Case, Standard, judged_by};
+use crate::fleet::rules::laid_over;
+
+/// A fleet policy, and what the records say of one challenge.
+#[derive(Debug, Clone)]
+pub struct Other {
+    policy: Arc<FleetPolicy>,
+    /// Of the miner, now.
+    labels: Labels,
+    /// The name of the kind of challenge.
+    kind: String,
+}
+
+impl Other {
+    /// How a challenge is judged by a policy.
+    ///
+    /// # Errors
+    /// The records cannot be read.
+    pub async fn of(
+        policy: Arc<FleetPolicy>,
+        records: &Records,
+        challenge: Option<&str>,
+    ) -> Result<Self, RecordsError> {
+        let verdict = match challenge {
+            Some(challenge) => records.verdict(challenge).await?,
+            None => None,
+        };
+        let Some(verdict) = verdict else { return Ok(Self { policy, labels: Labels::new(), kind: String::new() }) };
+        let miner = records.miner(&verdict.record.miner).await?;
+        Ok(Self { policy, labels: miner.map(|miner| miner.labels).unwrap_or_default(), kind: verdict.record.kind })
+    }
+
+    /// What a case is judged by: the standard of its time, with what the group of its miner says otherwise.
+    #[must_use]
+    pub fn standard(&self, case: &Case) -> Standard {
+        let models: Vec<_> = case.facts.models.values().map(String::as_str).collect();
+        let group = self.policy.group_of(&self.labels, &models);
+        let heavy = group.heavy.as_ref().map(|heavy| &heavy.kind).filter(|heavy| heavy.name == self.kind);
+        let stored = &case.header.policy;
+        let policy = judged_by(stored, &laid_over(stored, group, Some(heavy.unwrap_or(&group.light))));
+        Standard { policy, bands: group.bands }
+    }
+}
