@@ -162,9 +162,17 @@ impl Validator {
     /// Notes a miner that is let in, and its session: gives what the records have of it.
     ///
     /// # Errors
-    /// [`EnterError::NoRecords`].
+    /// [`EnterError::NoRecords`], or the records say that an operator keeps it out, which memory did not know yet.
     pub async fn note_connected(&self, connected: &Connected) -> Result<MinerRecord, EnterError> {
-        asked(self.records.connected(connected)).await
+        let record = asked(self.records.connected(connected)).await?;
+        let refused = match record.status {
+            Status::Suspended => NotAllowed::Suspended,
+            Status::Revoked => NotAllowed::Revoked,
+            Status::Approved | Status::Pending => return Ok(record),
+        };
+        asked(self.records.disconnected(&connected.session, unix_millis(), "an operator keeps it out")).await?;
+        asked(self.follow_decisions()).await?;
+        Err(EnterError::NotAllowed(refused))
     }
 }
 
