@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use assay_protocol::verdict::{DeviceWork, Work};
 use assay_work::DeviceId;
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +14,9 @@ use crate::distribution::{Distribution, Speed, Spread};
 use crate::finding::FindingCode;
 use crate::policy::BandPolicy;
 use crate::profile::Profile;
+
+/// Of the time of the device that takes longest, a device that takes so much is timed by its own work.
+const SAME: f64 = 0.9;
 
 /// What a device showed, and what it claims to be.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,6 +38,109 @@ pub struct Measured {
     /// The share of the device's memory that the challenge was meant to fill, 0 … 1; `None` where a number of matrices
     /// was asked for, so that nothing follows for the memory of the device.
     pub fill_share: Option<f64>,
+    /// Another device of the host is expected to have taken longer for its work, which all are timed by: it may be
+    /// faster than it shows.
+    pub waits_in_work: bool,
+    /// The same in the probe.
+    pub waits_in_probe: bool,
+}
+
+/// What is known of the models that the devices of a host claim.
+#[derive(Debug, Clone, Copy)]
+pub struct Known<'a> {
+    /// The models, where the name of a device alone does not tell.
+    pub models: &'a BTreeMap<DeviceId, String>,
+    /// Their profiles.
+    pub profiles: &'a BTreeMap<String, Profile>,
+    /// The fleet's distributions, each without the hosts of the judged host's operator.
+    pub fleets: &'a BTreeMap<String, Distribution>,
+}
+
+/// What a device did in one time that all devices of the host are measured by, and how fast its model is.
+struct Amount<'a> {
+    model: &'a str,
+    amount: f64,
+    by_profile: Option<f64>,
+    by_fleet: Option<f64>,
+}
+
+impl Amount<'_> {
+    /// Whether this device is expected to be done clearly before `other`. A device of which nothing is known excuses
+    /// none: it could be added for that.
+    fn waits_for(&self, other: &Self) -> bool {
+        let rates = match (self.by_profile.zip(other.by_profile), self.by_fleet.zip(other.by_fleet)) {
+            _ if self.model == other.model => Some((1.0, 1.0)),
+            (by_profile, by_fleet) => by_profile.or(by_fleet),
+        };
+        rates.is_some_and(|(own, others)| self.amount / own < SAME * other.amount / others)
+    }
+}
+
+impl<'a> Known<'a> {
+    fn model(&self, device: &'a DeviceWork) -> &'a str {
+        self.models.get(&device.device_id).map_or(&device.name, String::as_str)
+    }
+
+    fn work(&self, device: &'a DeviceWork) -> Amount<'a> {
+        let model = self.model(device);
+        Amount {
+            model,
+            amount: device.work.multiply_accumulates as f64,
+            by_profile: self.profiles.get(model).and_then(|p| Some(p.int8_dense_tops.as_ref()?.value)),
+            by_fleet: self.fleets.get(model).map(|fleet| fleet.all.tops.median),
+        }
+    }
+
+    fn probe(&self, device: &'a DeviceWork) -> Amount<'a> {
+        let model = self.model(device);
+        Amount {
+            model,
+            amount: device.work.probe_bytes as f64,
+            by_profile: self.profiles.get(model).and_then(|p| Some(p.memory_gb_per_s.as_ref()?.value)),
+            by_fleet: self.fleets.get(model).map(|fleet| fleet.all.gb_per_s.median),
+        }
+    }
+
+    /// What each device of a host showed in work that held; not those that did not come so far.
+    #[must_use]
+    pub fn measured(&self, devices: &'a [DeviceWork], n: u32, fill_share: Option<f64>) -> Vec<Measured> {
+        let measured = |device: &'a DeviceWork| {
+            let Work { seconds, tops, probe_gb_per_s, bytes_held, .. } = device.work;
+            let is_shown = [seconds, tops, probe_gb_per_s].iter().all(|value| value.is_finite() && *value > 0.0);
+            let (work, probe) = (self.work(device), self.probe(device));
+            is_shown.then(|| Measured {
+                device_id: device.device_id,
+                model: self.model(device).to_owned(),
+                n,
+                seconds,
+                tops,
+                gb_per_s: probe_gb_per_s,
+                bytes_held,
+                fill_share,
+                waits_in_work: devices.iter().any(|other| work.waits_for(&self.work(other))),
+                waits_in_probe: devices.iter().any(|other| probe.waits_for(&self.probe(other))),
+            })
+        };
+        devices.iter().filter_map(measured).collect()
+    }
+
+    /// What the speed and memory of a host's devices say against the models that they claim.
+    #[must_use]
+    pub fn judge(
+        &self,
+        devices: &'a [DeviceWork],
+        n: u32,
+        fill_share: Option<f64>,
+        policy: &BandPolicy,
+    ) -> Vec<BandFinding> {
+        let judged = |measured: Measured| {
+            let (profile, fleet) = (self.profiles.get(&measured.model), self.fleets.get(&measured.model));
+            let mut findings = judge_speed(profile, fleet, &measured, policy);
+            findings.extend(judge_model(self.fleets, &measured, policy));
+            findings
+        };
+        self.measured(devices, n, fill_share).into_iter().flat_map(judged).collect()
+    }
 }
 
 /// What a finding rests on.
@@ -148,7 +255,7 @@ fn against_profile(profile: &Profile, measured: &Measured, policy: &BandPolicy) 
     let least = |figure: f64, percent: f64| figure * percent / 100.0;
     let most = |figure: f64| figure * (1.0 + policy.above_percent / 100.0);
     // In short work the start of the device and the way of the messages count for much.
-    let is_long = measured.seconds >= policy.least_seconds;
+    let is_long = measured.seconds >= policy.least_seconds && !measured.waits_in_work;
     if let Some(peak) = &profile.int8_dense_tops {
         let (shown, peak) = (measured.tops, peak.value);
         if shown > most(peak) {
@@ -169,7 +276,7 @@ fn against_profile(profile: &Profile, measured: &Measured, policy: &BandPolicy) 
             findings.push(finding(FindingCode::TooFast, detail));
         }
         let least = least(bandwidth, policy.least_bandwidth_percent);
-        if shown < least {
+        if shown < least && !measured.waits_in_probe {
             let detail =
                 format!("the probe read {shown:.1} GB/s, {name} shows {least:.1} at least, of {bandwidth:.1} in all");
             findings.push(finding(FindingCode::BandwidthBelowClaim, detail));
@@ -201,12 +308,12 @@ fn against_fleet(bands: &Bands, measured: &Measured, policy: &BandPolicy) -> Vec
         enforced: policy.enforce_fleet,
     };
     let mut findings = Vec::new();
-    if measured.tops < tops.low {
+    if measured.tops < tops.low && !measured.waits_in_work {
         findings.push(finding(FindingCode::TooSlow, "TOPS", measured.tops, tops));
     } else if measured.tops > tops.high {
         findings.push(finding(FindingCode::TooFast, "TOPS", measured.tops, tops));
     }
-    if measured.gb_per_s < gb_per_s.low {
+    if measured.gb_per_s < gb_per_s.low && !measured.waits_in_probe {
         findings.push(finding(FindingCode::BandwidthBelowClaim, "GB/s", measured.gb_per_s, gb_per_s));
     } else if measured.gb_per_s > gb_per_s.high {
         findings.push(finding(FindingCode::TooFast, "GB/s", measured.gb_per_s, gb_per_s));
@@ -225,7 +332,7 @@ pub fn judge_model(
 ) -> Option<BandFinding> {
     let bands = |model: &str| fleets.get(model).filter(|fleet| fleet.n == measured.n);
     let bands = |model: &str| bands(model).and_then(|fleet| Bands::of(fleet, policy));
-    if bands(&measured.model)?.hold(measured) {
+    if measured.waits_in_work || measured.waits_in_probe || bands(&measured.model)?.hold(measured) {
         return None;
     }
     let others = fleets.keys().filter(|model| **model != measured.model);
@@ -241,3 +348,6 @@ pub fn judge_model(
         enforced: policy.enforce_fleet,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -157,3 +157,6 @@ fn median(mut values: Vec<Weighed>) -> Option<f64> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests;

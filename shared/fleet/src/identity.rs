@@ -115,11 +115,11 @@ fn one_device(present: &Presence, other: &Presence, policy: &IdentityPolicy) -> 
     let pair = |(device_id, first, other_first): (DeviceId, Option<u64>, Option<u64>)| {
         // Who showed it first in work that held; else who came first.
         let rank = |first: Option<u64>, began: u64| (first.is_none(), first.unwrap_or(began));
-        let is_later = rank(first, present.began_s) >= rank(other_first, other.began_s);
-        let other_is_later = rank(other_first, other.began_s) >= rank(first, present.began_s);
+        let (own, others) = (rank(first, present.began_s), rank(other_first, other.began_s));
         let (fails, other_fails) = match policy.device_at_two_miners {
             Enforce::Record => (false, false),
-            Enforce::Proved => (is_one_operator || is_later, is_one_operator || other_is_later),
+            // At the same second it is not known who came later: nobody fails.
+            Enforce::Proved => (is_one_operator || own > others, is_one_operator || others > own),
             Enforce::Both => (true, true),
         };
         [finding(present, other, device_id, fails), finding(other, present, device_id, other_fails)]
@@ -151,3 +151,6 @@ pub fn since(present: &Presence, before: &Before) -> Vec<IdentityFinding> {
     }
     findings
 }
+
+#[cfg(test)]
+mod tests;

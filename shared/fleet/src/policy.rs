@@ -240,7 +240,7 @@ impl Default for BandPolicy {
             least_tops_percent: 25.0,
             least_bandwidth_percent: 10.0,
             least_memory_percent: 80.0,
-            above_percent: 10.0,
+            above_percent: 25.0,
             least_seconds: 2.0,
         }
     }

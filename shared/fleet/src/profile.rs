@@ -96,7 +96,9 @@ impl ModelProfiles {
 
 impl Profile {
     fn is_named(&self, claimed: &str) -> bool {
-        self.names.iter().any(|name| name.eq_ignore_ascii_case(claimed.trim()))
+        // The Vulkan driver of Mesa adds its own name and the chip's.
+        let claimed = claimed.split_once(" (RADV ").map_or(claimed, |(name, _)| name).trim();
+        self.names.iter().any(|name| name.eq_ignore_ascii_case(claimed))
     }
 }
 

@@ -62,7 +62,7 @@ pub fn partition(
     for set in sets.values_mut() {
         set.sort_unstable();
         set.dedup();
-        let most = rounds.most.map_or(set.len(), |most| most as usize).min(set.len());
+        let Some(most) = rounds.most.map(|most| most as usize).filter(|most| *most < set.len()) else { continue };
         // The first `most` of a shuffle.
         for at in 0..most {
             let drawn = at + draw(set.len() - at).min(set.len() - at - 1);
@@ -96,3 +96,6 @@ pub fn start(offered_ms: u64, taken_ms: Option<u64>, within: Duration) -> Start 
         Some(_) => Start::Late,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,8 +22,7 @@ pub fn draw_wait(cadence: &Cadence, mean: Duration, uniform: f64) -> Duration {
     let most = cadence.most.unwrap_or(mean.saturating_mul(MOST_MEANS)).max(cadence.least);
     // ln(1 - u) is 0 at 0, and beyond every bound at 1.
     let waits = -(1.0 - uniform.clamp(0.0, 1.0)).ln();
-    let seconds = (mean.as_secs_f64() * waits).min(most.as_secs_f64());
-    Duration::from_secs_f64(seconds).clamp(cadence.least, most)
+    Duration::try_from_secs_f64(mean.as_secs_f64() * waits).unwrap_or(most).clamp(cadence.least, most)
 }
 
 /// The kind of a miner's next challenge, and whether it is the heavy one. `uniform` is drawn from 0 … 1.
@@ -86,3 +85,6 @@ pub fn may_begin(spent: &[Spent], expected: Duration, duty_percent: f64, now_s: 
     let fits = |at: &u64| self::used(spent, *at).saturating_add(expected) <= budget;
     Err(Exhausted { until_s: leaves.into_iter().find(fits), used, budget })
 }
+
+#[cfg(test)]
+mod tests;

@@ -658,3 +658,6 @@ fn push(times: &mut VecDeque<u64>, now_s: u64, most: usize) {
 fn names(codes: &[ReasonCode]) -> String {
     codes.iter().map(|code| code.name()).collect::<Vec<_>>().join(", ")
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use assay_fleet::bands::Basis;
+use assay_fleet::bands::{Basis, Known};
 use assay_fleet::finding::enforce;
 use assay_fleet::identity::IdentityFinding;
 use assay_fleet::policy::BandPolicy;
-use assay_fleet::{BandFinding, Distribution, FindingCode, Measured, Profile, judge_model, judge_speed};
+use assay_fleet::{BandFinding, Distribution, FindingCode, Profile};
 use assay_protocol::verdict::{Outcome, Verdict};
 use assay_records::FindingRecord;
 use assay_work::DeviceId;
@@ -70,23 +70,9 @@ impl FleetFacts {
 
     /// What the speed of each device says.
     fn speed(&self, verdict: &Verdict) -> Vec<Found> {
-        let measured = verdict.devices.iter().map(|device| Measured {
-            device_id: device.device_id,
-            model: self.models.get(&device.device_id).unwrap_or(&device.name).clone(),
-            n: verdict.n,
-            seconds: device.work.seconds,
-            tops: device.work.tops,
-            gb_per_s: device.work.probe_gb_per_s,
-            bytes_held: device.work.bytes_held,
-            fill_share: self.fill_share,
-        });
-        let judged = measured.flat_map(|measured| {
-            let (profile, fleet) = (self.profiles.get(&measured.model), self.speeds.get(&measured.model));
-            let mut findings = judge_speed(profile, fleet, &measured, &self.bands);
-            findings.extend(judge_model(&self.speeds, &measured, &self.bands));
-            findings
-        });
-        judged.map(Found::from).collect()
+        let known = Known { models: &self.models, profiles: &self.profiles, fleets: &self.speeds };
+        let findings = known.judge(&verdict.devices, verdict.n, self.fill_share, &self.bands);
+        findings.into_iter().map(Found::from).collect()
     }
 }
 

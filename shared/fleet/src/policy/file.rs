@@ -70,33 +70,33 @@ fn whole_file<'r>(reader: &'r Reader<'r>, table: &'r DeTable<'r>) -> FleetPolicy
     // The default group first: others follow it.
     let is_default = |(_, name): &(Section<'_>, Option<String>)| name.as_deref() == Some(DEFAULT_GROUP);
     sections.sort_by_key(|section| !is_default(section));
-    let (mut base, mut groups) = (Group::default(), Vec::<Group>::new());
+    let (mut base, mut groups) = (None::<Group>, Vec::<Group>::new());
     for (mut section, name) in sections {
         let Some(name) = name else {
             section.wrong("name", "missing: every group has a name");
             continue;
         };
         let is_default = name == DEFAULT_GROUP;
-        check_name(&section, &name, &groups);
-        let group = group(&mut section, Group { name, select: Selector::default(), ..base.clone() });
+        check_name(&section, &name, groups.iter().chain(&base));
+        let follows = base.clone().unwrap_or_default();
+        let group = group(&mut section, Group { name, select: Selector::default(), ..follows });
         check_selector(&section, &group, &groups);
         section.finish();
-        if is_default && groups.is_empty() {
-            base = group;
+        if is_default {
+            base = Some(group);
         } else {
             groups.push(group);
         }
     }
-    groups.push(base);
+    groups.push(base.unwrap_or_default());
     FleetPolicy { groups, ..policy }
 }
 
-fn check_name(section: &Section<'_>, name: &str, groups: &[Group]) {
+fn check_name<'g>(section: &Section<'_>, name: &str, mut others: impl Iterator<Item = &'g Group>) {
     if let Err(message) = check_label(name, "x") {
         section.wrong("name", message.replace("a label's name", "a group's name"));
     }
-    let is_second_default = name == DEFAULT_GROUP && !groups.is_empty();
-    if is_second_default || groups.iter().any(|group| group.name == name) {
+    if others.any(|group| group.name == name) {
         section.wrong("name", "another group has this name");
     }
 }

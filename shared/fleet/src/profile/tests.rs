@@ -1,1 +1,72 @@
 use super::*;
+
+/// What is wrong with a text.
+fn wrong(text: &str) -> String {
+    ModelProfiles::parse(text, "p.toml").unwrap_err().to_string()
+}
+
+#[test]
+fn every_figure_that_is_compiled_in_has_a_source() {
+    let profiles = ModelProfiles::built_in();
+    assert!(profiles.models.len() >= 25);
+    for model in &profiles.models {
+        let figures = [&model.memory_gb, &model.int8_dense_tops, &model.memory_gb_per_s];
+        for figure in figures.into_iter().flatten() {
+            assert!(figure.source.contains("NVIDIA") || figure.source.contains("AMD"), "{}: {figure:?}", model.name);
+        }
+        assert!(model.memory_gb.is_some() && model.memory_gb_per_s.is_some(), "{}", model.name);
+        // Half of what a data sheet says with sparsity is the dense rate: none reaches that of a B200.
+        assert!(model.int8_dense_tops.as_ref().is_none_or(|tops| tops.value <= 4500.0), "{}", model.name);
+    }
+}
+
+#[test]
+fn a_model_is_found_by_the_name_of_its_driver() {
+    let profiles = ModelProfiles::built_in();
+    let name = |claimed: &str| profiles.find(claimed).map(|model| &*model.name);
+    assert_eq!(name("NVIDIA H100 80GB HBM3"), Some("H100 SXM 80GB"));
+    assert_eq!(name("nvidia h100 pcie "), Some("H100 PCIe 80GB"));
+    assert_eq!(name("NVIDIA H200"), Some("H200 SXM 141GB"));
+    assert_eq!(name("NVIDIA H200 NVL"), Some("H200 NVL 141GB"));
+    assert_eq!(name("AMD Instinct MI300X (RADV GFX942)"), Some("Instinct MI300X"));
+    for other in ["NVIDIA H100 80GB HBM3 MIG 1g.10gb", "NVIDIA H1", "H100", "", "llvmpipe"] {
+        assert_eq!(name(other), None, "{other}");
+    }
+    let v100 = profiles.find("Tesla V100-SXM2-32GB").unwrap();
+    assert_eq!(v100.int8_dense_tops, None);
+    assert!(v100.note.as_ref().unwrap().contains("no INT8 tensor rate"));
+}
+
+#[test]
+fn an_operator_s_file_replaces_and_adds() {
+    let own = "version = 1\nrevision = \"mine\"\n\
+        [[model]]\nname = \"My H200\"\nnames = [\"NVIDIA H200\"]\nmemory_gb = 140\nsource = \"measured\"\n\
+        [[model]]\nname = \"X1\"\nnames = [\"X1\"]\nmemory_gb_per_s = 5\nbandwidth_source = \"data sheet\"\n";
+    let own = ModelProfiles::parse(own, "own.toml").unwrap();
+    let count = ModelProfiles::built_in().models.len();
+    let profiles = ModelProfiles::built_in().with(own);
+    assert_eq!((profiles.models.len(), &*profiles.revision), (count + 1, "mine"));
+    let h200 = profiles.find("NVIDIA H200").unwrap();
+    let memory = Figure { value: 140.0, source: "measured".to_owned() };
+    assert_eq!((&h200.memory_gb, &h200.int8_dense_tops), (&Some(memory), &None));
+    assert_eq!(profiles.find("X1").unwrap().memory_gb_per_s.as_ref().unwrap().source, "data sheet");
+    assert!(profiles.find("NVIDIA H200 NVL").is_some());
+}
+
+#[test]
+fn every_problem_of_a_file_is_said() {
+    let text = "version = 2\n[[model]]\nname = \"A\"\nnames = [\"a\"]\nmemory_gb = 80\nint8_tops = 5\n\
+        [[model]]\nname = \"B\"\nnames = [\"A\"]\nmemory_gb_per_s = -1\nsource = \"x\"\n[[model]]\n";
+    assert_eq!(
+        wrong(text),
+        "p.toml:1: version: 2: expected a whole number from 1 to 1: the form of the file that this program reads\n\
+         p.toml:1: revision: missing\n\
+         p.toml:5: model[1].memory_gb: the figure has no source: write `source` or `memory_source`\n\
+         p.toml:6: model[1].int8_tops: unknown field: did you mean `int8_dense_tops`?\n\
+         p.toml:9: model[2].names: \"A\" is a name of another model too\n\
+         p.toml:10: model[2].memory_gb_per_s: -1: expected a number from 0.001 to 1000000000: a vendor's figure; \
+         leave out what is not known\n\
+         p.toml:12: model[3].name: missing\n\
+         p.toml:12: model[3].names: missing: expected the names that drivers report"
+    );
+}

@@ -1,0 +1,247 @@
+use super::*;
+use crate::distribution::Sample;
+use crate::profile::ModelProfiles;
+
+fn policy() -> BandPolicy {
+    BandPolicy::default()
+}
+
+fn measured(tops: f64, gb_per_s: f64) -> Measured {
+    Measured {
+        device_id: DeviceId([7; 16]),
+        model: "NVIDIA H200".to_owned(),
+        n: 8192,
+        seconds: 10.0,
+        tops,
+        gb_per_s,
+        bytes_held: 120_000_000_000,
+        fill_share: Some(0.9),
+        waits_in_work: false,
+        waits_in_probe: false,
+    }
+}
+
+fn sample(operator: &str, miner: usize, tops: f64) -> Sample {
+    let operator = Some(operator.to_owned());
+    Sample { operator, miner: miner.to_string(), n: 8192, tops, gb_per_s: tops }
+}
+
+/// Six honest operators with hosts that differ by a few percent: 1300 TOPS and as many GB/s.
+fn honest() -> Vec<Sample> {
+    let hosts = |operator: usize| {
+        (0..4)
+            .map(move |host| sample(&format!("honest {operator}"), host, 1270.0 + 15.0 * host as f64 + operator as f64))
+    };
+    (0..6).flat_map(hosts).collect()
+}
+
+fn found(samples: &[Sample], own: Option<&str>, measured: &Measured) -> Vec<FindingCode> {
+    let fleet = Distribution::of(samples, measured.n, own);
+    judge_speed(None, fleet.as_ref(), measured, &policy()).into_iter().map(|finding| finding.code).collect()
+}
+
+#[test]
+fn a_device_is_held_against_its_profile() {
+    let profiles = ModelProfiles::built_in();
+    let h200 = profiles.find("NVIDIA H200");
+    let codes = |measured: &Measured| {
+        let findings = judge_speed(h200, None, measured, &policy());
+        assert!(findings.iter().all(|finding| finding.basis == Basis::Profile && !finding.enforced));
+        findings.into_iter().map(|finding| finding.code).collect::<Vec<_>>()
+    };
+    assert_eq!(codes(&measured(1300.0, 2000.0)), []);
+    assert_eq!(codes(&measured(300.0, 2000.0)), [FindingCode::TooSlow]);
+    assert_eq!(codes(&measured(2600.0, 2000.0)), [FindingCode::TooFast], "two devices under one name");
+    assert_eq!(codes(&measured(1300.0, 300.0)), [FindingCode::BandwidthBelowClaim]);
+    assert_eq!(codes(&measured(1300.0, 7000.0)), [FindingCode::TooFast]);
+    let half = Measured { bytes_held: 60_000_000_000, ..measured(1300.0, 2000.0) };
+    assert_eq!(codes(&half), [FindingCode::MemoryBelowClaim]);
+    let asked_for_half = Measured { fill_share: Some(0.45), ..half.clone() };
+    assert_eq!(codes(&asked_for_half), []);
+    assert_eq!(codes(&Measured { fill_share: None, ..half }), []);
+    let short = Measured { seconds: 0.5, ..measured(300.0, 2000.0) };
+    assert_eq!(codes(&short), [], "the start weighs too much in short work");
+}
+
+#[test]
+fn a_figure_that_nobody_states_is_not_judged() {
+    let profiles = ModelProfiles::built_in();
+    let v100 = profiles.find("Tesla V100-SXM2-16GB").unwrap();
+    let small = Measured { bytes_held: 13_000_000_000, ..measured(0.001, 400.0) };
+    assert_eq!(judge_speed(Some(v100), None, &small, &policy()), []);
+}
+
+#[test]
+fn enforcing_is_said_for_each_basis() {
+    let enforced = |profile, fleet| {
+        let policy = BandPolicy { enforce_profile: profile, enforce_fleet: fleet, ..policy() };
+        let profiles = ModelProfiles::built_in();
+        let fleet = Distribution::of(&honest(), 8192, None);
+        let findings = judge_speed(profiles.find("NVIDIA H200"), fleet.as_ref(), &measured(300.0, 1300.0), &policy);
+        findings.into_iter().map(|finding| (finding.basis, finding.enforced)).collect::<Vec<_>>()
+    };
+    assert_eq!(enforced(false, false), [(Basis::Profile, false), (Basis::Fleet, false)], "bands begin in the shadow");
+    assert_eq!(enforced(true, false), [(Basis::Profile, true), (Basis::Fleet, false)]);
+    assert_eq!(enforced(false, true), [(Basis::Profile, false), (Basis::Fleet, true)]);
+}
+
+#[test]
+fn a_device_is_held_against_the_fleet() {
+    assert_eq!(found(&honest(), None, &measured(1290.0, 1290.0)), []);
+    assert_eq!(found(&honest(), None, &measured(900.0, 1290.0)), [FindingCode::TooSlow]);
+    assert_eq!(found(&honest(), None, &measured(1700.0, 1290.0)), [FindingCode::TooFast]);
+    assert_eq!(found(&honest(), None, &measured(1290.0, 600.0)), [FindingCode::BandwidthBelowClaim]);
+    let other_size = Measured { n: 2048, ..measured(900.0, 900.0) };
+    assert_eq!(found(&honest(), None, &other_size), [], "no host was measured at that size");
+    let fleet = Distribution::of(&honest(), 8192, None).unwrap();
+    let [finding] = &judge_speed(None, Some(&fleet), &measured(900.0, 1290.0), &policy())[..] else { panic!() };
+    assert_eq!(finding.detail, "TOPS: 900.0 were shown, 24 hosts of 6 operators at n = 8192 show 1100.3 to 1489.8");
+}
+
+#[test]
+fn a_band_rests_on_enough_hosts_and_operators() {
+    let slow = measured(100.0, 100.0);
+    let of = |operators: usize| -> Vec<_> {
+        let is_in =
+            |sample: &Sample| sample.operator.as_deref().is_some_and(|name| name < &*format!("honest {operators}"));
+        honest().into_iter().filter(is_in).collect()
+    };
+    assert_eq!(found(&of(4), None, &slow), [], "four operators, five are asked for");
+    assert_eq!(found(&of(5), None, &slow).len(), 2);
+    assert_eq!(found(&of(5), Some("honest 1"), &slow), [], "its own operator's do not count");
+    let few: Vec<_> = honest().into_iter().filter(|sample| sample.miner == "0").collect();
+    assert_eq!(found(&few, None, &slow), [], "six hosts, eight are asked for");
+}
+
+/// The band without a liar, and the liar's samples, are what each test below begins with.
+fn poisoned(tops: f64, hosts: usize) -> Vec<Sample> {
+    let mut samples = honest();
+    samples.extend((0..hosts).map(|host| sample("liar", host, tops)));
+    samples
+}
+
+#[test]
+fn no_operator_s_hosts_make_others_fail() {
+    // A thousand hosts that are three times as fast, or a hundredth as fast, or just beside the others.
+    for tops in [3900.0, 13.0, 1600.0, 1000.0, 1350.0] {
+        for hosts in [1, 20, 1000] {
+            for host in [1270.0, 1290.0, 1320.0] {
+                let codes = found(&poisoned(tops, hosts), Some("victim"), &measured(host, host));
+                assert_eq!(codes, [], "{hosts} hosts of {tops} TOPS, against {host}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_operator_s_hosts_clear_its_own() {
+    // Its own hosts, however many, do not widen the band that they are judged by.
+    let codes = found(&poisoned(900.0, 1000), Some("liar"), &measured(900.0, 900.0));
+    assert_eq!(codes, [FindingCode::TooSlow, FindingCode::BandwidthBelowClaim]);
+    assert_eq!(codes, found(&honest(), Some("liar"), &measured(900.0, 900.0)));
+}
+
+#[test]
+fn an_operator_shifts_a_band_no_further_than_honest_hosts_stand() {
+    // Bounds of the band with nobody, and with one who shows the worst that it can.
+    let band = |samples: &[Sample]| {
+        let fleet = Distribution::of(samples, 8192, Some("other")).unwrap();
+        Bands::of(&fleet, &policy()).unwrap().tops
+    };
+    let plain = band(&honest());
+    for tops in [0.001, 1e9, 1280.0] {
+        let shifted = band(&poisoned(tops, 1000));
+        let by = |a: f64, b: f64| ((a - b) / b).abs();
+        assert!(by(shifted.low, plain.low) < 0.05, "{plain:?} {shifted:?}");
+        assert!(by(shifted.high, plain.high) < 0.05, "{plain:?} {shifted:?}");
+    }
+    // A mean instead of a median would not hold.
+    let mean = poisoned(1e9, 1000).iter().map(|sample| sample.tops).sum::<f64>() / 1024.0;
+    assert!(mean > 1e8);
+}
+
+#[test]
+fn the_speed_of_another_model_is_named() {
+    let scaled = |by: f64| -> Vec<_> {
+        honest()
+            .into_iter()
+            .map(|sample| Sample { tops: sample.tops * by, gb_per_s: sample.gb_per_s * by, ..sample })
+            .collect()
+    };
+    let fleets: BTreeMap<_, _> = [("NVIDIA H200", 1.0), ("NVIDIA A100-SXM4-80GB", 0.4), ("NVIDIA B200", 2.5)]
+        .map(|(model, by)| (model.to_owned(), Distribution::of(&scaled(by), 8192, None).unwrap()))
+        .into();
+    assert_eq!(judge_model(&fleets, &measured(1290.0, 1290.0), &policy()), None);
+    let finding = judge_model(&fleets, &measured(520.0, 520.0), &policy()).unwrap();
+    assert_eq!((finding.code, finding.enforced), (FindingCode::ModelMismatch, false));
+    let detail = "it claims to be \"NVIDIA H200\"; 520.0 TOPS and 520.0 GB/s are those of \"NVIDIA A100-SXM4-80GB\"";
+    assert_eq!(finding.detail, detail);
+    assert_eq!(judge_model(&fleets, &measured(800.0, 800.0), &policy()), None, "of no model");
+    assert_eq!(judge_model(&fleets, &measured(520.0, 1290.0), &policy()), None, "only its work is another's");
+    let unknown = Measured { model: "Unknown".to_owned(), ..measured(520.0, 520.0) };
+    assert_eq!(judge_model(&fleets, &unknown, &policy()), None);
+}
+
+/// A device that did so many multiply-accumulates and read so many bytes, in a time that the host took.
+fn device(id: u8, name: &str, macs: u128, bytes: u64) -> DeviceWork {
+    let (seconds, probe_seconds) = (10.0, 0.25);
+    let work = Work {
+        multiply_accumulates: macs,
+        seconds,
+        tops: 2.0 * macs as f64 / seconds / 1e12,
+        probe_bytes: bytes,
+        probe_seconds,
+        probe_gb_per_s: bytes as f64 / probe_seconds / 1e9,
+        bytes_held: 120_000_000_000,
+        ..Work::default()
+    };
+    DeviceWork { device_id: DeviceId([id; 16]), name: name.to_owned(), work, claimed_telemetry: None, hiding: None }
+}
+
+/// The findings about a host, by its profiles alone.
+fn of_host(devices: &[DeviceWork]) -> Vec<(u8, FindingCode)> {
+    let built_in = ModelProfiles::built_in();
+    let claimed = devices.iter().filter_map(|device| Some((device.name.clone(), built_in.find(&device.name)?.clone())));
+    let (models, profiles, fleets) = (BTreeMap::new(), claimed.collect(), BTreeMap::new());
+    let known = Known { models: &models, profiles: &profiles, fleets: &fleets };
+    let findings = known.judge(devices, 8192, None, &policy());
+    findings.into_iter().map(|finding| (finding.device_id.0[0], finding.code)).collect()
+}
+
+/// Multiply-accumulates of 1300 TOPS for ten seconds, and bytes of 2000 GB/s for a quarter of one.
+const MACS: u128 = 6_500_000_000_000_000;
+const BYTES: u64 = 500_000_000_000;
+
+#[test]
+fn a_device_is_not_slow_that_waited_for_another_one() {
+    let fast = device(1, "NVIDIA H200", MACS, BYTES);
+    assert_eq!(of_host(std::slice::from_ref(&fast)), []);
+    // With a tenth of the work of its neighbour it was done long before.
+    let less = device(2, "NVIDIA H200", MACS / 10, BYTES);
+    assert_eq!(of_host(std::slice::from_ref(&less)), [(2, FindingCode::TooSlow)], "alone it is slow");
+    assert_eq!(of_host(&[fast.clone(), less.clone()]), []);
+    // Beside a card that is known to take longer for its share.
+    let (slow, small) = (device(3, "NVIDIA L4", MACS / 10, BYTES / 10), device(4, "NVIDIA H200", MACS / 8, BYTES / 10));
+    assert_eq!(of_host(&[slow, small.clone()]), []);
+    // Something of which nothing is known excuses nobody.
+    let unknown = device(5, "made up", MACS * 100, BYTES * 100);
+    assert_eq!(of_host(&[unknown, small]), [(4, FindingCode::TooSlow), (4, FindingCode::BandwidthBelowClaim)]);
+    // Whoever takes longest is timed by its own work.
+    let both = [device(6, "NVIDIA H200", MACS / 8, BYTES), device(7, "NVIDIA H200", MACS / 10, BYTES)];
+    assert_eq!(of_host(&both), [(6, FindingCode::TooSlow)]);
+    // To wait is no excuse for being too fast.
+    let double = device(8, "NVIDIA H200", MACS * 2, BYTES);
+    assert_eq!(of_host(&[double.clone(), device(9, "NVIDIA H200", MACS * 4, BYTES)])[0], (8, FindingCode::TooFast));
+}
+
+#[test]
+fn only_what_was_shown_is_measured() {
+    let models = [(DeviceId([1; 16]), "NVIDIA H200".to_owned())].into();
+    let (profiles, fleets) = (BTreeMap::new(), BTreeMap::new());
+    let known = Known { models: &models, profiles: &profiles, fleets: &fleets };
+    let mut shown = device(1, "CUDA 0", MACS, BYTES);
+    let [measured] = &known.measured(std::slice::from_ref(&shown), 512, None)[..] else { panic!() };
+    assert_eq!((&*measured.model, measured.n, measured.tops, measured.gb_per_s), ("NVIDIA H200", 512, 1300.0, 2000.0));
+    shown.work.probe_gb_per_s = 0.0;
+    assert_eq!(known.measured(&[shown], 512, None), []);
+}

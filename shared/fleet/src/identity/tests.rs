@@ -1,0 +1,102 @@
+use super::*;
+
+fn id(byte: u8) -> DeviceId {
+    DeviceId([byte; 16])
+}
+
+/// A miner of an operator with devices, heard from `began_s` for a hundred seconds.
+fn presence(miner: &str, operator: Option<&str>, began_s: u64, devices: &[u8]) -> Presence {
+    Presence {
+        miner: miner.to_owned(),
+        operator: operator.map(str::to_owned),
+        session: format!("{miner} {began_s}"),
+        address: "192.0.2.1".parse().unwrap(),
+        began_s,
+        heard_s: began_s + 100,
+        devices: devices.iter().map(|byte| (id(*byte), None)).collect(),
+    }
+}
+
+fn policy(device_at_two_miners: Enforce) -> IdentityPolicy {
+    IdentityPolicy { device_at_two_miners, ..IdentityPolicy::default() }
+}
+
+/// Who is named, and whether it fails.
+fn named(findings: &[IdentityFinding]) -> Vec<(&str, bool)> {
+    findings.iter().map(|finding| (&*finding.miner, finding.enforced)).collect()
+}
+
+#[test]
+fn one_device_at_two_miners_of_an_operator_fails_both() {
+    let (a, b) = (presence("a", Some("x"), 0, &[1, 2]), presence("b", Some("x"), 50, &[2, 3]));
+    let findings = among(&b, &[a], &policy(Enforce::Proved));
+    assert_eq!(named(&findings), [("b", true), ("a", true)]);
+    assert!(findings.iter().all(|finding| finding.code == FindingCode::DeviceAtTwoMiners));
+    assert!(findings.iter().all(|finding| finding.device_id == Some(id(2))));
+    assert_eq!(findings[0].other.as_deref(), Some("a"));
+}
+
+#[test]
+fn whoever_claims_the_device_of_another_operator_fails_alone() {
+    // The thief connects first, and has shown nothing; the owner has shown the device in work that held.
+    let thief = presence("thief", Some("y"), 0, &[1]);
+    let mut owner = presence("owner", Some("x"), 50, &[1]);
+    owner.devices.insert(id(1), Some(10));
+    for (present, other) in [(&thief, &owner), (&owner, &thief)] {
+        let mut findings = among(present, std::slice::from_ref(other), &policy(Enforce::Proved));
+        findings.sort_by(|a, b| a.miner.cmp(&b.miner));
+        assert_eq!(named(&findings), [("owner", false), ("thief", true)]);
+    }
+    // Two miners that nobody labelled are not one operator's.
+    let (a, b) = (presence("a", None, 0, &[1]), presence("b", None, 50, &[1]));
+    assert_eq!(named(&among(&b, std::slice::from_ref(&a), &policy(Enforce::Proved))), [("b", true), ("a", false)]);
+    assert_eq!(named(&among(&b, std::slice::from_ref(&a), &policy(Enforce::Both))), [("b", true), ("a", true)]);
+    assert_eq!(named(&among(&b, std::slice::from_ref(&a), &policy(Enforce::Record))), [("b", false), ("a", false)]);
+    // Where neither came first it is not known who lies, and nobody fails.
+    let same = Presence { began_s: a.began_s, ..b };
+    assert_eq!(named(&among(&same, &[a], &policy(Enforce::Proved))), [("b", false), ("a", false)]);
+}
+
+#[test]
+fn a_session_that_was_over_is_not_at_the_same_time() {
+    let (gone, new) = (presence("a", Some("x"), 0, &[1]), presence("b", Some("x"), 100, &[1]));
+    assert_eq!(among(&new, std::slice::from_ref(&gone), &policy(Enforce::Both)), [], "last heard when the other began");
+    let again = Presence { miner: "b".to_owned(), ..gone };
+    assert_eq!(among(&new, &[again], &policy(Enforce::Both)), [], "a miner that came back from another address");
+}
+
+#[test]
+fn one_key_at_two_hosts_at_once_fails() {
+    let here = presence("a", None, 0, &[1]);
+    let there = Presence { address: "198.51.100.7".parse().unwrap(), ..presence("a", None, 50, &[2]) };
+    let [finding] = &among(&there, std::slice::from_ref(&here), &policy(Enforce::Proved))[..] else { panic!() };
+    assert_eq!((finding.code, finding.enforced), (FindingCode::KeyAtTwoAddresses, true));
+    assert_eq!(finding.detail, "it spoke from 198.51.100.7 and 192.0.2.1 at the same time, with other devices");
+    // The same devices over another way in are one host: a warning.
+    let second_way = Presence { devices: here.devices.clone(), ..there.clone() };
+    let [finding] = &among(&second_way, std::slice::from_ref(&here), &policy(Enforce::Proved))[..] else { panic!() };
+    assert!(!finding.enforced);
+    // One address in two notations is one address.
+    let mapped = Presence { address: "::ffff:192.0.2.1".parse().unwrap(), ..there.clone() };
+    assert_eq!(among(&mapped, std::slice::from_ref(&here), &policy(Enforce::Proved)), []);
+    let record = IdentityPolicy { key_at_two_addresses: Enforce::Record, ..IdentityPolicy::default() };
+    assert!(!among(&there, &[here], &record)[0].enforced);
+}
+
+#[test]
+fn what_moved_and_what_changed_only_warns() {
+    let present = presence("a", None, 0, &[1, 2]);
+    let devices = |bytes: &[u8]| Some(bytes.iter().map(|byte| id(*byte)).collect());
+    let moved = |id, miner: &str| [(id, miner.to_owned())].into();
+    let before = Before { devices: devices(&[1]), last_seen_at: moved(id(2), "b") };
+    let findings = since(&present, &before);
+    let codes: Vec<_> = findings.iter().map(|finding| finding.code).collect();
+    assert_eq!(codes, [FindingCode::DeviceMoved, FindingCode::DeviceCountChanged]);
+    assert!(findings.iter().all(|finding| !finding.enforced && finding.code.reason().is_none()));
+    assert_eq!(findings[1].detail, "2 devices, 1 before");
+    assert_eq!(since(&present, &Before::default()), [], "a new miner");
+    let same = Before { devices: devices(&[1, 2]), last_seen_at: moved(id(2), "a") };
+    assert_eq!(since(&present, &same), []);
+    let elsewhere = Before { devices: devices(&[1, 2]), last_seen_at: moved(id(9), "b") };
+    assert_eq!(since(&present, &elsewhere), [], "not one of its devices");
+}
