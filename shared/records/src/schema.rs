@@ -9,7 +9,10 @@ use crate::store::Kind;
 use crate::{Location, RecordsError};
 
 /// Every migration that was ever released, in order; a released one never changes.
-const MIGRATIONS: [(i64, &str, &str); 1] = [(1, "records", include_str!("../migrations/0001_records.sql"))];
+const MIGRATIONS: &[Step] = &[(1, "records", include_str!("../migrations/0001_records.sql"))];
+
+/// A migration: its version, its name, its statements.
+type Step = (i64, &'static str, &'static str);
 
 /// The newest schema that this program knows: the version of the last migration.
 pub const SCHEMA_VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
@@ -19,35 +22,43 @@ pub const SCHEMA_VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
 /// # Errors
 /// [`RecordsError::Newer`] for a store of a newer release, which is not touched.
 pub(crate) async fn migrate(pool: &AnyPool, kind: Kind, location: &Location) -> Result<(), RecordsError> {
+    migrate_by(MIGRATIONS, pool, kind, location).await
+}
+
+async fn migrate_by(steps: &[Step], pool: &AnyPool, kind: Kind, location: &Location) -> Result<(), RecordsError> {
     let refused = |source| RecordsError::Migrate { location: location.clone(), source };
-    let migrator = migrator(kind);
-    let mut attempts = MIGRATIONS.len();
+    let migrator = migrator(steps, kind);
+    let mut attempts = steps.len();
     loop {
         match migrator.run(pool).await {
             Ok(()) => return Ok(()),
             Err(MigrateError::VersionMissing(_)) => {
                 let newest = "SELECT MAX(version) FROM _sqlx_migrations";
                 let theirs: i64 = sqlx::query_scalar(newest).fetch_one(pool).await.map_err(|e| refused(e.into()))?;
-                return Err(RecordsError::Newer { location: location.clone(), theirs, ours: SCHEMA_VERSION });
+                return Err(RecordsError::Newer {
+                    location: location.clone(),
+                    theirs,
+                    ours: steps.last().map_or(0, |step| step.0),
+                });
             }
             // On SQLite nothing keeps two processes from one migration: the second one finds it made, and goes on.
             Err(MigrateError::ExecuteMigration(..)) if kind == Kind::Sqlite && attempts > 0 => attempts -= 1,
             // A role that may not change the schema needs none of that: a replay worker's.
-            Err(MigrateError::Execute(_)) if is_newest(pool).await => return Ok(()),
+            Err(MigrateError::Execute(_)) if is_newest(steps, pool).await => return Ok(()),
             Err(error) => return Err(refused(error)),
         }
     }
 }
 
 /// Whether another role has migrated the store to the newest schema, and nothing beyond.
-async fn is_newest(pool: &AnyPool) -> bool {
+async fn is_newest(steps: &[Step], pool: &AnyPool) -> bool {
     let applied = "SELECT version FROM _sqlx_migrations WHERE success ORDER BY version";
     let applied: Result<Vec<i64>, _> = sqlx::query_scalar(applied).fetch_all(pool).await;
-    applied.is_ok_and(|applied| applied.iter().copied().eq(MIGRATIONS.iter().map(|(version, ..)| *version)))
+    applied.is_ok_and(|applied| applied.iter().copied().eq(steps.iter().map(|(version, ..)| *version)))
 }
 
-fn migrator(kind: Kind) -> Migrator {
-    let migrations = MIGRATIONS.iter().map(|(version, name, sql)| {
+fn migrator(steps: &[Step], kind: Kind) -> Migrator {
+    let migrations = steps.iter().map(|(version, name, sql)| {
         let sql = match kind {
             Kind::Sqlite => Cow::Borrowed(*sql),
             Kind::Postgres => Cow::Owned(sql.replace(" BLOB ", " BYTEA ")),
@@ -55,4 +66,60 @@ fn migrator(kind: Kind) -> Migrator {
         Migration::new(*version, Cow::Borrowed(name), MigrationType::Simple, sql, false)
     });
     Migrator { migrations: migrations.collect(), ..Migrator::DEFAULT }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use crate::testing::Postgres;
+
+    /// A release after this one.
+    const NEXT: &[Step] = &[
+        MIGRATIONS[0],
+        (2, "next", "ALTER TABLE miners ADD COLUMN mood TEXT NOT NULL DEFAULT 'fine'; CREATE TABLE more (x BLOB );"),
+    ];
+
+    /// A program that opens the store and ends: what it refuses it holds a lock of meanwhile.
+    async fn open(steps: &[Step], location: &Location, kind: Kind) -> Result<(), RecordsError> {
+        let pool = AnyPool::connect(&location.url()).await.unwrap();
+        let migrated = migrate_by(steps, &pool, kind, location).await;
+        pool.close().await;
+        migrated
+    }
+
+    async fn goes_forward_and_never_back(location: Location, kind: Kind) {
+        sqlx::any::install_default_drivers();
+        open(MIGRATIONS, &location, kind).await.unwrap();
+        let pool = AnyPool::connect(&location.url()).await.unwrap();
+        let insert = "INSERT INTO miners (id, key, status, labels, state, first_seen_ms, last_seen_ms, address, software) \
+             VALUES ('a', 'a', 'approved', '{}', 'enrolled', 1, 1, '', '')";
+        sqlx::query(insert).execute(&pool).await.unwrap();
+        // Again changes nothing; the next release adds to what is there.
+        open(MIGRATIONS, &location, kind).await.unwrap();
+        open(NEXT, &location, kind).await.unwrap();
+        let mood: String = sqlx::query_scalar("SELECT mood FROM miners").fetch_one(&pool).await.unwrap();
+        assert_eq!(mood, "fine");
+        let refused = open(MIGRATIONS, &location, kind).await.unwrap_err();
+        assert!(matches!(refused, RecordsError::Newer { theirs: 2, ours: 1, .. }), "{refused}");
+        // A released migration never changes.
+        let changed = [(1, "records", "CREATE TABLE other (x TEXT);"), NEXT[1]];
+        let refused = open(&changed, &location, kind).await.unwrap_err();
+        assert!(refused.to_string().contains("migration 1 was previously applied but has been modified"), "{refused}");
+        // One that fails leaves nothing.
+        let broken = [NEXT[0], NEXT[1], (3, "broken", "CREATE TABLE half (x TEXT); SELECT nothing FROM nowhere;")];
+        assert!(open(&broken, &location, kind).await.is_err());
+        assert!(sqlx::query("SELECT * FROM half").execute(&pool).await.is_err(), "not even in part");
+        open(NEXT, &location, kind).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_file_goes_forward_and_never_back() {
+        let folder = tempfile::tempdir().unwrap();
+        goes_forward_and_never_back(Location::File(folder.path().join("validator.db")), Kind::Sqlite).await;
+    }
+
+    #[tokio::test]
+    async fn postgresql_goes_forward_and_never_back() {
+        goes_forward_and_never_back(Postgres::shared().database().location(), Kind::Postgres).await;
+    }
 }

@@ -9,7 +9,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use sqlx::any::{AnyPoolOptions, AnyRow};
-use sqlx::{Any, AnyConnection, AnyPool, Decode, Executor, Row, Transaction, Type};
+use sqlx::{
+    Any, AnyConnection, AnyPool, Connection, Database, Decode, Executor, Row, Transaction, TransactionManager, Type,
+};
 use tokio::sync::watch;
 
 use crate::trouble::{SLOW_LIMIT, Trouble};
@@ -232,14 +234,27 @@ async fn pool(location: &Location, kind: Kind, connections: u32) -> Result<AnyPo
         Kind::Sqlite => SQLITE_SETTINGS,
         Kind::Postgres => POSTGRES_SETTINGS,
     };
-    let options = AnyPoolOptions::new().max_connections(connections).acquire_timeout(ACQUIRE_LIMIT).after_connect(
-        move |connection: &mut AnyConnection, _| {
+    // After an error of the disk SQLite has rolled back by itself, and sqlx still counts the transaction: such a
+    // connection would begin no other one.
+    let is_usable =
+        |connection: &mut AnyConnection| <Any as Database>::TransactionManager::get_transaction_depth(connection) == 0;
+    let options = AnyPoolOptions::new()
+        .max_connections(connections)
+        .acquire_timeout(ACQUIRE_LIMIT)
+        // Below, with more.
+        .test_before_acquire(false)
+        .after_connect(move |connection: &mut AnyConnection, _| {
             Box::pin(async move {
                 connection.execute(settings).await?;
                 Ok(())
             })
-        },
-    );
+        })
+        .before_acquire(move |connection, _| {
+            Box::pin(async move {
+                connection.ping().await?;
+                Ok(is_usable(connection))
+            })
+        });
     let opened = options.connect(&location.url()).await;
     opened.map_err(|source| RecordsError::Open { location: location.clone(), source })
 }
@@ -275,4 +290,34 @@ pub(crate) fn json<T: serde::de::DeserializeOwned>(text: &str, what: &'static st
 /// JSON for a column.
 pub(crate) fn to_json<T: serde::Serialize>(value: &T, what: &'static str) -> Result<String, RecordsError> {
     serde_json::to_string(value).map_err(|source| RecordsError::Malformed { what, source })
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use crate::testing::Postgres;
+
+    #[tokio::test]
+    async fn what_a_file_was_told_is_on_disk_before_it_is_acknowledged() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::open(&Location::File(folder.path().join("validator.db"))).await.unwrap();
+        for pool in [&records.store.readers, &records.store.writers] {
+            let mode: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(pool).await.unwrap();
+            let synchronous: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(pool).await.unwrap();
+            let foreign_keys: i64 = sqlx::query_scalar("PRAGMA foreign_keys").fetch_one(pool).await.unwrap();
+            let busy_ms: i64 = sqlx::query_scalar("PRAGMA busy_timeout").fetch_one(pool).await.unwrap();
+            // 2: FULL.
+            assert_eq!((mode.as_str(), synchronous, foreign_keys, busy_ms), ("wal", 2, 1, 8000));
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_server_was_told_is_on_disk_before_it_is_acknowledged() {
+        let database = Postgres::shared().database();
+        database.sql(&format!("ALTER DATABASE {} SET synchronous_commit = off", database.name));
+        assert_eq!(database.sql("SHOW synchronous_commit"), "off");
+        let records = Records::open(&database.location()).await.unwrap();
+        let setting = sqlx::query_scalar("SHOW synchronous_commit").fetch_one(records.read()).await;
+        assert_eq!(setting.unwrap_or_else(|error| panic!("{error}")), "on".to_owned());
+    }
 }

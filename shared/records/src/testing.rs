@@ -3,6 +3,7 @@
 //! The server ends with the process that started it, however that ends: a shell between them waits for the end of a
 //! pipe. PostgreSQL refuses to run for root, so root starts it as another user.
 
+use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -33,9 +34,9 @@ const KEEPER: &str = r#"
 "$1/postgres" -D "$2" -k "$3" -h '' -F -N 300 -B 16MB -c autovacuum=off >"$2/log" 2>&1 &
 server=$!
 read -r line
-kill -INT "$server"
+case $line in crash) kill -QUIT "$server" ;; *) kill -INT "$server" ;; esac
 wait "$server"
-[ "$line" = stop ] || rm -rf "$2" "$3"
+[ -n "$line" ] || rm -rf "$2" "$3"
 "#;
 
 /// A server of PostgreSQL that nobody else uses.
@@ -103,13 +104,18 @@ impl Postgres {
     }
 
     /// Stops the server; its data stay.
-    ///
-    /// # Panics
-    /// When it does not stop.
     pub fn stop(&mut self) {
-        use std::io::Write;
+        self.end("stop\n");
+    }
+
+    /// Ends the server without letting it write anything more, as a crash does.
+    pub fn crash(&mut self) {
+        self.end("crash\n");
+    }
+
+    fn end(&mut self, how: &str) {
         let Some(mut keeper) = self.keeper.take() else { return };
-        keeper.stdin.take().expect("it is piped").write_all(b"stop\n").expect("the keeper reads");
+        keeper.stdin.take().expect("it is piped").write_all(how.as_bytes()).expect("the keeper reads");
         assert!(keeper.wait().expect("it is ours").success());
     }
 
@@ -179,6 +185,8 @@ impl Database<'_> {
     /// When one fails.
     pub fn sql(&self, statements: &str) -> String {
         let mut psql = self.server.tool("psql");
+        // A test may have made the database read-only.
+        psql.env("PGOPTIONS", "-c default_transaction_read_only=off");
         psql.args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1", "--dbname"]);
         run(psql.arg(&self.name).args(["--command", statements]))
     }

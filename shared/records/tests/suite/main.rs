@@ -4,13 +4,17 @@
 mod examples;
 mod store;
 
+mod backup;
 mod challenges;
+mod child;
 mod conclude;
+mod export;
 mod leases;
 mod miners;
 mod opening;
 mod queue;
 mod tokens;
+mod trouble;
 mod verdicts;
 
 /// Runs each test against both databases, as `sqlite::…` and `postgres::…`.
@@ -35,6 +39,10 @@ suite! {
     challenges: the_next_challenge_survives_a_restart, device_time_is_summed, challenges_of_lost_validators_are_found;
     conclude: a_verdict_is_there_whole_or_not_at_all, the_same_verdict_again_changes_nothing,
         another_verdict_of_the_challenge_is_refused, a_conclusion_that_fails_leaves_nothing;
+    child: no_acknowledged_verdict_is_lost_when_the_writer_is_killed;
+    export: every_table_and_column_is_described, json_lines_have_every_row, parquet_has_every_row,
+        an_export_is_one_moment, the_lines_of_an_export_end_with_what_was_sent, an_export_needs_little_memory,
+        nothing_is_overwritten;
     leases: one_of_many_gets_a_lease, a_lease_ends_by_itself_and_is_taken_over, what_is_lost_is_not_renewed;
     miners: a_miner_is_the_chain_of_its_keys, two_records_become_one_with_the_stricter_status,
         every_decision_says_who_and_when, devices_come_and_go_and_lie_elsewhere, filters_leave_out;

@@ -1,0 +1,285 @@
+//! Exports of everything.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::Duration;
+
+use assay_protocol::verdict::ReasonCode;
+use assay_records::tables::{ColumnKind, TABLES};
+use assay_records::{
+    Actor, Exported, FindingRecord, Format, JobRequest, Records, RoundMember, RoundRecord, SCHEMA_VERSION,
+};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
+use serde_json::Value;
+use sqlx::Row;
+
+use crate::child::Writer;
+use crate::examples::{THEN_MS, challenge, conclusion, connected, key, verdict};
+use crate::store::TestStore;
+
+const LONG: Duration = Duration::from_secs(3600);
+
+/// Writes at least a row into every table.
+async fn fill(records: &Records) {
+    records.connected(&connected(1, &[1], &[1, 2], THEN_MS)).await.unwrap();
+    let round = RoundRecord {
+        id: "aa".to_owned(),
+        group: "default".to_owned(),
+        asked: "operator".to_owned(),
+        validator: "ee".repeat(32),
+        begun_ms: THEN_MS,
+        ended_ms: None,
+        detail: String::new(),
+    };
+    let member = RoundMember {
+        miner: key(1),
+        state: "invited".to_owned(),
+        challenge: None,
+        at_ms: THEN_MS,
+        detail: "\n".to_owned(),
+    };
+    records.begin_round(&round, &[member]).await.unwrap();
+    records.conclude(&conclusion(1, 1, &[ReasonCode::ProbeLate], 0)).await.unwrap();
+    records.conclude(&conclusion(2, 2, &[], 1)).await.unwrap();
+    let finding = FindingRecord {
+        code: "device_moved".to_owned(),
+        miner: key(1),
+        other_miner: Some(key(2)),
+        device_id: None,
+        detail: "\u{1F600} \" \\ \u{2028}".to_owned(),
+        enforced: true,
+    };
+    records.note_findings(&[finding], THEN_MS).await.unwrap();
+    let actor = Actor { name: "ada".to_owned(), uid: Some(1000) };
+    records.create_token(&BTreeMap::new(), LONG, &actor).await.unwrap();
+    records.lease("miner", "run-1", LONG).await.unwrap();
+    records.heartbeat(&"ee".repeat(32), "run-1", "[::]:1", LONG).await.unwrap();
+    records.worker_heartbeat("worker", "[::]:2", "{\"devices\":[1,2]}", LONG).await.unwrap();
+    let job = JobRequest { challenge: "c1", submitted_by: "run-1", needs_bytes: 1, ttl: LONG, document: &[0xff] };
+    records.submit(&job).await.unwrap();
+}
+
+pub async fn every_table_and_column_is_described(store: &TestStore) {
+    drop(store.open().await);
+    let (tables, columns) = match store {
+        TestStore::Sqlite(_) => (
+            "SELECT name FROM sqlite_master WHERE type = 'table'",
+            "SELECT name, type, CASE WHEN \"notnull\" = 1 THEN 'NO' ELSE 'YES' END FROM pragma_table_info('TABLE') \
+             ORDER BY cid",
+        ),
+        TestStore::Postgres(_) => (
+            "SELECT CAST(table_name AS TEXT) FROM information_schema.tables WHERE table_schema = 'public'",
+            "SELECT CAST(column_name AS TEXT), CAST(upper(data_type) AS TEXT), CAST(is_nullable AS TEXT) \
+             FROM information_schema.columns WHERE table_name = 'TABLE' ORDER BY ordinal_position",
+        ),
+    };
+    let mut found: Vec<String> = store.sql(tables).await.iter().map(|row| row.get(0)).collect();
+    found.retain(|name| name != "_sqlx_migrations");
+    found.sort();
+    let mut described: Vec<_> = TABLES.iter().map(|table| table.name).collect();
+    described.sort_unstable();
+    assert_eq!(found, described);
+    for table in TABLES {
+        let rows = store.sql(&columns.replace("TABLE", table.name)).await;
+        let found: Vec<(String, String, String)> = rows.iter().map(|r| (r.get(0), r.get(1), r.get(2))).collect();
+        let described = table.columns.iter().map(|column| {
+            let kind = match column.kind {
+                ColumnKind::Text | ColumnKind::Json => "TEXT",
+                ColumnKind::Integer | ColumnKind::Flag | ColumnKind::Time => "BIGINT",
+                ColumnKind::Float => "DOUBLE PRECISION",
+                ColumnKind::Bytes => {
+                    if matches!(store, TestStore::Sqlite(_)) {
+                        "BLOB"
+                    } else {
+                        "BYTEA"
+                    }
+                }
+            };
+            assert_eq!(column.kind == ColumnKind::Time, column.name.ends_with("_ms") && column.name != "device_ms");
+            (column.name.to_owned(), kind.to_owned(), if column.is_optional { "YES" } else { "NO" }.to_owned())
+        });
+        assert_eq!(found, described.collect::<Vec<_>>(), "{}", table.name);
+    }
+}
+
+/// An export of a filled store, with its manifest checked.
+async fn exported(store: &TestStore, format: Format, folder: &Path) -> Exported {
+    let records = store.open().await;
+    fill(&records).await;
+    let exported = records.export(format, folder).await.unwrap();
+    let manifest: Exported = serde_json::from_str(&fs::read_to_string(folder.join("export.json")).unwrap()).unwrap();
+    assert_eq!(manifest, exported);
+    assert_eq!(exported.schema_version, SCHEMA_VERSION);
+    assert_eq!(exported.tables.len(), TABLES.len());
+    for (table, rows) in &exported.tables {
+        assert!(*rows > 0, "{table} has an example");
+        assert_eq!(store.rows_of(table).await, *rows as i64, "{table}");
+    }
+    assert_eq!(folder.read_dir().unwrap().count(), TABLES.len() + 1);
+    exported
+}
+
+pub async fn json_lines_have_every_row(store: &TestStore) {
+    let folder = tempfile::tempdir().unwrap();
+    let exported = exported(store, Format::JsonLines, folder.path()).await;
+    for table in TABLES {
+        let text = fs::read_to_string(folder.path().join(format!("{}.jsonl", table.name))).unwrap();
+        assert_eq!(text.lines().count() as u64, exported.tables[table.name]);
+        for line in text.lines() {
+            let row: Value = serde_json::from_str(line).unwrap();
+            let names = table.columns.iter().filter(|column| column.kind != ColumnKind::Bytes);
+            assert_eq!(row.as_object().unwrap().len(), names.clone().count());
+            for column in names {
+                let value = &row[column.name];
+                let fits = match column.kind {
+                    ColumnKind::Text | ColumnKind::Bytes => value.is_string(),
+                    ColumnKind::Json => value.is_object() || value.is_null(),
+                    ColumnKind::Integer | ColumnKind::Flag | ColumnKind::Time => value.is_i64(),
+                    ColumnKind::Float => value.is_f64(),
+                };
+                assert!(fits || (column.is_optional && value.is_null()), "{} {}: {value}", table.name, column.name);
+            }
+        }
+    }
+    let verdicts = fs::read_to_string(folder.path().join("verdicts.jsonl")).unwrap();
+    let document = serde_json::to_string(&verdict(1, 1, &[ReasonCode::ProbeLate], 0)).unwrap();
+    assert!(verdicts.contains(&format!("\"document\":{document}}}")), "as it is, in its order");
+    let findings = fs::read_to_string(folder.path().join("findings.jsonl")).unwrap();
+    let details = findings.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["detail"].clone());
+    assert!(details.into_iter().any(|detail| detail == "\u{1F600} \" \\ \u{2028}"));
+}
+
+pub async fn parquet_has_every_row(store: &TestStore) {
+    let folder = tempfile::tempdir().unwrap();
+    let exported = exported(store, Format::Parquet, folder.path()).await;
+    for table in TABLES {
+        let file = File::open(folder.path().join(format!("{}.parquet", table.name))).unwrap();
+        let reader = SerializedFileReader::new(file).unwrap();
+        let metadata = reader.metadata().file_metadata();
+        assert_eq!(metadata.num_rows() as u64, exported.tables[table.name], "{}", table.name);
+        let version = metadata.key_value_metadata().unwrap().iter().find(|pair| pair.key == "assay.schema_version");
+        assert_eq!(version.unwrap().value.as_deref(), Some(SCHEMA_VERSION.to_string().as_str()));
+        let names: Vec<_> = table.columns.iter().filter(|column| column.kind != ColumnKind::Bytes).collect();
+        for row in reader.get_row_iter(None).unwrap() {
+            let row: Vec<_> = row.unwrap().into_columns();
+            assert_eq!(row.len(), names.len());
+            for ((name, value), column) in row.iter().zip(&names) {
+                assert_eq!(name, column.name);
+                let fits = match column.kind {
+                    ColumnKind::Text | ColumnKind::Json | ColumnKind::Bytes => matches!(value, Field::Str(_)),
+                    ColumnKind::Integer | ColumnKind::Flag => matches!(value, Field::Long(_)),
+                    ColumnKind::Time => matches!(value, Field::TimestampMillis(_)),
+                    ColumnKind::Float => matches!(value, Field::Double(_)),
+                };
+                assert!(fits || (column.is_optional && *value == Field::Null), "{} {name}: {value}", table.name);
+            }
+        }
+    }
+    let file = File::open(folder.path().join("device_results.parquet")).unwrap();
+    let reader = SerializedFileReader::new(file).unwrap();
+    let row = reader.get_row_iter(None).unwrap().next().unwrap().unwrap();
+    let columns: BTreeMap<_, _> = row.into_columns().into_iter().collect();
+    assert_eq!(columns["challenge"], Field::Str(challenge(1)));
+    assert_eq!(columns["tops"], Field::Double(1234.5678901234567));
+    assert_eq!(columns["at_ms"], Field::TimestampMillis(THEN_MS));
+}
+
+pub async fn an_export_is_one_moment(store: &TestStore) {
+    let records = store.open().await;
+    let writer = tokio::spawn({
+        let records = store.open().await;
+        async move {
+            for number in 0.. {
+                records.conclude(&conclusion(number, 1, &[], u64::from(number))).await.unwrap();
+            }
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let mut last = 0;
+    for number in 0..5 {
+        while store.rows_of("verdicts").await < last as i64 + 3 {}
+        let format = if number % 2 == 0 { Format::JsonLines } else { Format::Parquet };
+        let exported = records.export(format, &folder.path().join(number.to_string())).await.unwrap();
+        let rows = |table: &str| exported.tables[table];
+        // The tables are read one after another, with writes in between.
+        for table in ["challenges", "commitments", "evidence", "findings", "receipts", "telemetry", "transitions"] {
+            assert_eq!(rows(table), rows("verdicts"), "{table}");
+        }
+        assert!(rows("verdicts") >= last + 3);
+        last = rows("verdicts");
+    }
+    assert!(!writer.is_finished(), "nobody kept it from writing");
+    writer.abort();
+}
+
+pub async fn the_lines_of_an_export_end_with_what_was_sent(store: &TestStore) {
+    let records = store.open().await;
+    fill(&records).await;
+    let (to, mut lines) = tokio::sync::mpsc::channel(1);
+    let sending = tokio::spawn({
+        let records = records.clone();
+        async move { records.export_lines(to).await.unwrap() }
+    });
+    let mut found = Vec::new();
+    while let Some(line) = lines.recv().await {
+        found.push(serde_json::from_str::<Value>(&line).unwrap());
+    }
+    let exported = sending.await.unwrap();
+    let (head, end) = (found.remove(0), found.pop().unwrap());
+    assert_eq!(head["schema_version"], SCHEMA_VERSION);
+    assert_eq!(serde_json::from_value::<Exported>(end).unwrap(), exported);
+    let mut counts = BTreeMap::new();
+    for line in found {
+        assert!(line["row"].is_object());
+        *counts.entry(line["table"].as_str().unwrap().to_owned()).or_insert(0) += 1;
+    }
+    assert_eq!(counts, exported.tables);
+    // Nobody reads to the end.
+    let (to, mut lines) = tokio::sync::mpsc::channel(1);
+    let sending = tokio::spawn(async move { records.export_lines(to).await });
+    lines.recv().await.unwrap();
+    drop(lines);
+    let error = sending.await.unwrap().unwrap_err();
+    assert!(error.to_string().contains("nobody reads it any more"), "{error}");
+}
+
+/// A hundred and twenty-eight MiB of records, and what a process of its own needs to export them.
+pub async fn an_export_needs_little_memory(store: &TestStore) {
+    const ROWS: u32 = 16_384;
+    drop(store.open().await);
+    let numbers = format!("WITH RECURSIVE t(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM t WHERE i < {ROWS})");
+    let text = match store {
+        TestStore::Sqlite(_) => "hex(randomblob(4096))",
+        TestStore::Postgres(_) => {
+            "(SELECT string_agg(md5(CAST(random() AS TEXT)), '') FROM generate_series(1, 256) WHERE t.i > 0)"
+        }
+    };
+    store
+        .sql(&format!(
+            "{numbers} INSERT INTO actions (id, at_ms, actor, uid, action, miner, detail) \
+             SELECT CAST(i AS TEXT), i, 'ada', NULL, 'x', NULL, {text} FROM t RETURNING 1"
+        ))
+        .await;
+    let folder = tempfile::tempdir().unwrap();
+    let status = Writer::start(store).ask(&format!("export {}", folder.path().join("out").display()));
+    let exported = folder.path().join("out/actions.parquet").metadata().unwrap().len();
+    assert!(exported > 64 << 20, "{exported} bytes: random texts in hexadecimal, compressed");
+    if cfg!(target_os = "linux") {
+        let peak = status.split("VmHWM:").nth(1).unwrap().split_whitespace().next().unwrap();
+        let peak_mib = peak.parse::<u64>().unwrap() >> 10;
+        assert!(peak_mib < 112, "{peak_mib} MiB at most");
+    }
+}
+
+pub async fn nothing_is_overwritten(store: &TestStore) {
+    let records = store.open().await;
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("verdicts.jsonl"), "an older one").unwrap();
+    let error = records.export(Format::JsonLines, folder.path()).await.unwrap_err();
+    assert!(error.to_string().contains("the folder of an export must be empty"), "{error}");
+    assert_eq!(fs::read_to_string(folder.path().join("verdicts.jsonl")).unwrap(), "an older one");
+    let file = folder.path().join("verdicts.jsonl");
+    assert!(records.export(Format::Parquet, &file).await.is_err());
+}

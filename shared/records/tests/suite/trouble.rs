@@ -1,0 +1,116 @@
+//! A store that cannot be written, and can again: nothing that was acknowledged is lost, and nothing hangs.
+
+use assay_records::testing::Postgres;
+use assay_records::{Records, RecordsError};
+
+use crate::examples::{challenge, conclusion, key};
+use crate::store::TestStore;
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_is_told_and_ends() {
+    use crate::child::Writer;
+    let store = TestStore::sqlite();
+    let mut writer = Writer::start(&store);
+    let pid = writer.process.id().to_string();
+    let limit = |bytes: &str| {
+        let limits = format!("--fsize={bytes}:unlimited");
+        let set = std::process::Command::new("prlimit").args(["--pid", &pid, &limits]).status().unwrap();
+        assert!(set.success());
+    };
+    assert_eq!(writer.ask("write 1"), "wrote 1");
+    // No room for a page, as on a full disk.
+    limit("100");
+    let said = writer.ask("write 2");
+    assert!(said.starts_with("failed: cannot record a verdict in the records: "), "{said}");
+    assert!(said.contains("trouble: Some(\"cannot record a verdict"), "{said}");
+    let said = writer.ask("write 3");
+    assert!(said.starts_with("failed: "), "{said}");
+    {
+        let records = store.open().await;
+        assert!(records.verdict(&challenge(1)).await.unwrap().is_some());
+        assert!(records.verdict(&challenge(2)).await.unwrap().is_none());
+    }
+    // Found out without anybody writing.
+    limit("unlimited");
+    assert_eq!(writer.ask("wait"), "well");
+    assert_eq!(writer.ask("write 2"), "wrote 2");
+    drop(writer);
+    let records = store.open().await;
+    assert!(records.verdict(&challenge(2)).await.unwrap().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_gone_is_told_and_comes_back() {
+    let mut server = Postgres::start();
+    let location = server.database().location();
+    let records = Records::open(&location).await.unwrap();
+    records.conclude(&conclusion(1, 1, &[], 0)).await.unwrap();
+    let mut troubles = records.troubles();
+    // It writes nothing more, and recovers from its log.
+    server.crash();
+    let error = records.conclude(&conclusion(2, 1, &[], 0)).await.unwrap_err();
+    assert!(error.is_trouble(), "{error}");
+    let told = troubles.wait_for(Option::is_some).await.unwrap().clone();
+    assert!(told.unwrap().starts_with("cannot "), "{:?}", records.trouble());
+    assert!(records.miner(&key(1)).await.is_err());
+    server.resume();
+    troubles.wait_for(Option::is_none).await.unwrap();
+    assert!(records.verdict(&challenge(1)).await.unwrap().is_some());
+    records.conclude(&conclusion(2, 1, &[], 0)).await.unwrap();
+    // Connections that the server ends, as a failover does.
+    server.stop();
+    server.resume();
+    let again = async || records.conclude(&conclusion(3, 1, &[], 0)).await;
+    while again().await.is_err() {
+        troubles.wait_for(Option::is_none).await.unwrap();
+    }
+    assert!(records.verdict(&challenge(3)).await.unwrap().is_some());
+    drop(records);
+    let Err(error) = Records::open(&"postgres://assay@localhost/x?host=/nowhere".parse().unwrap()).await else {
+        panic!("there is no server")
+    };
+    assert!(matches!(error, RecordsError::Open { .. }), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_takes_no_writes_is_told() {
+    let store = TestStore::postgres();
+    drop(store.open().await);
+    let TestStore::Postgres(database) = &store else { unreachable!() };
+    let records = store.open().await;
+    let mut troubles = records.troubles();
+    // As a standby does that was not promoted.
+    let read_only = |is: &str| {
+        database.sql(&format!("ALTER DATABASE {} SET default_transaction_read_only = {is}", database.name));
+        let others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() \
+             AND pid <> pg_backend_pid()";
+        database.sql(others);
+    };
+    read_only("on");
+    let error = loop {
+        let error = records.conclude(&conclusion(1, 1, &[], 0)).await.unwrap_err().to_string();
+        // The first attempts find that their connection is gone.
+        if error.contains("read-only") {
+            break error;
+        }
+    };
+    assert!(error.contains("cannot record a verdict"), "{error}");
+    assert!(records.trouble().is_some());
+    read_only("off");
+    troubles.wait_for(Option::is_none).await.unwrap();
+    records.conclude(&conclusion(1, 1, &[], 0)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_store_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("text");
+    std::fs::write(&text, "no database, but more than a hundred bytes of something else. ".repeat(99)).unwrap();
+    let nowhere = folder.path().join("nowhere").join("validator.db");
+    for path in [text.clone(), nowhere, folder.path().to_owned()] {
+        let Err(error) = Records::open(&path.display().to_string().parse().unwrap()).await else { panic!("{path:?}") };
+        assert!(error.to_string().contains(&path.display().to_string()), "{error}");
+    }
+    assert!(std::fs::read_to_string(text).unwrap().starts_with("no database"));
+}
