@@ -1,0 +1,30 @@
+//! docs/records.md lists the tables as the code defines them.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use assay_program::settings::document::check_section;
+use assay_records::tables::TABLES;
+
+#[test]
+fn the_page_lists_every_table_and_column() {
+    let mut expected = String::new();
+    for table in TABLES {
+        write!(expected, "\n### {}\n\n{}\n\n| column | holds | meaning |\n|---|---|---|\n", table.name, table.about)
+            .unwrap();
+        for column in table.columns {
+            let optional = if column.is_optional { " ?" } else { "" };
+            writeln!(expected, "| `{}` | {}{optional} | {} |", column.name, column.kind.name(), column.about).unwrap();
+        }
+    }
+    expected.push('\n');
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/records.md");
+    check_section(&page, "tables", &expected).unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn the_page_names_the_version_of_the_schema() {
+    let page = include_str!("../../../docs/records.md");
+    let sentence = format!("The version of the schema is {}.", assay_records::SCHEMA_VERSION);
+    assert!(page.contains(&sentence), "no sentence: {sentence}");
+}
