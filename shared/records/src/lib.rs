@@ -53,7 +53,7 @@ pub use standing::{FindingFilter, NotedFinding, NotedTransition};
 pub use store::Records;
 pub use tokens::{TokenRecord, TokenRefusal};
 pub use validators::ValidatorRecord;
-pub use verdicts::{FullVerdict, Sample, VerdictCursor, VerdictFilter, VerdictRecord};
+pub use verdicts::{FullVerdict, MAX_SAMPLES_PER_OPERATOR, Sample, VerdictCursor, VerdictFilter, VerdictRecord};
 
 /// The most rows that one query gives; what asks for more pages on.
 pub const MAX_ROWS: u32 = 10_000;

@@ -107,6 +107,9 @@ pub struct Sample {
     pub bytes: i64,
 }
 
+/// The most samples of one operator's hosts: enough for a median, and no more than others can bring.
+pub const MAX_SAMPLES_PER_OPERATOR: u32 = 256;
+
 const SELECT: &str = "SELECT v.challenge, v.miner, v.at_ms, v.outcome, v.document, c.grp, c.kind, c.asked, c.round, \
      c.device_ms, c.session FROM verdicts v JOIN challenges c ON c.id = v.challenge";
 
@@ -191,17 +194,21 @@ impl Records {
         found.map_err(|e| RecordsError::from(e).doing("look up a verdict"))
     }
 
-    /// What devices of a model showed since a time in challenges whose work held: of each device the newest
-    /// `each`, newest first, at most [`MAX_ROWS`] in all.
+    /// What devices of a model showed since a time in challenges whose work held: of each device the newest `each`, of
+    /// each operator the newest [`MAX_SAMPLES_PER_OPERATOR`], and at most [`MAX_ROWS`] in all, shared by the operators:
+    /// nobody pushes others out by bringing more hosts. A host without an operator is one of its own.
     ///
     /// # Errors
     /// The store cannot be read.
     pub async fn samples(&self, model: &str, since_ms: i64, each: u32) -> Result<Vec<Sample>, RecordsError> {
-        let sql = "SELECT * FROM (SELECT d.*, ROW_NUMBER() OVER (PARTITION BY d.miner, d.device_id \
+        let sql = "SELECT * FROM (SELECT latest.*, ROW_NUMBER() OVER (PARTITION BY CASE WHEN operator = '' THEN miner \
+             ELSE operator END, operator ORDER BY at_ms DESC, challenge, device_id) AS of_operator \
+             FROM (SELECT d.*, ROW_NUMBER() OVER (PARTITION BY d.miner, d.device_id \
              ORDER BY d.at_ms DESC, d.challenge) AS nth FROM device_results d \
-             WHERE d.model = $1 AND d.work_held = 1 AND d.at_ms >= $2) AS latest WHERE nth <= $3 \
-             ORDER BY at_ms DESC, challenge, device_id LIMIT $4";
-        let query = sqlx::query(sql).bind(model).bind(since_ms).bind(i64::from(each)).bind(i64::from(MAX_ROWS));
+             WHERE d.model = $1 AND d.work_held = 1 AND d.at_ms >= $2) AS latest WHERE nth <= $3) AS shared \
+             WHERE of_operator <= $4 ORDER BY of_operator, at_ms DESC, challenge, device_id LIMIT $5";
+        let query = sqlx::query(sql).bind(model).bind(since_ms).bind(i64::from(each));
+        let query = query.bind(i64::from(MAX_SAMPLES_PER_OPERATOR)).bind(i64::from(MAX_ROWS));
         let rows =
             query.fetch_all(self.read()).await.map_err(|e| RecordsError::from(e).doing("read measured speeds"))?;
         rows.iter().map(sample_of).collect()

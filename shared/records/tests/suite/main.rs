@@ -51,5 +51,6 @@ suite! {
         a_job_waits_for_a_worker_with_memory;
     tokens: a_token_lets_one_in_of_many, a_token_can_be_shown_again_by_its_user, what_is_no_token_is_refused;
     verdicts: pages_have_each_verdict_once, filters_find_what_they_name, ids_are_found_by_their_beginning,
-        samples_are_the_newest_of_each_device, the_document_is_what_json_prints, history_has_everything_newest_first;
+        samples_are_the_newest_of_each_device,
+        no_operator_pushes_others_out_of_the_samples, the_document_is_what_json_prints, history_has_everything_newest_first;
 }

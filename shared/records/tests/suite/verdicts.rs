@@ -1,7 +1,7 @@
 //! Verdicts and what else is asked for.
 
 use assay_protocol::verdict::ReasonCode;
-use assay_records::{Event, Found, VerdictCursor, VerdictFilter};
+use assay_records::{Event, Found, MAX_SAMPLES_PER_OPERATOR, VerdictCursor, VerdictFilter};
 
 use crate::examples::{THEN_MS, challenge, conclusion, connected, device_id, key, verdict};
 use crate::store::TestStore;
@@ -86,6 +86,35 @@ pub async fn samples_are_the_newest_of_each_device(store: &TestStore) {
     assert_eq!((sample.tops, sample.gb_per_s), (1234.5678901234567, 3456.7), "to the last bit");
     assert_eq!(records.samples("another", 0, 2).await.unwrap(), []);
     assert_eq!(records.samples("NVIDIA H200", THEN_MS + 4000, 2).await.unwrap().len(), 1);
+}
+
+pub async fn no_operator_pushes_others_out_of_the_samples(store: &TestStore) {
+    let records = store.open().await;
+    let mut crowd = conclusion(1, 1, &[], 9);
+    crowd.operator = Some("crowd".to_owned());
+    records.conclude(&crowd).await.unwrap();
+    for number in 2..5 {
+        let mut host = conclusion(u32::from(number), number, &[], u64::from(number));
+        // Two hosts that belong to nobody are not one operator's.
+        host.operator = (number == 2).then(|| "small".to_owned());
+        records.conclude(&host).await.unwrap();
+    }
+    // Twelve thousand newer devices of one operator: more than a query gives in all.
+    store
+        .sql(
+            "WITH RECURSIVE t(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM t WHERE i < 12000) \
+             INSERT INTO device_results SELECT d.challenge, 'device' || CAST(i AS TEXT), d.miner, d.model, d.operator, \
+             d.at_ms + i, d.n, d.work_held, d.matrices, d.bytes_held, d.tops, d.seconds, d.probe_bytes, \
+             d.probe_gb_per_s, d.probe_seconds, d.hidden_share FROM device_results d, t \
+             WHERE d.operator = 'crowd' RETURNING 1",
+        )
+        .await;
+    let samples = records.samples("NVIDIA H200", 0, 2).await.unwrap();
+    assert_eq!(samples.len(), MAX_SAMPLES_PER_OPERATOR as usize + 3);
+    let mut operators: Vec<_> = samples[..4].iter().map(|s| (s.operator.as_str(), s.miner.clone())).collect();
+    operators.sort();
+    let wanted = [("", key(3)), ("", key(4)), ("crowd", key(1)), ("small", key(2))];
+    assert_eq!(operators, wanted, "first one of each");
 }
 
 pub async fn the_document_is_what_json_prints(store: &TestStore) {
