@@ -103,36 +103,3 @@ async fn a_store_that_fails_costs_the_case_alone() {
     }
     assert!(capture.finish(&verdict(), HeldUp::default(), None, Some(Why::Fail)).await.is_none());
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn zz_measure() {
-    let folder = tempfile::tempdir_in("/tmp").unwrap();
-    let store = store(folder.path());
-    let entries: Vec<_> = (0..128).map(opening).collect();
-    for round in 0..3 {
-        let mut capture = Capture::begin(store.clone(), ID);
-        capture.add(beginning()).await;
-        let began = Instant::now();
-        let mut longest = std::time::Duration::ZERO;
-        for n in 0..1024 {
-            let one = entries[n % 128].clone();
-            let at = Instant::now();
-            capture.add(vec![one]).await;
-            longest = longest.max(at.elapsed());
-        }
-        let added = began.elapsed();
-        let kept = capture.finish(&verdict(), HeldUp::default(), None, Some(Why::Fail)).await.unwrap();
-        eprintln!(
-            "round {round}: 1024 chunks, {} MB: add {added:?}, longest {longest:?}, with finish {:?}, stored {}",
-            kept.bytes >> 20,
-            began.elapsed(),
-            kept.stored_bytes >> 20
-        );
-    }
-    let mut bytes = 0;
-    let began = Instant::now();
-    for n in 0..1024 {
-        bytes += encode(entries[n % 128].clone(), ID).len();
-    }
-    eprintln!("encode alone {:?} for {} MB", began.elapsed(), bytes >> 20);
-}
