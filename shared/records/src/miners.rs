@@ -46,8 +46,9 @@ impl Status {
     /// The stricter of two, for records that turn out to be one miner's.
     fn stricter(self, other: Self) -> Self {
         let strictness = |status| match status {
-            Self::Approved => 0,
-            Self::Pending => 1,
+            // Nobody has decided: whatever was decided about the other one counts.
+            Self::Pending => 0,
+            Self::Approved => 1,
             Self::Suspended => 2,
             Self::Revoked => 3,
         };

@@ -317,7 +317,7 @@ mod tests {
         database.sql(&format!("ALTER DATABASE {} SET synchronous_commit = off", database.name));
         assert_eq!(database.sql("SHOW synchronous_commit"), "off");
         let records = Records::open(&database.location()).await.unwrap();
-        let setting = sqlx::query_scalar("SHOW synchronous_commit").fetch_one(records.read()).await;
+        let setting = sqlx::query_scalar::<_, String>("SHOW synchronous_commit").fetch_one(records.read()).await;
         assert_eq!(setting.unwrap_or_else(|error| panic!("{error}")), "on".to_owned());
     }
 }
