@@ -95,7 +95,9 @@ fn name(message: &mut MinerMessage, id: ChallengeId) {
 fn done(validator: &mut Validator, kind: &str, subject: &Subject) -> String {
     let (state, before) = (validator.state, validator.shown());
     let ran = validator.session.is_running();
-    let actions = subject.give(validator);
+    let mut actions = subject.give(validator);
+    // What is written down for the case is no answer.
+    actions.retain(|action| !matches!(action, Action::Record(_)));
     let verdict = actions.iter().find_map(|action| match action {
         Action::Verdict(verdict) => Some(verdict.reasons.iter().map(|reason| reason.code).collect::<Vec<_>>()),
         _ => None,

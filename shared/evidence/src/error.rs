@@ -3,9 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::bounds::{MAX_CONTENT_BYTES, MAX_OUTBOX_BYTES};
 use crate::digest::Digest;
-use crate::spool::MAX_CONTENT_BYTES;
-use crate::store::MAX_OUTBOX_BYTES;
 
 /// Why evidence cannot be kept or read.
 #[derive(Debug, thiserror::Error)]

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bounds;
 mod digest;
 mod error;
 mod limits;
@@ -16,10 +17,11 @@ mod read;
 mod spool;
 mod store;
 
+pub use bounds::{MAX_CONTENT_BYTES, MAX_OUTBOX_BYTES};
 pub use digest::{Digest, NotADigest};
 pub use error::EvidenceError;
 pub use limits::{Limits, Swept, YOUNG};
 pub use location::{EvidenceLocation, NotALocation};
 pub use read::EvidenceReader;
-pub use spool::{MAX_CONTENT_BYTES, Spool, Spooled};
-pub use store::{Delivered, EvidenceStore, Held, MAX_OUTBOX_BYTES, Stored};
+pub use spool::{Spool, Spooled};
+pub use store::{Delivered, EvidenceStore, Held, Stored};

@@ -5,7 +5,7 @@ use std::io::{self, BufReader, Read, Seek};
 
 use zstd::stream::read::Decoder;
 
-use crate::spool::{MAX_CONTENT_BYTES, WINDOW_LOG};
+use crate::bounds::{MAX_CONTENT_BYTES, WINDOW_LOG};
 
 /// What an object holds, decompressed as it is read. Its bytes hashed to its name before the first of them was
 /// decompressed; still no more than [`MAX_CONTENT_BYTES`] come out.

@@ -7,15 +7,12 @@ use std::path::Path;
 use tempfile::NamedTempFile;
 use zstd::stream::write::Encoder;
 
+use crate::bounds::{MAX_CONTENT_BYTES, WINDOW_LOG};
 use crate::digest::Digest;
 use crate::error::EvidenceError;
 
-/// Bytes of one object before compression: eight times an audit of 8 GPUs, and the most that a reader decompresses.
-pub const MAX_CONTENT_BYTES: u64 = 512 << 20;
 /// Openings are rows of numbers that look random: more effort finds no more to save.
 const LEVEL: i32 = 1;
-/// log2 of the bytes that a compressor looks back over, and that a reader must keep: 1 MiB.
-pub(crate) const WINDOW_LOG: u32 = 20;
 /// How temporary files are named, by which those of a program that was killed are found.
 pub(crate) const SPOOL_PREFIX: &str = ".spool-";
 

@@ -14,14 +14,13 @@ use object_store::{ClientOptions, ObjectStore, PutPayload, RetryConfig, WriteMul
 use tokio::task::spawn_blocking;
 use tokio_stream::StreamExt;
 
+use crate::bounds::{MAX_CONTENT_BYTES, MAX_OUTBOX_BYTES};
 use crate::digest::Digest;
 use crate::error::EvidenceError;
 use crate::location::EvidenceLocation;
 use crate::read::EvidenceReader;
-use crate::spool::{MAX_CONTENT_BYTES, SPOOL_PREFIX, Spool, Spooled};
+use crate::spool::{SPOOL_PREFIX, Spool, Spooled};
 
-/// Bytes that may wait for a bucket: some hundred failures of 8-GPU hosts.
-pub const MAX_OUTBOX_BYTES: u64 = 16 << 30;
 /// Bytes of an object as stored: what is written, and what zstd adds to bytes that it cannot compress.
 const MAX_STORED_BYTES: u64 = MAX_CONTENT_BYTES + (MAX_CONTENT_BYTES >> 8) + 1024;
 /// How the names of objects end.

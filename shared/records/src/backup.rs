@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::store::Kind;
+use crate::kind::Kind;
 use crate::{Records, RecordsError, export};
 
 impl Records {

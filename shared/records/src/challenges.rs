@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
+use crate::due::Due;
 use crate::miners::ensure_miner;
 use crate::store::get;
 use crate::{MAX_ROWS, Records, RecordsError, Status};
@@ -54,15 +55,6 @@ pub struct Orphan {
     pub heard_ms: Option<i64>,
 }
 
-/// The next challenge of a miner.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Due {
-    /// When, in milliseconds since 1970.
-    pub at_ms: i64,
-    /// The kind of challenge.
-    pub kind: String,
-}
-
 /// Device time that challenges of a miner took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Duty {
@@ -72,14 +64,6 @@ pub struct Duty {
     pub challenges: i64,
     /// How many of them run.
     pub running: i64,
-}
-
-impl Due {
-    /// From a row of `miners`.
-    pub(crate) fn of(row: &AnyRow) -> Result<Option<Self>, RecordsError> {
-        let (at_ms, kind): (Option<i64>, Option<String>) = (get(row, "due_ms")?, get(row, "due_kind")?);
-        Ok(at_ms.map(|at_ms| Self { at_ms, kind: kind.unwrap_or_default() }))
-    }
 }
 
 impl Records {

@@ -7,7 +7,22 @@ use serde_json::value::RawValue;
 use sqlx::any::AnyRow;
 
 use crate::store::{Tx, get, json};
-use crate::{DeviceSeen, MAX_ROWS, Records, RecordsError, id};
+use crate::{MAX_ROWS, Records, RecordsError, id};
+
+/// A device that a miner lists: all of it claims.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceSeen {
+    /// Its id, in hexadecimal.
+    pub device_id: String,
+    /// The name that the miner gives it.
+    pub name: String,
+    /// The product name; empty where it is unknown.
+    pub model: String,
+    /// The total memory; 0 where it is unknown.
+    pub memory_bytes: i64,
+    /// What else the miner says about it, as JSON; empty for nothing.
+    pub claims: String,
+}
 
 /// A device of a miner.
 #[derive(Debug, Clone, Serialize, Deserialize)]

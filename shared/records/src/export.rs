@@ -18,7 +18,8 @@ use sqlx::any::AnyRow;
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 
-use crate::store::{Kind, Tx};
+use crate::kind::Kind;
+use crate::store::Tx;
 use crate::tables::{Column, ColumnKind, TABLES, Table};
 use crate::{Records, RecordsError, SCHEMA_VERSION, id, store};
 

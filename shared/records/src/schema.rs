@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use sqlx::AnyPool;
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 
-use crate::store::Kind;
+use crate::kind::Kind;
 use crate::{Location, RecordsError};
 
 /// Every migration that was ever released, in order; a released one never changes.

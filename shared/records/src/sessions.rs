@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::devices::DeviceSeen;
 use crate::miners::join_keys;
 use crate::store::{Tx, get, json};
 use crate::{MAX_ROWS, MinerRecord, Records, RecordsError, Status, devices};
@@ -32,21 +33,6 @@ pub struct Connected {
     pub inventory: String,
     /// When.
     pub at_ms: i64,
-}
-
-/// A device that a miner lists: all of it claims.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeviceSeen {
-    /// Its id, in hexadecimal.
-    pub device_id: String,
-    /// The name that the miner gives it.
-    pub name: String,
-    /// The product name; empty where it is unknown.
-    pub model: String,
-    /// The total memory; 0 where it is unknown.
-    pub memory_bytes: i64,
-    /// What else the miner says about it, as JSON; empty for nothing.
-    pub claims: String,
 }
 
 /// A session of a miner.

@@ -14,6 +14,7 @@ use sqlx::{
 };
 use tokio::sync::watch;
 
+use crate::kind::Kind;
 use crate::trouble::{SLOW_LIMIT, Trouble};
 use crate::{Location, RecordsError, schema};
 
@@ -51,39 +52,6 @@ pub(crate) struct Store {
     writers: AnyPool,
     trouble: Trouble,
     is_probed: AtomicBool,
-}
-
-/// Which database it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Sqlite,
-    Postgres,
-}
-
-impl Kind {
-    /// The database's time in milliseconds since 1970, in SQL.
-    pub(crate) const fn now(self) -> &'static str {
-        match self {
-            Self::Sqlite => "CAST(unixepoch('subsec') * 1000 AS BIGINT)",
-            Self::Postgres => "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
-        }
-    }
-
-    /// What a SELECT ends with whose rows are changed next. SQLite has one writer at a time anyway.
-    pub(crate) const fn skip_locked(self) -> &'static str {
-        match self {
-            Self::Sqlite => "",
-            Self::Postgres => "FOR UPDATE SKIP LOCKED",
-        }
-    }
-
-    /// What a SELECT ends with whose rows must not change before the transaction ends.
-    pub(crate) const fn for_update(self) -> &'static str {
-        match self {
-            Self::Sqlite => "",
-            Self::Postgres => "FOR UPDATE",
-        }
-    }
 }
 
 impl std::fmt::Debug for Records {

@@ -180,7 +180,7 @@ impl Fleet {
         self.records.conclude(&conclusion).await?;
         if let (Outcome::Pass, Some(address)) = (verdict.outcome, draft.address) {
             let devices = verdict.devices.iter().map(|device| device.device_id);
-            self.presences.showed(&id, address, devices, unix_seconds());
+            self.presences.showed(&id, address, devices, unix_ms().unsigned_abs());
         }
         let mut verdict = verdict.clone();
         // The records have it beside the verdict.

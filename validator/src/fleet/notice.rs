@@ -29,7 +29,7 @@ impl Fleet {
         let shown = DeviceFilter { miner: Some(record.id.clone()), ..DeviceFilter::default() };
         for device in self.records.devices(&shown).await? {
             // Since when it is this miner's in work that held, as far as that is known: its first sight before a pass.
-            let first = device.last_pass_ms.map(|_| u64::try_from(device.first_seen_ms / 1000).unwrap_or(0));
+            let first = device.last_pass_ms.map(|_| device.first_seen_ms.unsigned_abs());
             if let Ok(id) = device.device_id.parse::<DeviceId>()
                 && let Some(known) = presence.devices.get_mut(&id)
             {

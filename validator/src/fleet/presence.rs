@@ -47,12 +47,12 @@ impl Presences {
     }
 
     /// A miner at this address showed these devices in work that held: what it showed before counts.
-    pub fn showed(&self, miner: &str, address: IpAddr, devices: impl Iterator<Item = DeviceId>, now_s: u64) {
+    pub fn showed(&self, miner: &str, address: IpAddr, devices: impl Iterator<Item = DeviceId>, now_ms: u64) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(presence) = known.get_mut(&(miner.to_owned(), address)) else { return };
         for id in devices {
             if let Some(first) = presence.devices.get_mut(&id) {
-                first.get_or_insert(now_s);
+                first.get_or_insert(now_ms);
             }
         }
     }

@@ -1,0 +1,34 @@
+//! The two databases, and the SQL that differs between them.
+
+/// Which database it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Sqlite,
+    Postgres,
+}
+
+impl Kind {
+    /// The database's time in milliseconds since 1970, in SQL.
+    pub(crate) const fn now(self) -> &'static str {
+        match self {
+            Self::Sqlite => "CAST(unixepoch('subsec') * 1000 AS BIGINT)",
+            Self::Postgres => "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
+        }
+    }
+
+    /// What a SELECT ends with whose rows are changed next. SQLite has one writer at a time anyway.
+    pub(crate) const fn skip_locked(self) -> &'static str {
+        match self {
+            Self::Sqlite => "",
+            Self::Postgres => "FOR UPDATE SKIP LOCKED",
+        }
+    }
+
+    /// What a SELECT ends with whose rows must not change before the transaction ends.
+    pub(crate) const fn for_update(self) -> &'static str {
+        match self {
+            Self::Sqlite => "",
+            Self::Postgres => "FOR UPDATE",
+        }
+    }
+}
