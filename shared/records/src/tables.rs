@@ -144,7 +144,7 @@ tables! {
         miner Text => "The miner.";
         device_id Text => "The device.";
         at_ms Time => "When.";
-        what Text => "`seen`, `returned`, `gone`, `renamed`, or `elsewhere`: another miner lists it too, or did.";
+        what Text => "`seen`, `returned`, `gone`, `renamed`, or `elsewhere`: at another miner too.";
         other_miner Text "optional" => "The other miner.";
         session Text "optional" => "The session in which it was noticed.";
         detail Text => "The circumstances.";
@@ -179,7 +179,7 @@ tables! {
         round Text "optional" => "The round it belongs to.";
         begun_ms Time => "When it began.";
         ended_ms Time "optional" => "When it was concluded.";
-        device_ms Integer => "Device time, in milliseconds over all devices; an expectation while it runs.";
+        device_ms Integer => "Device time in ms, over all devices; an expectation while it runs.";
     }
     commitments "What a miner signed in a challenge." {
         challenge Text => "The challenge.";
@@ -202,7 +202,7 @@ tables! {
         bytes_held Integer => "Memory shown, in bytes, over all devices.";
         tops Float => "2 · multiply-accumulates / seconds / 10¹², over all devices, measured.";
         seconds Float => "From the challenge out to the commitment in, measured.";
-        probe_gb_per_s Float => "Bytes that the probe read / seconds / 10⁹, over all devices, measured.";
+        probe_gb_per_s Float => "Bytes that the probe read / seconds / 10⁹, measured.";
         probe_seconds Float => "From the probe out to its answer in, measured.";
         operator Text => "The operator of the host, from its labels; empty where it has none.";
         document Json => "The verdict as `--json` prints it.";
@@ -231,7 +231,7 @@ tables! {
         probe_bytes Integer => "Bytes that the probe read.";
         probe_gb_per_s Float => "Probe bytes / seconds / 10⁹, measured.";
         probe_seconds Float => "From the probe out to its answer in, measured.";
-        hidden_share Float => "The share of its memory that may have been elsewhere; 1 without a probe's answer.";
+        hidden_share Float => "Its memory that may have been elsewhere; 1: no answer to a probe.";
     }
     telemetry "What a device's sensors showed in a challenge: claims." {
         challenge Text => "The challenge.";
