@@ -16,7 +16,8 @@ pub async fn follow(validator: Arc<Validator>, reporter: HealthReporter) {
     let mut troubles = validator.records.troubles();
     loop {
         // Seen before it is asked: a change after that is another one.
-        (recording.mark_unchanged(), troubles.mark_unchanged());
+        recording.mark_unchanged();
+        troubles.mark_unchanged();
         let why = validator.check_recording().err().map(|not_recording| not_recording.to_string());
         report(&validator, &reporter, why.is_none(), why.as_deref().unwrap_or("serving")).await;
         tokio::select! {

@@ -231,12 +231,14 @@ impl ChallengeRun {
 
     /// Takes a message of the miner that is about this challenge, received at `received`.
     pub fn message(&mut self, message: MinerMessage, received: Instant, entropy: &mut dyn Entropy) -> Vec<Action> {
+        // Nothing follows from progress: it is not written down.
+        if matches!(message, MinerMessage::Progress { .. }) {
+            return self.take(message, received, entropy);
+        }
         self.note_taken();
-        // Nothing follows from progress.
-        let is_kept = !matches!(message, MinerMessage::Progress { .. });
-        let entry = is_kept.then(|| Entry::Message(self.nanoseconds_to(received), message.clone()));
+        let entry = Entry::Message(self.nanoseconds_to(received), message.clone());
         let actions = self.take(message, received, entropy);
-        self.journaled(entry, actions)
+        self.journaled(Some(entry), actions)
     }
 
     fn take(&mut self, message: MinerMessage, received: Instant, entropy: &mut dyn Entropy) -> Vec<Action> {

@@ -29,7 +29,7 @@ impl Records {
 /// False where it was concluded so before.
 async fn conclude(tx: &mut Tx, conclusion: &Conclusion) -> Result<bool, RecordsError> {
     let verdict = &conclusion.verdict;
-    let at_ms = i64::try_from(verdict.unix_seconds.saturating_mul(1000)).unwrap_or(i64::MAX);
+    let at_ms = conclusion.at_ms;
     let challenge = verdict.challenge_id.to_string();
     let document = to_json(verdict, "verdict")?;
     let miner = ensure_miner(tx, &verdict.miner_key.to_string(), Status::Pending, at_ms).await?;

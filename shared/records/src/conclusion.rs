@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 pub struct Conclusion {
     /// The verdict. It is kept as the JSON that `--json` prints.
     pub verdict: Verdict,
+    /// When it was judged: milliseconds since 1970. The verdict itself says when its challenge was sent.
+    pub at_ms: i64,
     /// Why the challenge was made: `schedule`, `connect`, `operator`, `round` or `renter`.
     pub asked: String,
     /// The group of the policy.

@@ -162,6 +162,7 @@ impl Fleet {
         let receipt = self.receipt(judged, &standing);
         let conclusion = Conclusion {
             verdict: (**verdict).clone(),
+            at_ms: unix_ms(),
             asked: draft.order.asked.name().to_owned(),
             group: group.name.clone(),
             kind: draft.order.kind.clone(),

@@ -1,6 +1,8 @@
 //! What is asked of the records.
 
-use assay_records::{DeviceFilter, Found, Labels, MinerFilter, MinerRecord, Records, Status, VerdictFilter};
+use assay_records::{
+    DeviceFilter, FindingFilter, Found, Labels, MinerFilter, MinerRecord, Records, Status, VerdictFilter,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -189,6 +191,8 @@ async fn show(validator: &Validator, found: &Found) -> Result<Document, Operatio
             let mut shown = miner_document(validator, &miner)?;
             shown["devices"] = document(&records.devices(&filter).await?)?;
             shown["sessions"] = document(&records.sessions(id, MAX_SHOWN).await?)?;
+            let filter = FindingFilter { miner: Some(id.clone()), limit: Some(MAX_SHOWN), ..FindingFilter::default() };
+            shown["findings"] = document(&records.findings(&filter).await?)?;
             shown["actions"] = document(&records.actions(Some(id), 0, MAX_SHOWN).await?)?;
             shown
         }

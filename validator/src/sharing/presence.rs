@@ -7,6 +7,7 @@ use assay_records::{Conclusion, Location, Orphan, Records, RecordsError};
 use assay_work::{ChallengeId, PublicKey};
 use tokio::time::MissedTickBehavior;
 
+use crate::clock::unix_ms;
 use crate::history::Recent;
 use crate::history::devices::Difference;
 use crate::verify::judge::Unchallenged;
@@ -141,6 +142,7 @@ fn conclusion(verdict: Verdict, orphan: Orphan) -> Conclusion {
     let is_scheduled = matches!(begun.asked.as_str(), "schedule" | "connect");
     Conclusion {
         verdict,
+        at_ms: unix_ms(),
         next_due: is_scheduled.then(|| (begun.begun_ms, begun.kind.clone())),
         asked: begun.asked,
         group: begun.group,

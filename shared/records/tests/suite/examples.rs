@@ -93,6 +93,7 @@ pub fn conclusion(number: u32, miner: u8, codes: &[ReasonCode], seconds: u64) ->
     let at_ms = THEN_MS + seconds as i64 * 1000;
     let state = if verdict.outcome == Outcome::Pass { "passing" } else { "failed" };
     Conclusion {
+        at_ms,
         asked: "schedule".to_owned(),
         group: "default".to_owned(),
         kind: "light".to_owned(),

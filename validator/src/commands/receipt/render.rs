@@ -68,7 +68,7 @@ fn devices(claims: &Claims, screen: &Screen) -> String {
     for (id, device) in short_ids(ids).iter().zip(claims.submods.devices.values()) {
         let found = &device.ear_verifier_claims;
         let model = device.ear_attester_claims.as_ref().map(|claims| quoted(&claims.claimed_model).to_string());
-        let hidden = found.hidden_share_at_most.map_or_else(|| "–".to_owned(), |share| units::percent(share));
+        let hidden = found.hidden_share_at_most.map_or_else(|| "–".to_owned(), units::percent);
         let [held, tops, rate] = figures(found.proven.as_ref());
         rows.add_row([
             Cell::new(printable(id, 64)),

@@ -433,7 +433,8 @@ mod tests {
             judged(unknown, Some(SecondComputation::Unreliable)).unwrap().into_replayed().finding.into_result();
         let reason = result.unwrap_err();
         assert_eq!(reason.code, assay_protocol::verdict::ReasonCode::ValidatorDevices);
-        assert!(reason.detail.starts_with("replay worker \"gpu-3\": \"lost\\n"), "{}", reason.detail);
+        assert!(reason.detail.starts_with("replay worker \"gpu-3\": \"lost"), "{}", reason.detail);
+        assert!(!reason.detail.contains('\n'), "a worker writes no lines of its own: {}", reason.detail);
         assert!(reason.detail.chars().count() < 700);
     }
 
