@@ -83,7 +83,13 @@ async fn another_split() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_miners_commitment() {
-    let validator = TestValidator::start(&Policy::default()).await;
+    // Both show one device, so that their work differs in its key alone. By itself that would fail the thief.
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("fleet.toml");
+    let policy = "[[group]]\nname = \"default\"\n[group.identity]\ndevice_at_two_miners = \"record\"\n";
+    std::fs::write(&file, policy).unwrap();
+    let flags = vec![format!("--fleet-policy={}", file.display())];
+    let validator = TestValidator::start(&Policy { flags, ..Policy::default() }).await;
     let victim = DishonestMiner::connect(validator.address, &Disguise { seed: 2, ..Disguise::new(&[14]) }).await;
     let thief = DishonestMiner::connect(validator.address, &Disguise { seed: 3, ..Disguise::new(&[14]) }).await;
     for miner in [&victim, &thief] {

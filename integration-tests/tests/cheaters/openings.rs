@@ -110,18 +110,18 @@ async fn an_item_cut_off() {
     .await;
 }
 
-/// As many parts as go out in the time: the first one too many ends it, and the next challenge is as ever.
+/// More parts than were asked for, and fewer than end a session: the first one too many ends it, and the next challenge is as ever.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_item_without_end() {
-    let endless = |part: OpeningsPart| if matches!(part, OpeningsPart::End) { Vec::new() } else { vec![part; 20] };
+    let endless = |part: OpeningsPart| if matches!(part, OpeningsPart::End) { Vec::new() } else { vec![part; 3] };
     parts(ReasonCode::ResidencyDigests, SEGMENTS, endless).await;
     parts(ReasonCode::AuditRows, SAMPLES, |part| match part {
-        OpeningsPart::Sample(_) => vec![part; 20],
+        OpeningsPart::Sample(_) => vec![part; 3],
         other => vec![other],
     })
     .await;
     parts(ReasonCode::ResidencyRows, SEGMENTS, |part| match part {
-        OpeningsPart::Segment(_) => vec![part; 20],
+        OpeningsPart::Segment(_) => vec![part; 3],
         other => vec![other],
     })
     .await;

@@ -411,7 +411,7 @@ async fn status_says_what_a_validator_does() {
     while json(&ask(&validator.socket, &["status", "--json"]))["records_problem"].is_null() {
         assert!(std::time::Instant::now() < until, "a verdict that cannot be written is a problem");
     }
-    assert!(stdout(&ask(&validator.socket, &["status"])).contains("NO: "));
+    assert!(stdout(&ask(&validator.socket, &["status"])).contains("NOT WRITTEN: "));
     validator.daemon.limit_file_bytes(None);
     challenge.ruling().await.unwrap().expect_pass();
     assert_eq!(validator.daemon.wait().code(), Some(0));

@@ -114,7 +114,7 @@ async fn the_challenge_of_a_lost_validator_is_concluded_once() {
     // At once, and once more.
     tokio::join!(conclude(&other), conclude(&again), conclude(&third));
     conclude(&other).await;
-    let told = told.lock().unwrap();
+    let told = told.lock().unwrap().clone();
     let [verdict] = &told[..] else { panic!("{told:#?}") };
     assert_eq!((verdict.outcome, verdict.reasons[0].code), (Outcome::Inconclusive, ReasonCode::ValidatorLost));
     assert_eq!((verdict.validator_key, verdict.miner_key, verdict.unix_seconds), (lost, MINER, 1_800_000_000));
