@@ -102,7 +102,7 @@ pub enum RecordsError {
     Random(getrandom::Error),
 }
 
-/// Errors of statements carry what was tried from [`RecordsError::doing`] on.
+/// Errors of statements carry what was tried from `doing` on.
 impl From<sqlx::Error> for RecordsError {
     fn from(source: sqlx::Error) -> Self {
         Self::Database { doing: "work", source }
