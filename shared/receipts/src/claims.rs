@@ -48,7 +48,7 @@ impl Tier {
 /// Everything that a receipt states.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Claims {
-    /// [`EAR_PROFILE`].
+    /// The profile of a receipt as a whole.
     pub eat_profile: String,
     /// The validator's session key.
     pub iss: PublicKey,
@@ -99,7 +99,7 @@ pub fn device_label(id: DeviceId) -> String {
 /// The result for one attester (draft-ietf-rats-ear-04, section 3.1).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Appraisal<R> {
-    /// [`SUBMODULE_PROFILE`].
+    /// The profile of a submodule.
     pub eat_profile: String,
     /// How far the verifier vouches.
     pub ear_status: Tier,
