@@ -605,9 +605,9 @@ impl Standing {
         let each = counts.iter().map(|(cause, count)| (Some(*cause), *count, rules.grace.limit(*cause)));
         let each: Vec<_> = each.chain([(None, all, rules.grace.any)]).collect();
         let reached = |input, limit: fn(crate::rules::Limit) -> u32| {
-            // Evasion is named before what weighs less.
+            // Evasion, which all causes together count as, is named before what weighs less.
             let over = each.iter().filter(|(_, count, limits)| *count >= limit(*limits));
-            let worst = over.max_by_key(|(cause, ..)| cause.map(Cause::is_evasion))?;
+            let worst = over.max_by_key(|(cause, ..)| (cause.is_none_or(Cause::is_evasion), cause.is_some()))?;
             let cause =
                 worst.0.map_or_else(|| "of all causes".to_owned(), |cause| format!("of cause {}", cause.name()));
             Some((input, worst.0, format!("{} {cause} within {window}", counted(worst.1, "result"))))
