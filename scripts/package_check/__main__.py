@@ -16,7 +16,11 @@ DEFAULTS = {
 }
 # What a purge leaves, by docs/installing.md; and what the tools of Debian write for themselves.
 KEPT = {
-    VALIDATOR: {"/var/lib/assay-validator", "/var/lib/assay-validator/validator.key"},
+    VALIDATOR: {
+        "/var/lib/assay-validator",
+        "/var/lib/assay-validator/validator.key",
+        "/var/lib/assay-validator/receipt.key",
+    },
     MINER: {"/var/lib/assay-miner", "/var/lib/assay-miner/miner.key"},
 }
 OF_DEBIAN = re.compile(
@@ -177,7 +181,7 @@ class Check:
         machine = self.machines[host]
         left = {path for path in machine.files() - self.before[host] if not OF_DEBIAN.match(path)}
         left -= {f"/{package.name}" for package in self.packages.iterdir()}
-        require(left == KEPT[host], f"a purge leaves the key alone, not {sorted(left ^ KEPT[host])}")
+        require(left == KEPT[host], f"a purge leaves the keys alone, not {sorted(left ^ KEPT[host])}")
         missing = {path for path in self.before[host] - machine.files() if not OF_DEBIAN.match(path)}
         require(not missing, f"a purge takes nothing of others: {sorted(missing)}")
         say("the purge left the key alone")
