@@ -5,6 +5,8 @@
 //! statements to the new one, in chains of at most 8, until the first of them expires. That the new key is its holder's
 //! is for the session to prove.
 
+use std::cmp::Reverse;
+
 use assay_work::bytes::decode_hex;
 use assay_work::{PublicKey, Signature};
 
@@ -159,7 +161,7 @@ pub fn follow(from: &PublicKey, to: &PublicKey, statements: &[Successor], now_un
     from == to || Lineage::verify(*to, statements).until(from, |s| s.is_current(now_unix_seconds)).is_some()
 }
 
-/// The statements that lead to a key, each of them signed by its old key. Dates are not looked at yet.
+/// A key and the statements that came with it, each of them signed by its old key. Dates are not looked at yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lineage {
     key: PublicKey,
@@ -173,12 +175,15 @@ impl Lineage {
         Self { key, statements: Vec::new() }
     }
 
-    /// Of a key that says that these statements lead to it. One that does not, or whose signature does not hold, or
-    /// that closes a circle, is passed over; of more than 8 all are.
+    /// Of a key that says that these statements lead to it. One whose signature does not hold is passed over; of more
+    /// than 8 all are.
     #[must_use]
     pub fn verify(key: PublicKey, statements: &[Successor]) -> Self {
         let statements = if statements.len() > MAX_SUCCESSORS { &[] } else { statements };
-        Self { key, statements: walk(&key, statements, Successor::is_signed) }
+        let mut statements: Vec<_> = statements.iter().copied().filter(Successor::is_signed).collect();
+        // Of several from one key to another, the one that stands longest.
+        statements.sort_by_key(|statement| Reverse(statement.until_unix_seconds));
+        Self { key, statements }
     }
 
     /// The key.
@@ -187,9 +192,21 @@ impl Lineage {
         self.key
     }
 
-    /// Those that lead to the key among those that `stands` lets through, nearest first.
+    /// Those on the ways to the key among those that `stands` lets through, nearest first, each old key once.
     pub fn standing(&self, stands: impl Fn(&Successor) -> bool) -> Vec<Successor> {
-        walk(&self.key, &self.statements, stands)
+        let mut found: Vec<Successor> = Vec::new();
+        let mut reached = vec![self.key];
+        let mut next = 0;
+        while let Some(key) = reached.get(next).copied() {
+            next += 1;
+            for statement in self.statements.iter().filter(|s| s.new_key == key) {
+                if !reached.contains(&statement.old_key) && stands(statement) {
+                    reached.push(statement.old_key);
+                    found.push(*statement);
+                }
+            }
+        }
+        found
     }
 
     /// Until when the key follows `from`, by statements that `stands` lets through: the end of the first that ends.
@@ -205,23 +222,6 @@ impl Lineage {
         }
         until
     }
-}
-
-/// The statements on the ways to a key, nearest first, each old key once.
-fn walk(to: &PublicKey, statements: &[Successor], stands: impl Fn(&Successor) -> bool) -> Vec<Successor> {
-    let mut found: Vec<Successor> = Vec::new();
-    let mut reached = vec![*to];
-    let mut next = 0;
-    while let Some(key) = reached.get(next).copied() {
-        next += 1;
-        for statement in statements.iter().filter(|s| s.new_key == key) {
-            if !reached.contains(&statement.old_key) && stands(statement) {
-                reached.push(statement.old_key);
-                found.push(*statement);
-            }
-        }
-    }
-    found
 }
 
 fn message(old_key: &PublicKey, new_key: &PublicKey, until_unix_seconds: u64) -> Vec<u8> {

@@ -128,6 +128,19 @@ fn a_chain_ends_with_the_first_statement_that_ends() {
     assert_eq!(Lineage::alone(key(4)).until(&key(3), |_| true), None);
 }
 
+/// A statement that ended hides none that was made again for the same two keys.
+#[test]
+fn of_several_statements_the_one_that_stands_longest_counts() {
+    let mut statements = vec![statement(1, 2, NOW), statement(1, 2, NOW + 10), statement(1, 2, NOW + 30)];
+    for _ in 0..3 {
+        statements.rotate_left(1);
+        let lineage = Lineage::verify(key(2), &statements);
+        assert_eq!(lineage.until(&key(1), |s| s.is_current(NOW)), Some(NOW + 30));
+        assert_eq!(lineage.until(&key(1), |s| s.until_unix_seconds <= NOW + 10), Some(NOW + 10));
+        assert!(follow(&key(1), &key(2), &statements, NOW));
+    }
+}
+
 #[test]
 fn lists_of_bytes_are_bounded() {
     let all = chain(9);
