@@ -103,6 +103,7 @@ pub async fn drive(
         entropy: OsEntropy,
     };
     let (mut shutdown, mut stopping) = (validator.shutdown.clone(), validator.shutdown.clone());
+    let mut rules = validator.fleet.rules_changes();
     let (mut policies, mut admitted) = (validator.policy_changes(), validator.admission.allowed.changes());
     let why = loop {
         // A challenge that runs is brought to its end, and its verdict to the disk, before the session drains.
@@ -123,6 +124,7 @@ pub async fn drive(
             // Who is expelled is asked above.
             Ok(()) = admitted.changed() => Vec::new(),
             Ok(()) = policies.changed() => driver.policy_changed(),
+            Ok(()) = rules.changed() => driver.policy_changed(),
             incoming = incoming.recv(), if reads => driver.incoming(incoming),
             Some(command) = asked.recv() => driver.command(command),
             Some((id, result)) = replays.recv() => driver.session.replayed(id, result),

@@ -104,6 +104,19 @@ async fn a_policy_with_a_mistake_is_refused_whole() {
     assert!(reloaded.out.contains("fleet_policy"), "{}", reloaded.out);
 }
 
+/// A miner that no challenge was due for is challenged once the policy says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_policy_takes_effect_in_sessions_that_stand() {
+    let (validator, folder) = validator_with(SITES, &[]).await;
+    let miner = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    let often = SITES.replace("at_connect = false", "at_connect = false\nmean = \"1s\"");
+    fs::write(folder.path().join("fleet.toml"), often).unwrap();
+    assert_eq!(operate(&validator, "reload").code, 0);
+    let verdicts = verdicts(&validator, miner.key, 1);
+    assert_eq!((&verdicts[0]["group"], &verdicts[0]["asked"]), (&"default".into(), &"schedule".into()));
+}
+
 /// After a fail three passes in a row are owed: nothing else pays them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fail_is_paid_with_passes() {

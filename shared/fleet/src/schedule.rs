@@ -69,21 +69,27 @@ pub fn used(spent: &[Spent], now_s: u64) -> Duration {
     spent.iter().filter(|spent| spent.ended_s > from).map(|spent| spent.device_time).sum()
 }
 
+/// Whether a challenge that is expected to take `expected` stays within a budget of which so much is used.
+#[must_use]
+pub fn fits(used: Duration, expected: Duration, budget: Duration) -> bool {
+    used.saturating_add(expected) <= budget
+}
+
 /// Whether a challenge that is expected to take `expected` may begin now, and stay within the budget in any 24 hours.
 ///
 /// # Errors
 /// [`Exhausted`] with the time at which it may.
 pub fn may_begin(spent: &[Spent], expected: Duration, duty_percent: f64, now_s: u64) -> Result<(), Exhausted> {
     let (used, budget) = (used(spent, now_s), budget(duty_percent));
-    if used.saturating_add(expected) <= budget {
+    if fits(used, expected, budget) {
         return Ok(());
     }
     // Each that is a day old makes room.
     let mut ends: Vec<_> = spent.to_vec();
     ends.sort_unstable_by_key(|spent| spent.ended_s);
     let leaves = ends.iter().map(|spent| spent.ended_s.saturating_add(DAY.as_secs())).filter(|at| *at > now_s);
-    let fits = |at: &u64| self::used(spent, *at).saturating_add(expected) <= budget;
-    Err(Exhausted { until_s: leaves.into_iter().find(fits), used, budget })
+    let until_s = leaves.into_iter().find(|at| fits(self::used(spent, *at), expected, budget));
+    Err(Exhausted { until_s, used, budget })
 }
 
 #[cfg(test)]

@@ -43,6 +43,12 @@ pub struct DeviceClaim {
 }
 
 impl DeviceClaim {
+    /// The model that it claims to be: by its management library, else by its name.
+    #[must_use]
+    pub fn claimed_model(&self) -> &str {
+        self.claimed_hardware.as_ref().and_then(|hardware| hardware.model.as_deref()).unwrap_or(&self.name)
+    }
+
     /// How many n-by-n slots fit by its claim; 0 for an n that is none of [`MATRIX_SIZES`].
     #[must_use]
     pub fn slots_of(&self, n: u32) -> u32 {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use assay_protocol::message::DeviceClaim;
 use assay_records::Begun;
 use assay_work::{Challenge, DeviceId};
 use tokio::task::JoinHandle;
@@ -110,11 +109,7 @@ impl Driver {
     /// The models that the miner's devices claim.
     pub(super) fn models(&self) -> BTreeMap<DeviceId, String> {
         let inventory = self.session.inventory().map(|inventory| inventory.devices.as_slice()).unwrap_or_default();
-        let model = |device: &DeviceClaim| {
-            let claimed = device.claimed_hardware.as_ref().and_then(|hardware| hardware.model.clone());
-            (device.id, claimed.unwrap_or_else(|| device.name.clone()))
-        };
-        inventory.iter().map(model).collect()
+        inventory.iter().map(|device| (device.id, device.claimed_model().to_owned())).collect()
     }
 
     pub(super) fn start(&mut self, order: Order, places: Places) -> Result<Vec<Action>, StartError> {

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use assay_fleet::schedule::{budget, draw_kind, draw_wait};
-use assay_fleet::{Group, Standing};
+use assay_fleet::Group;
+use assay_fleet::schedule::{budget, draw_kind, draw_wait, fits};
 use assay_records::{MinerRecord, RecordsError};
 use assay_work::PublicKey;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -176,15 +176,10 @@ impl Fleet {
     async fn is_over_budget(&self, group: &Group, record: &MinerRecord, devices: usize) -> Result<bool, RecordsError> {
         let Some(percent) = group.duty_percent else { return Ok(false) };
         let duty = self.records.duty(&record.id, unix_ms() - DAY_MS).await?;
-        let of_day = budget(percent).as_millis() * devices.max(1) as u128;
         // As long as the mean of the last ones: what is not known yet is tried.
         let expected = if duty.challenges > 0 { duty.device_ms / duty.challenges } else { 0 };
-        Ok(u128::try_from(duty.device_ms + expected).unwrap_or(0) > of_day)
+        let time = |ms: i64| Duration::from_millis(u64::try_from(ms).unwrap_or(0));
+        let devices = u32::try_from(devices.max(1)).unwrap_or(u32::MAX);
+        Ok(!fits(time(duty.device_ms), time(expected), budget(percent).saturating_mul(devices)))
     }
-}
-
-/// A standing that was changed by time alone.
-#[must_use]
-pub fn aged(standing: &Standing, group: &Group) -> Standing {
-    assay_fleet::step(standing, &assay_fleet::Event::Tick, &group.rules, unix_seconds()).0
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use assay_fleet::policy::{RoundScope, Rounds};
 use assay_fleet::round::{Member as Candidate, partition};
 use assay_fleet::schedule::draw_kind;
+use assay_protocol::message::Inventory;
 use assay_records::{Actor, MinerFilter, MinerRecord, RoundMember, RoundRecord};
 use serde::{Deserialize, Serialize};
 
@@ -130,12 +131,8 @@ async fn invited(validator: &Validator, group: Option<&str>) -> Result<Vec<Invit
     }
 }
 
-fn models_of(inventory: &assay_protocol::message::Inventory) -> Vec<String> {
-    let claimed = |device: &assay_protocol::message::DeviceClaim| {
-        let model = device.claimed_hardware.as_ref().and_then(|hardware| hardware.model.clone());
-        model.unwrap_or_else(|| device.name.clone())
-    };
-    inventory.devices.iter().map(claimed).collect()
+fn models_of(inventory: &Inventory) -> Vec<String> {
+    inventory.devices.iter().map(|device| device.claimed_model().to_owned()).collect()
 }
 
 fn candidate(validator: &Validator, invited: &Invited) -> Candidate {
