@@ -103,6 +103,8 @@ pub async fn a_job_that_kills_workers_fails(store: &TestStore) {
 pub async fn a_job_waits_for_a_worker_with_memory(store: &TestStore) {
     let records = store.open().await;
     let large = records.submit(&JobRequest { needs_bytes: 2 * MEMORY, ..request("c1", b"large") }).await.unwrap();
+    // Those of one millisecond have no order.
+    tokio::time::sleep(Duration::from_millis(2)).await;
     let small = records.submit(&request("c2", b"small")).await.unwrap();
     assert_eq!(records.job(&small).await.unwrap(), Some(JobState::Waiting { ahead: 1 }));
     assert_eq!(records.take("small", MEMORY, LONG).await.unwrap().unwrap().id, small);
