@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -72,29 +71,6 @@ pub fn partition(
         set.sort_unstable();
     }
     sets
-}
-
-/// How a member of a round started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Start {
-    /// In time.
-    InTime,
-    /// It took its challenge too late.
-    Late,
-    /// It never took one.
-    Never,
-}
-
-/// How a member started that was offered its challenge `offered_ms` after the round began and took it at `taken_ms`.
-/// What the validator was late with is not the member's doing.
-#[must_use]
-pub fn start(offered_ms: u64, taken_ms: Option<u64>, within: Duration) -> Start {
-    match taken_ms {
-        None => Start::Never,
-        Some(taken) if u128::from(taken.saturating_sub(offered_ms)) <= within.as_millis() => Start::InTime,
-        Some(_) => Start::Late,
-    }
 }
 
 #[cfg(test)]

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use crate::policy::{Cadence, Group, Kind};
 use crate::state::Standing;
 
@@ -36,60 +34,16 @@ pub fn draw_kind<'a>(group: &'a Group, standing: &Standing, now_s: u64, uniform:
     }
 }
 
-/// A challenge that took device time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spent {
-    /// When it ended, in seconds since 1970.
-    pub ended_s: u64,
-    /// How long it kept the host's devices.
-    pub device_time: Duration,
-}
-
-/// A host's device time is used up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Exhausted {
-    /// When a challenge fits again, in seconds since 1970; `None`: never, since it is longer than the budget of a day.
-    pub until_s: Option<u64>,
-    /// Device time used in the last 24 hours.
-    pub used: Duration,
-    /// Device time that the policy allows in any 24 hours.
-    pub budget: Duration,
-}
-
 /// The device time that a host may be asked in any 24 hours.
 #[must_use]
 pub fn budget(duty_percent: f64) -> Duration {
     DAY.mul_f64((duty_percent / 100.0).clamp(0.0, 1.0))
 }
 
-/// The device time of challenges that ended in the 24 hours before `now_s`.
-#[must_use]
-pub fn used(spent: &[Spent], now_s: u64) -> Duration {
-    let from = now_s.saturating_sub(DAY.as_secs());
-    spent.iter().filter(|spent| spent.ended_s > from).map(|spent| spent.device_time).sum()
-}
-
 /// Whether a challenge that is expected to take `expected` stays within a budget of which so much is used.
 #[must_use]
 pub fn fits(used: Duration, expected: Duration, budget: Duration) -> bool {
     used.saturating_add(expected) <= budget
-}
-
-/// Whether a challenge that is expected to take `expected` may begin now, and stay within the budget in any 24 hours.
-///
-/// # Errors
-/// [`Exhausted`] with the time at which it may.
-pub fn may_begin(spent: &[Spent], expected: Duration, duty_percent: f64, now_s: u64) -> Result<(), Exhausted> {
-    let (used, budget) = (used(spent, now_s), budget(duty_percent));
-    if fits(used, expected, budget) {
-        return Ok(());
-    }
-    // Each that is a day old makes room.
-    let mut ends: Vec<_> = spent.to_vec();
-    ends.sort_unstable_by_key(|spent| spent.ended_s);
-    let leaves = ends.iter().map(|spent| spent.ended_s.saturating_add(DAY.as_secs())).filter(|at| *at > now_s);
-    let until_s = leaves.into_iter().find(|at| fits(self::used(spent, *at), expected, budget));
-    Err(Exhausted { until_s, used, budget })
 }
 
 #[cfg(test)]

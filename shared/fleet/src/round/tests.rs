@@ -1,5 +1,6 @@
 use super::*;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 fn member(miner: &str, operator: Option<&str>, address: &str, model: Option<&str>) -> Member {
     Member {
@@ -51,13 +52,4 @@ fn a_round_that_is_too_large_is_drawn() {
     assert!(drawn.iter().all(|set| set.len() == 3));
     let seen: BTreeSet<_> = drawn.iter().flatten().collect();
     assert_eq!((seen.len(), drawn.len() > 10), (10, true), "everyone has a turn: {drawn:?}");
-}
-
-#[test]
-fn a_start_is_measured_from_the_offer() {
-    let within = Duration::from_secs(10);
-    assert_eq!(start(0, Some(10_000), within), Start::InTime);
-    assert_eq!(start(0, Some(10_001), within), Start::Late);
-    assert_eq!(start(5000, Some(12_000), within), Start::InTime, "the validator was late with it");
-    assert_eq!(start(0, None, within), Start::Never);
 }

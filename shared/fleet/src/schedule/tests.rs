@@ -56,45 +56,32 @@ fn heavy_challenges_are_drawn_and_owed() {
     assert!(drawn(&owing, 0.99), "one that showed nothing is asked again");
 }
 
+/// When a challenge ended, and how long it kept the devices.
+type Spent = (u64, Duration);
+
+/// The device time of challenges that ended in the day before `now_s`.
+fn used(spent: &[Spent], now_s: u64) -> Duration {
+    let in_day = |(ended_s, _): &&Spent| *ended_s <= now_s && now_s - ended_s < DAY.as_secs();
+    spent.iter().filter(in_day).map(|(_, device_time)| *device_time).sum()
+}
+
 #[test]
 fn a_budget_holds_in_any_day() {
     let mut rng = ChaCha8Rng::seed_from_u64(7);
-    let percent = 5.0;
+    let budget = budget(5.0);
+    assert_eq!(budget, Duration::from_secs(4320));
     let (mut spent, mut now_s, mut refused) = (Vec::<Spent>::new(), 1_000_000, 0);
     for _ in 0..3000 {
         let expected = Duration::from_secs(1 + rng.next_u64() % 900);
-        match may_begin(&spent, expected, percent, now_s) {
-            Ok(()) => {
-                now_s += expected.as_secs();
-                spent.push(Spent { ended_s: now_s, device_time: expected });
-            }
-            Err(exhausted) => {
-                refused += 1;
-                let until = exhausted.until_s.unwrap();
-                assert!(until > now_s && may_begin(&spent, expected, percent, until).is_ok());
-                assert!(may_begin(&spent, expected, percent, until - 1).is_err(), "not a second earlier");
-                now_s = until;
-            }
+        if fits(used(&spent, now_s), expected, budget) {
+            now_s += expected.as_secs();
+            spent.push((now_s, expected));
+        } else {
+            refused += 1;
         }
         now_s += rng.next_u64() % 600;
     }
-    assert!(refused > 100, "the budget was felt: {refused}");
-    let budget = budget(percent);
-    assert_eq!(budget, Duration::from_secs(4320));
-    for end in &spent {
-        assert!(used(&spent[..], end.ended_s).min(used_until(&spent, end.ended_s)) <= budget);
-    }
-}
-
-/// The device time of the day before `end_s`, of challenges that had ended by then.
-fn used_until(spent: &[Spent], end_s: u64) -> Duration {
-    let by_then: Vec<_> = spent.iter().filter(|spent| spent.ended_s <= end_s).copied().collect();
-    used(&by_then, end_s)
-}
-
-#[test]
-fn what_never_fits_is_said() {
-    let exhausted = may_begin(&[], Duration::from_secs(5000), 5.0, 100).unwrap_err();
-    assert_eq!(exhausted.until_s, None);
-    assert_eq!((exhausted.used, exhausted.budget), (Duration::ZERO, Duration::from_secs(4320)));
+    assert!(refused > 100 && spent.len() > 100, "the budget was felt: {refused}");
+    assert!(spent.iter().all(|(ended_s, _)| used(&spent, *ended_s) <= budget));
+    assert!(!fits(Duration::ZERO, budget + Duration::from_secs(1), budget), "what never fits");
 }

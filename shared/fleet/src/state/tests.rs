@@ -1,4 +1,5 @@
 use super::*;
+use crate::rules::Cause;
 use proptest::prelude::*;
 
 const DAY: u64 = 86_400;
