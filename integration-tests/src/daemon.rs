@@ -31,6 +31,13 @@ pub fn program(name: &str) -> PathBuf {
     path
 }
 
+/// Whether a process is there and not only waited for.
+#[must_use]
+pub fn lives(process: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    status.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()).is_some_and(|state| state != "Z")
+}
+
 /// Runs a program to its end, without the environment's own settings.
 ///
 /// # Panics

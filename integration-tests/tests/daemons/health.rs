@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Output;
 use std::time::{Duration, Instant};
 
-use assay_integration_tests::daemon::{PATIENCE, run};
+use assay_integration_tests::daemon::{PATIENCE, lives, run};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::verdict::Mode;
@@ -77,9 +77,9 @@ fn a_device_that_hangs_is_left_behind_in_time() {
         process.exists()
     });
     assert!(hangs, "the worker was never started");
-    let id = fs::read_to_string(process).unwrap();
+    let id: i32 = fs::read_to_string(process).unwrap().trim().parse().unwrap();
     let until = Instant::now() + PATIENCE;
-    while Path::new(&format!("/proc/{}", id.trim())).exists() {
+    while lives(id) {
         assert!(Instant::now() < until, "the worker that hangs, {id}, is left");
         std::thread::sleep(NAP);
     }

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use assay_integration_tests::daemon::{self, PATIENCE, program};
+use assay_integration_tests::daemon::{self, PATIENCE, lives, program};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, RunningChallenge, TestValidator};
 use assay_protocol::verdict::{Mode, ReasonCode};
@@ -24,12 +24,6 @@ fn long_work() -> Policy {
 fn signal(process: i32, signal: i32) {
     // SAFETY: kill only sends a signal; the process is a worker of a program that this test started.
     assert_eq!(unsafe { libc::kill(process, signal) }, 0, "process {process} is there");
-}
-
-/// Whether a process is there and not only waited for.
-fn lives(process: i32) -> bool {
-    let status = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    status.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()).is_some_and(|state| state != "Z")
 }
 
 fn wait_until_gone(processes: impl IntoIterator<Item = i32>) {

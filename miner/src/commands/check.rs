@@ -111,6 +111,8 @@ fn devices_by_then(until: Instant) -> Result<Vec<FoundDevice>, String> {
     let errors = child.stderr.take().map(collect);
     let status = loop {
         match child.try_wait() {
+            // It ended by its own limit, before this one was looked at again.
+            Ok(Some(status)) if !status.success() && Instant::now() >= until => return Err(kill(&mut child)),
             Ok(Some(status)) => break status,
             Ok(None) if Instant::now() < until => thread::sleep(NAP),
             Ok(None) => return Err(kill(&mut child)),
