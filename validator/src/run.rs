@@ -9,6 +9,7 @@ mod limits;
 mod pace;
 mod positions;
 mod signed;
+mod steps;
 
 pub use limits::{FOLLOW_UP_LIMIT, HANDOVER_LIMIT, LINK_ALLOWANCE_LIMIT, LINK_ROUND_TRIPS};
 pub use signed::commitment_reason;
@@ -16,10 +17,7 @@ pub use signed::commitment_reason;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use assay_protocol::message::{
-    DeviceDigests, DeviceRoots, Inventory, MinerMessage, OpeningsChunk, SignedChecksum, Stop, StopCode,
-    ValidatorMessage,
-};
+use assay_protocol::message::{Inventory, MinerMessage, SignedChecksum, Stop, StopCode, ValidatorMessage};
 use assay_protocol::verdict::{Mode, NotChallenged, Reason, ReasonCode};
 use assay_work::commitment::{DeviceEvidence, Evidence};
 use assay_work::probe::{DeviceAnswer, Probe};
@@ -30,7 +28,6 @@ use self::ending::abandoned;
 use self::journal::HandedOver;
 pub use self::journal::{EVIDENCE_ENDS, Given};
 use self::pace::OpeningsPace;
-use self::signed::{check_answer, check_commitment};
 use crate::action::{Action, ChallengeFacts};
 use crate::case::entry::{Entry, Event, nanoseconds};
 use crate::entropy::Entropy;
@@ -40,7 +37,6 @@ use crate::policy::Policy;
 use crate::verify::check::{Collector, TrustedValues};
 use crate::verify::judge::{DeviceClaims, Gaps};
 use crate::verify::replay::Extent;
-use crate::verify::size;
 
 /// The phase of a challenge whose miner has committed and whose probe waits for the round.
 pub const HELD: &str = "held";
@@ -341,30 +337,6 @@ impl ChallengeRun {
         self.stage_began = now;
     }
 
-    fn commitment(&mut self, signed: SignedChecksum, received: Instant, entropy: &mut dyn Entropy) -> Step {
-        let RunStage::Working = &self.stage else {
-            return Err(Reason::new(ReasonCode::CommitmentTwice, "the first one stands"));
-        };
-        if signed.challenge_id != self.id() {
-            let detail = format!("it is for challenge {}", signed.challenge_id);
-            return Err(Reason::new(ReasonCode::CommitmentChallenge, detail));
-        }
-        let limit = self.context.policy.commit_deadline;
-        let took = received.saturating_duration_since(self.taken().unwrap_or(self.stage_began));
-        if took > limit {
-            let detail = format!("it took {took:.1?}, {limit:?} were allowed");
-            return Err(Reason::new(ReasonCode::CommitmentLate, detail));
-        }
-        let (commitment, roots) = (Timed { signed, took }, Roots::Due { since: received, devices: Vec::new() });
-        match self.context.hold {
-            Some(limit) => {
-                self.enter(RunStage::Held { commitment, roots, limit }, received);
-                Ok(vec![Action::Phase(HELD)])
-            }
-            None => self.send_probe(commitment, roots, received, entropy),
-        }
-    }
-
     /// The members of the round have committed, or are not waited for any longer: the probe goes out. Memory that was
     /// filled in the same time by another member's work cannot be filled with this one's.
     pub fn release(&mut self, now: Instant, entropy: &mut dyn Entropy) -> Vec<Action> {
@@ -379,152 +351,6 @@ impl ChallengeRun {
         let (commitment, roots) = (commitment.clone(), roots.clone());
         let step = self.send_probe(commitment, roots, now, entropy);
         self.conclude(step)
-    }
-
-    /// The head of the commitment binds the roots: nothing is gained by waiting for them, only time to move slots. A
-    /// signature that does not hold is named once the roots have come, since they may tell what is wrong better.
-    fn send_probe(&mut self, commitment: Timed, roots: Roots, now: Instant, entropy: &mut dyn Entropy) -> Step {
-        let probe = self.draw_probe(entropy)?;
-        let deadline = self.context.policy.probe.deadline + self.probe_allowance();
-        let message = ValidatorMessage::Probe { challenge_id: self.id(), probe, deadline };
-        self.enter(RunStage::Probing { commitment, roots, probe, deadline }, now);
-        Ok(vec![Action::Phase("probe"), self.hand_over(message, now)])
-    }
-
-    fn device_roots(&mut self, device: DeviceRoots, received: Instant) -> Step {
-        let limit = self.roots_limit();
-        let shares = self.challenge.shares();
-        let (RunStage::Held { commitment, roots, .. } | RunStage::Probing { commitment, roots, .. }) = &mut self.stage
-        else {
-            return Err(Reason::new(ReasonCode::Protocol, "roots came out of turn"));
-        };
-        let Roots::Due { since, devices } = roots else {
-            return Err(Reason::new(ReasonCode::Protocol, "roots came after those of the last device"));
-        };
-        let took = received.saturating_duration_since(*since);
-        if took > limit {
-            return Err(Reason::new(ReasonCode::RootsLate, format!("they took {took:.1?}, {limit:?} were allowed")));
-        }
-        // At least one share is still due.
-        let expected = &shares[devices.len()];
-        let share = device.evidence.share();
-        if share != *expected {
-            let detail = format!(
-                "{} slots from {} on device {} were committed to, split() gives {} from {} on {}",
-                share.count, share.offset, share.device_id, expected.count, expected.offset, expected.device_id
-            );
-            return Err(Reason::new(ReasonCode::CommitmentSplit, detail));
-        }
-        self.claimed.push(DeviceClaims {
-            device_id: share.device_id,
-            elapsed: device.claimed,
-            telemetry: device.claimed_telemetry,
-        });
-        devices.push(device.evidence);
-        if devices.len() == shares.len() {
-            let evidence = check_commitment(&self.challenge, &commitment.signed, std::mem::take(devices))?;
-            *roots = Roots::Complete(Arc::new(evidence));
-            self.gaps.roots = Some(took);
-        }
-        Ok(Vec::new())
-    }
-
-    fn probe_answer(&mut self, signed: SignedChecksum, received: Instant) -> Step {
-        if matches!(self.stage, RunStage::Digests { .. } | RunStage::Opening { .. } | RunStage::Judging(_)) {
-            return Err(Reason::new(ReasonCode::ProbeTwice, "the first one stands"));
-        }
-        if signed.challenge_id != self.id() {
-            let detail = format!("it is for challenge {}", signed.challenge_id);
-            return Err(Reason::new(ReasonCode::ProbeChallenge, detail));
-        }
-        let RunStage::Probing { commitment, roots, probe, deadline } = &self.stage else {
-            return Err(Reason::new(ReasonCode::Protocol, "a probe answer came before the probe"));
-        };
-        let Roots::Complete(evidence) = roots else {
-            return Err(Reason::new(ReasonCode::Protocol, "a probe answer came before the last of the roots"));
-        };
-        let limit = *deadline;
-        let took = received.saturating_duration_since(self.taken().unwrap_or(self.stage_began));
-        if took > limit {
-            let detail = format!("it took {took:.1?}, {limit:?} were allowed");
-            return Err(Reason::new(ReasonCode::ProbeLate, detail));
-        }
-        let (commitment, evidence, probe) = (commitment.clone(), evidence.clone(), *probe);
-        let answer = Timed { signed, took };
-        self.enter(RunStage::Digests { commitment, evidence, probe, answer, devices: Vec::new() }, received);
-        Ok(Vec::new())
-    }
-
-    fn device_digests(&mut self, digests: DeviceDigests, received: Instant, entropy: &mut dyn Entropy) -> Step {
-        let RunStage::Digests { probe, .. } = &self.stage else {
-            return Err(Reason::new(ReasonCode::Protocol, "digests came out of turn"));
-        };
-        let limit = self.digests_limit(probe);
-        let RunStage::Digests { commitment, evidence, probe, answer, devices } = &mut self.stage else {
-            return Err(Reason::new(ReasonCode::Protocol, "digests came out of turn"));
-        };
-        let took = received.saturating_duration_since(self.stage_began);
-        if took > limit {
-            return Err(Reason::new(ReasonCode::DigestsLate, format!("they took {took:.1?}, {limit:?} were allowed")));
-        }
-        devices.push(digests.answer);
-        if devices.len() < self.challenge.shares().len() {
-            return Ok(Vec::new());
-        }
-        let devices = std::mem::take(devices);
-        let checked = check_answer(&self.challenge, &evidence.checksum, probe, &answer.signed, devices)?;
-        let binding = TrustedValues {
-            challenge: self.challenge.clone(),
-            evidence: evidence.clone(),
-            probe: *probe,
-            answer: Arc::new(checked),
-        };
-        self.gaps.digests = Some(took);
-        let (commitment, answer) = (commitment.clone(), answer.clone());
-        self.send_open(commitment, answer, binding, received, entropy)
-    }
-
-    /// Names the positions, now that nothing can change any more.
-    fn send_open(
-        &mut self,
-        commitment: Timed,
-        answer: Timed,
-        binding: TrustedValues,
-        now: Instant,
-        entropy: &mut dyn Entropy,
-    ) -> Step {
-        let (items, iterations) = self.draw_openings(&binding.probe, entropy)?;
-        let openings = self.context.policy.openings;
-        let deadline = openings.longest(size::most_bytes(&self.challenge, &binding.probe, &items));
-        let message = ValidatorMessage::Open { challenge_id: self.id(), items: items.clone(), deadline };
-        let replay = match self.context.mode {
-            Mode::Replay => Replay::Waiting(Box::new(binding.clone()), Extent::Everything),
-            Mode::ReplaySample => Replay::Waiting(Box::new(binding.clone()), Extent::Sampled(iterations)),
-            Mode::Audit => Replay::None,
-        };
-        let answered = Answered { commitment, probe: binding.probe, answer, checks_pending: 0, replay };
-        let collector = Box::new(Collector::new(binding, items));
-        let pace = OpeningsPace::begin(openings, now);
-        self.enter(RunStage::Opening { answered, collector, pace }, now);
-        Ok(vec![Action::Phase("openings"), self.hand_over(message, now)])
-    }
-
-    fn openings(&mut self, chunk: OpeningsChunk, received: Instant) -> Step {
-        let (answered, collector, pace) = match &mut self.stage {
-            RunStage::Opening { answered, collector, pace, .. } => (answered, collector, pace),
-            RunStage::Judging(_) => {
-                return Err(Reason::new(ReasonCode::AuditRows, "openings came after the last item"));
-            }
-            _ => return Err(Reason::new(ReasonCode::Protocol, "openings came before they were asked")),
-        };
-        pace.took(size::part_bytes(&chunk.part), received)
-            .map_err(|late| Reason::new(ReasonCode::OpeningsLate, pace.detail(late, received)))?;
-        let job = collector.take(chunk)?;
-        answered.checks_pending += usize::from(job.is_some());
-        if collector.is_complete() {
-            self.stage = RunStage::Judging(answered.clone());
-        }
-        Ok(job.map(|job| Action::Check(Box::new(job))).into_iter().collect())
     }
 
     fn progress(&self, done_slots: u64, all_slots: u64) -> Vec<Action> {

@@ -2,6 +2,8 @@
 //!
 //! Clock and randomness are handed in, so that a simulation can drive it.
 
+mod end;
+mod handshake;
 mod pings;
 mod start;
 
@@ -11,23 +13,18 @@ use std::time::{Duration, Instant};
 
 use assay_protocol::channel::Channel;
 use assay_protocol::identity::{Identity, SessionTranscript};
-use assay_protocol::message::{
-    Hello, Inventory, MinerMessage, OpeningsChunk, PROTOCOL_VERSIONS, RefusedCode, StopCode, ValidatorMessage, Welcome,
-};
+use assay_protocol::message::{Hello, Inventory, MinerMessage, OpeningsChunk, RefusedCode, ValidatorMessage};
 use assay_protocol::verdict::{Reason, ReasonCode};
-use assay_work::text::quoted;
-use assay_work::{Challenge, ChallengeId, Nonce, PublicKey, Signature};
+use assay_work::{Challenge, ChallengeId, Nonce, PublicKey};
 
 use self::pings::{FOLLOW_UP_PINGS, Pings};
 use crate::action::Action;
-use crate::allow::{AllowList, NotAllowed};
-use crate::bounds::{HANDSHAKE_LIMIT, MAX_ENDED, MAX_MESSAGES_PER_PING, MISSED_PINGS};
+use crate::allow::AllowList;
+use crate::bounds::{HANDSHAKE_LIMIT, MAX_MESSAGES_PER_PING, MISSED_PINGS};
 use crate::entropy::Entropy;
 use crate::history::History;
 use crate::issue::IssueError;
-use crate::refusal::refusal;
 use crate::run::{ChallengeRun, Ended, HANDOVER_LIMIT};
-use crate::takeover::EnterError;
 use crate::verdict_log::NotRecording;
 use crate::verify::replay::pool::ReplayPool;
 
@@ -187,11 +184,6 @@ impl Session {
         }
     }
 
-    /// The miner that has just proved its key is not entered.
-    pub fn not_entered(&mut self, error: EnterError) -> Vec<Action> {
-        self.end_with(error.refusal(), &error.to_string())
-    }
-
     /// A message arrived that could not be read.
     pub fn malformed(&mut self, problem: &str) -> Vec<Action> {
         match self.state {
@@ -199,57 +191,6 @@ impl Session {
             SessionState::Connected { .. } => self.protocol_violation(problem),
             _ => self.refuse(RefusedCode::Malformed, problem),
         }
-    }
-
-    fn hello(&mut self, hello: Hello, context: &mut SessionContext<'_>) -> Vec<Action> {
-        let common = PROTOCOL_VERSIONS.iter().rev().find(|v| hello.versions.contains(v));
-        let Some(&version) = common else {
-            let detail = format!("versions {PROTOCOL_VERSIONS:?} are spoken here, not {:?}", hello.versions);
-            return self.refuse(RefusedCode::Version, &detail);
-        };
-        match self.admission.allowed.admit(hello.miner_key, &hello.successors, context.unix_seconds) {
-            // Once it is proved, the key is noted, or the token used.
-            Ok(()) | Err(NotAllowed::Pending) => {}
-            Err(NotAllowed::TokenNeeded) if hello.join_token.is_some() => {}
-            Err(why) => return self.refuse(why.code(), &why.to_string()),
-        }
-        let nonce = match context.entropy.bytes() {
-            Ok(bytes) => Nonce(bytes),
-            Err(error) => return self.close(error.to_string()),
-        };
-        let validator_key = self.admission.identity.public_key();
-        let transcript = SessionTranscript {
-            version,
-            validator_key,
-            miner_key: hello.miner_key,
-            nonce,
-            miner_nonce: hello.miner_nonce,
-            channel: self.channel,
-        };
-        let welcome = Welcome {
-            version,
-            validator_key,
-            nonce,
-            signature: self.admission.identity.sign(&transcript.welcome_message()),
-            agent: concat!("assay-validator/", env!("CARGO_PKG_VERSION")).into(),
-            successors: self.admission.identity.successors().to_vec(),
-        };
-        self.nonce = Some(nonce);
-        self.state = SessionState::AwaitProof { hello: Box::new(hello), transcript };
-        vec![Action::send(ValidatorMessage::Welcome(welcome))]
-    }
-
-    fn proof(&mut self, signature: &Signature) -> Vec<Action> {
-        let SessionState::AwaitProof { hello, transcript } = std::mem::replace(&mut self.state, SessionState::Closed)
-        else {
-            return Vec::new();
-        };
-        if let Err(mismatch) = transcript.check_proof(signature) {
-            return self.refuse(RefusedCode::Signature, &mismatch.to_string());
-        }
-        self.state = SessionState::Connected { miner_key: hello.miner_key, inventory: hello.inventory.clone() };
-        // Entered first: where there is no place, the miner is not told that it is accepted.
-        vec![Action::Established(hello), Action::send(ValidatorMessage::Accepted(self.admission.ping_interval))]
     }
 
     fn connected(&mut self, message: MinerMessage, received: Instant, context: &mut SessionContext<'_>) -> Vec<Action> {
@@ -409,77 +350,6 @@ impl Session {
         actions
     }
 
-    /// The stream broke, or the miner closed its side of it.
-    pub fn disconnected(&mut self, detail: &str) -> Vec<Action> {
-        self.leave(Reason::new(ReasonCode::Disconnected, detail))
-    }
-
-    /// The miner is gone, or is as good as gone: what runs ends for this reason, unless it can be judged without the
-    /// miner; then the session ends with the verdict.
-    fn leave(&mut self, reason: Reason) -> Vec<Action> {
-        if self.is_over() {
-            return Vec::new();
-        }
-        let why = reason.detail.clone();
-        let actions = self.run.as_mut().map(|run| run.leave(reason)).unwrap_or_default();
-        let mut actions = self.retire(actions);
-        if self.run.is_some() {
-            self.leaving = Some(why);
-        } else {
-            actions.extend(self.close(why));
-        }
-        actions
-    }
-
-    /// The validator wants to end: what runs is not judged any more.
-    pub fn drain(&mut self) -> Vec<Action> {
-        let mut actions = self.stop_run(Reason::new(ReasonCode::ValidatorDraining, "the validator was asked to stop"));
-        let goodbye = ValidatorMessage::Goodbye(StopCode::Draining, "this validator is shutting down".into());
-        actions.push(Action::send(goodbye));
-        actions.extend(self.close("draining".into()));
-        actions
-    }
-
-    /// Another session of the same key took this one's place. A challenge that runs, where the same miner lost this
-    /// session's connection, ends as the connection does.
-    pub fn replaced(&mut self, why: &str) -> Vec<Action> {
-        let goodbye = Action::send(ValidatorMessage::Goodbye(StopCode::Busy, why.into()));
-        let mut actions = self.leave(Reason::new(ReasonCode::Disconnected, why));
-        // Before the stream is closed, after a verdict.
-        let end = actions.iter().position(|action| matches!(action, Action::Close(_))).unwrap_or(actions.len());
-        actions.insert(end, goodbye);
-        actions
-    }
-
-    /// The miner may not stay, and no challenge runs. A miner that comes back is refused.
-    pub fn expel(&mut self, why: NotAllowed) -> Vec<Action> {
-        let why = match why {
-            NotAllowed::Unlisted => "this key is no longer on the validator's list of miners".to_owned(),
-            why => why.to_string(),
-        };
-        let mut actions = vec![Action::send(ValidatorMessage::Goodbye(StopCode::Invalid, why.clone()))];
-        actions.extend(self.close(why));
-        actions
-    }
-
-    /// The miner may not stay, and what runs ends with it: its key was revoked or suspended.
-    pub fn revoke(&mut self, why: NotAllowed) -> Vec<Action> {
-        if matches!(self.state, SessionState::Closed) {
-            return Vec::new();
-        }
-        let detail =
-            format!("the miner's key was {}", if why == NotAllowed::Suspended { "suspended" } else { "revoked" });
-        let mut actions = self.stop_run(Reason::new(ReasonCode::Cancelled, detail));
-        actions.extend(self.expel(why));
-        actions
-    }
-
-    /// Ends what runs for a reason of the validator's.
-    pub fn stop_run(&mut self, reason: Reason) -> Vec<Action> {
-        let actions = self.run.as_mut().map(|run| run.stop(reason)).unwrap_or_default();
-        self.retire(actions)
-    }
-
     fn pong(&mut self, sequence: u64, received: Instant) -> Vec<Action> {
         let opens = self.run.as_ref().is_some_and(ChallengeRun::is_opening);
         let Some(round_trip) = self.pings.answered(sequence, received, !opens) else {
@@ -498,45 +368,6 @@ impl Session {
         }
         *inventory = new.clone();
         vec![Action::InventoryChanged(new)]
-    }
-
-    fn goodbye(&mut self, code: StopCode, detail: &str) -> Vec<Action> {
-        self.leave(Reason::new(code.reason(), format!("the miner said goodbye: {}", quoted(detail))))
-    }
-
-    /// Handles a message that no honest miner sends: the challenge fails, the session ends.
-    fn protocol_violation(&mut self, what: &str) -> Vec<Action> {
-        let mut actions = self.stop_run(Reason::new(ReasonCode::Protocol, what));
-        actions.push(Action::send(ValidatorMessage::Goodbye(StopCode::Invalid, what.into())));
-        actions.extend(self.close(what.into()));
-        actions
-    }
-
-    fn refuse(&mut self, code: RefusedCode, detail: &str) -> Vec<Action> {
-        self.end_with(refusal(code, detail.into()), detail)
-    }
-
-    fn end_with(&mut self, refusal: ValidatorMessage, detail: &str) -> Vec<Action> {
-        let mut actions = vec![Action::send(refusal)];
-        actions.extend(self.close(format!("refused: {detail}")));
-        actions
-    }
-
-    fn close(&mut self, why: String) -> Vec<Action> {
-        self.state = SessionState::Closed;
-        vec![Action::Close(why)]
-    }
-
-    /// Drops a run that is over and remembers what may still come of it; ends a session that only waited for it.
-    fn retire(&mut self, mut actions: Vec<Action>) -> Vec<Action> {
-        let Some(ended) = self.run.as_ref().and_then(ChallengeRun::ended) else { return actions };
-        self.run = None;
-        self.recent.push_front(ended);
-        self.recent.truncate(MAX_ENDED);
-        if let Some(why) = self.leaving.clone() {
-            actions.extend(self.close(why));
-        }
-        actions
     }
 
     /// Has a ping follow a message with a deadline: while it waits for the transport, the miner does not read.

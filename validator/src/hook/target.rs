@@ -75,8 +75,7 @@ fn command(text: &str) -> Result<HookTarget, HookTargetError> {
 }
 
 fn http(text: &str) -> Result<HookTarget, HookTargetError> {
-    let uri: Uri =
-        text.parse().map_err(|error: http::uri::InvalidUri| HookTargetError::Url(error.to_string()))?;
+    let uri: Uri = text.parse().map_err(|error: http::uri::InvalidUri| HookTargetError::Url(error.to_string()))?;
     let authority = uri.authority().ok_or_else(|| HookTargetError::Url("it has no host".to_owned()))?;
     if authority.as_str().contains('@') {
         return Err(HookTargetError::User);

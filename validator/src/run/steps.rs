@@ -1,0 +1,200 @@
+//! What each message of the miner does to a run, in the order of the stages.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use assay_protocol::message::{DeviceDigests, DeviceRoots, OpeningsChunk, SignedChecksum, ValidatorMessage};
+use assay_protocol::verdict::{Mode, Reason, ReasonCode};
+
+use super::pace::OpeningsPace;
+use super::signed::{check_answer, check_commitment};
+use super::{Answered, ChallengeRun, HELD, Replay, Roots, RunStage, Step, Timed};
+use crate::action::Action;
+use crate::entropy::Entropy;
+use crate::verify::check::{Collector, TrustedValues};
+use crate::verify::judge::DeviceClaims;
+use crate::verify::replay::Extent;
+use crate::verify::size;
+
+impl ChallengeRun {
+    pub(super) fn commitment(&mut self, signed: SignedChecksum, received: Instant, entropy: &mut dyn Entropy) -> Step {
+        let RunStage::Working = &self.stage else {
+            return Err(Reason::new(ReasonCode::CommitmentTwice, "the first one stands"));
+        };
+        if signed.challenge_id != self.id() {
+            let detail = format!("it is for challenge {}", signed.challenge_id);
+            return Err(Reason::new(ReasonCode::CommitmentChallenge, detail));
+        }
+        let limit = self.context.policy.commit_deadline;
+        let took = received.saturating_duration_since(self.taken().unwrap_or(self.stage_began));
+        if took > limit {
+            let detail = format!("it took {took:.1?}, {limit:?} were allowed");
+            return Err(Reason::new(ReasonCode::CommitmentLate, detail));
+        }
+        let (commitment, roots) = (Timed { signed, took }, Roots::Due { since: received, devices: Vec::new() });
+        match self.context.hold {
+            Some(limit) => {
+                self.enter(RunStage::Held { commitment, roots, limit }, received);
+                Ok(vec![Action::Phase(HELD)])
+            }
+            None => self.send_probe(commitment, roots, received, entropy),
+        }
+    }
+
+    /// The head of the commitment binds the roots: nothing is gained by waiting for them, only time to move slots. A
+    /// signature that does not hold is named once the roots have come, since they may tell what is wrong better.
+    pub(super) fn send_probe(
+        &mut self,
+        commitment: Timed,
+        roots: Roots,
+        now: Instant,
+        entropy: &mut dyn Entropy,
+    ) -> Step {
+        let probe = self.draw_probe(entropy)?;
+        let deadline = self.context.policy.probe.deadline + self.probe_allowance();
+        let message = ValidatorMessage::Probe { challenge_id: self.id(), probe, deadline };
+        self.enter(RunStage::Probing { commitment, roots, probe, deadline }, now);
+        Ok(vec![Action::Phase("probe"), self.hand_over(message, now)])
+    }
+
+    pub(super) fn device_roots(&mut self, device: DeviceRoots, received: Instant) -> Step {
+        let limit = self.roots_limit();
+        let shares = self.challenge.shares();
+        let (RunStage::Held { commitment, roots, .. } | RunStage::Probing { commitment, roots, .. }) = &mut self.stage
+        else {
+            return Err(Reason::new(ReasonCode::Protocol, "roots came out of turn"));
+        };
+        let Roots::Due { since, devices } = roots else {
+            return Err(Reason::new(ReasonCode::Protocol, "roots came after those of the last device"));
+        };
+        let took = received.saturating_duration_since(*since);
+        if took > limit {
+            return Err(Reason::new(ReasonCode::RootsLate, format!("they took {took:.1?}, {limit:?} were allowed")));
+        }
+        // At least one share is still due.
+        let expected = &shares[devices.len()];
+        let share = device.evidence.share();
+        if share != *expected {
+            let detail = format!(
+                "{} slots from {} on device {} were committed to, split() gives {} from {} on {}",
+                share.count, share.offset, share.device_id, expected.count, expected.offset, expected.device_id
+            );
+            return Err(Reason::new(ReasonCode::CommitmentSplit, detail));
+        }
+        self.claimed.push(DeviceClaims {
+            device_id: share.device_id,
+            elapsed: device.claimed,
+            telemetry: device.claimed_telemetry,
+        });
+        devices.push(device.evidence);
+        if devices.len() == shares.len() {
+            let evidence = check_commitment(&self.challenge, &commitment.signed, std::mem::take(devices))?;
+            *roots = Roots::Complete(Arc::new(evidence));
+            self.gaps.roots = Some(took);
+        }
+        Ok(Vec::new())
+    }
+
+    pub(super) fn probe_answer(&mut self, signed: SignedChecksum, received: Instant) -> Step {
+        if matches!(self.stage, RunStage::Digests { .. } | RunStage::Opening { .. } | RunStage::Judging(_)) {
+            return Err(Reason::new(ReasonCode::ProbeTwice, "the first one stands"));
+        }
+        if signed.challenge_id != self.id() {
+            let detail = format!("it is for challenge {}", signed.challenge_id);
+            return Err(Reason::new(ReasonCode::ProbeChallenge, detail));
+        }
+        let RunStage::Probing { commitment, roots, probe, deadline } = &self.stage else {
+            return Err(Reason::new(ReasonCode::Protocol, "a probe answer came before the probe"));
+        };
+        let Roots::Complete(evidence) = roots else {
+            return Err(Reason::new(ReasonCode::Protocol, "a probe answer came before the last of the roots"));
+        };
+        let limit = *deadline;
+        let took = received.saturating_duration_since(self.taken().unwrap_or(self.stage_began));
+        if took > limit {
+            let detail = format!("it took {took:.1?}, {limit:?} were allowed");
+            return Err(Reason::new(ReasonCode::ProbeLate, detail));
+        }
+        let (commitment, evidence, probe) = (commitment.clone(), evidence.clone(), *probe);
+        let answer = Timed { signed, took };
+        self.enter(RunStage::Digests { commitment, evidence, probe, answer, devices: Vec::new() }, received);
+        Ok(Vec::new())
+    }
+
+    pub(super) fn device_digests(
+        &mut self,
+        digests: DeviceDigests,
+        received: Instant,
+        entropy: &mut dyn Entropy,
+    ) -> Step {
+        let RunStage::Digests { probe, .. } = &self.stage else {
+            return Err(Reason::new(ReasonCode::Protocol, "digests came out of turn"));
+        };
+        let limit = self.digests_limit(probe);
+        let RunStage::Digests { commitment, evidence, probe, answer, devices } = &mut self.stage else {
+            return Err(Reason::new(ReasonCode::Protocol, "digests came out of turn"));
+        };
+        let took = received.saturating_duration_since(self.stage_began);
+        if took > limit {
+            return Err(Reason::new(ReasonCode::DigestsLate, format!("they took {took:.1?}, {limit:?} were allowed")));
+        }
+        devices.push(digests.answer);
+        if devices.len() < self.challenge.shares().len() {
+            return Ok(Vec::new());
+        }
+        let devices = std::mem::take(devices);
+        let checked = check_answer(&self.challenge, &evidence.checksum, probe, &answer.signed, devices)?;
+        let binding = TrustedValues {
+            challenge: self.challenge.clone(),
+            evidence: evidence.clone(),
+            probe: *probe,
+            answer: Arc::new(checked),
+        };
+        self.gaps.digests = Some(took);
+        let (commitment, answer) = (commitment.clone(), answer.clone());
+        self.send_open(commitment, answer, binding, received, entropy)
+    }
+
+    /// Names the positions, now that nothing can change any more.
+    pub(super) fn send_open(
+        &mut self,
+        commitment: Timed,
+        answer: Timed,
+        binding: TrustedValues,
+        now: Instant,
+        entropy: &mut dyn Entropy,
+    ) -> Step {
+        let (items, iterations) = self.draw_openings(&binding.probe, entropy)?;
+        let openings = self.context.policy.openings;
+        let deadline = openings.longest(size::most_bytes(&self.challenge, &binding.probe, &items));
+        let message = ValidatorMessage::Open { challenge_id: self.id(), items: items.clone(), deadline };
+        let replay = match self.context.mode {
+            Mode::Replay => Replay::Waiting(Box::new(binding.clone()), Extent::Everything),
+            Mode::ReplaySample => Replay::Waiting(Box::new(binding.clone()), Extent::Sampled(iterations)),
+            Mode::Audit => Replay::None,
+        };
+        let answered = Answered { commitment, probe: binding.probe, answer, checks_pending: 0, replay };
+        let collector = Box::new(Collector::new(binding, items));
+        let pace = OpeningsPace::begin(openings, now);
+        self.enter(RunStage::Opening { answered, collector, pace }, now);
+        Ok(vec![Action::Phase("openings"), self.hand_over(message, now)])
+    }
+
+    pub(super) fn openings(&mut self, chunk: OpeningsChunk, received: Instant) -> Step {
+        let (answered, collector, pace) = match &mut self.stage {
+            RunStage::Opening { answered, collector, pace, .. } => (answered, collector, pace),
+            RunStage::Judging(_) => {
+                return Err(Reason::new(ReasonCode::AuditRows, "openings came after the last item"));
+            }
+            _ => return Err(Reason::new(ReasonCode::Protocol, "openings came before they were asked")),
+        };
+        pace.took(size::part_bytes(&chunk.part), received)
+            .map_err(|late| Reason::new(ReasonCode::OpeningsLate, pace.detail(late, received)))?;
+        let job = collector.take(chunk)?;
+        answered.checks_pending += usize::from(job.is_some());
+        if collector.is_complete() {
+            self.stage = RunStage::Judging(answered.clone());
+        }
+        Ok(job.map(|job| Action::Check(Box::new(job))).into_iter().collect())
+    }
+}
