@@ -1,7 +1,8 @@
-use clap::CommandFactory;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 
-use super::*;
+use super::challenge::MinerChoice;
+use super::{Cli, Command};
 
 const KEY: &str = "abababababababababababababababababababababababababababababababab";
 

@@ -9,7 +9,7 @@ use assay_transport::own_key;
 use serde_json::json;
 
 use super::control;
-use crate::cli::StatusArgs;
+use crate::cli::running::StatusArgs;
 use crate::config::ValidatorConfig;
 
 /// What miners are told.

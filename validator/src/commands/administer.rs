@@ -5,7 +5,7 @@ use assay_protocol::wire::v1::{ForgetDevicesRequest, ListMinersRequest, ReloadRe
 use assay_work::PublicKey;
 
 use super::control::{self, Client};
-use crate::cli::{ForgetArgs, StatusArgs};
+use crate::cli::running::{ForgetArgs, StatusArgs};
 use crate::config::ValidatorConfig;
 use crate::control::Refusal;
 

@@ -6,7 +6,7 @@ use assay_protocol::wire::v1::{CancelChallengeRequest, GetStatusRequest};
 use assay_work::{ChallengeId, PublicKey};
 
 use super::control::{self, Client};
-use crate::cli::CancelArgs;
+use crate::cli::challenge::CancelArgs;
 use crate::config::ValidatorConfig;
 use crate::control::Refusal;
 

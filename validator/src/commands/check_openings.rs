@@ -7,7 +7,7 @@ use assay_work::standalone::{StandaloneError, check_standalone};
 use assay_work::{DeviceId, JsonError, JsonObject, PassOpenings};
 use serde_json::{Value, json};
 
-use crate::cli::CheckOpeningsArgs;
+use crate::cli::files::CheckOpeningsArgs;
 
 /// Checks the openings of a pass or of a probe: a pass against the roots committed to where the file has them, else
 /// against those that it names.

@@ -4,7 +4,7 @@ use assay_program::exit::{Exit, print};
 use assay_program::render::Screen;
 use assay_program::settings::Settings;
 
-use crate::cli::ShowArgs;
+use crate::cli::settings::ShowArgs;
 use crate::config::{RawConfig, ValidatorConfig};
 use crate::preflight;
 

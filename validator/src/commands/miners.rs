@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::control;
 use super::records::lists;
 use super::status::ChallengeRow;
-use crate::cli::MinersArgs;
+use crate::cli::running::MinersArgs;
 use crate::config::ValidatorConfig;
 
 /// A miner that is connected.

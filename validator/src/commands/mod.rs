@@ -27,8 +27,10 @@ use assay_protocol::verdict::Outcome;
 use assay_protocol::wire::v1::StatusAction;
 use clap::Args;
 
+use crate::cli::key::{KeyArgs, KeyCommand};
 use crate::cli::records::DecideArgs;
-use crate::cli::{Cli, Command, ConfigCommand, KeyArgs, KeyCommand, PolicyCommand};
+use crate::cli::settings::{ConfigCommand, PolicyCommand};
+use crate::cli::{Cli, Command};
 use crate::config::{ValidatorConfig, resolve};
 
 /// Runs the command of a command line.

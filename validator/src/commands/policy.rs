@@ -5,7 +5,7 @@ use assay_program::exit::{Exit, Failure, print};
 use assay_program::render::{Screen, table};
 use serde_json::json;
 
-use crate::cli::PolicyCheckArgs;
+use crate::cli::settings::PolicyCheckArgs;
 use crate::fleet::rules::{RulesError, read_policy};
 
 /// Checks the policy file of a fleet: every problem in it, or what it has.

@@ -17,7 +17,7 @@ use assay_work::text::printable;
 use super::serve::open_records;
 use crate::case::again::{RejudgeError, Rejudged, Ruling, rejudge};
 use crate::case::other::Other;
-use crate::cli::RejudgeArgs;
+use crate::cli::daemon::RejudgeArgs;
 use crate::clock::unix_ms;
 use crate::config::ValidatorConfig;
 use crate::fleet::rules::read_policy;

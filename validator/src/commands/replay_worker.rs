@@ -9,7 +9,7 @@ use assay_records::Location;
 use assay_work::PublicKey;
 
 use super::serve::open_records;
-use crate::cli::ReplayWorkerArgs;
+use crate::cli::daemon::ReplayWorkerArgs;
 use crate::config::{ValidatorConfig, resolve};
 use crate::entropy::{Entropy, OsEntropy};
 use crate::verify::replay::Replayer;

@@ -12,7 +12,7 @@ use assay_work::{ChallengeId, PublicKey};
 use serde::Serialize;
 
 use super::control;
-use crate::cli::StatusArgs;
+use crate::cli::running::StatusArgs;
 use crate::config::ValidatorConfig;
 
 /// What a validator does, and what it has done since its start.

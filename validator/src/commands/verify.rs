@@ -14,7 +14,7 @@ use assay_work::bounds::IterationDraw;
 use assay_work::commitment::{Evidence, commitment_message};
 use assay_work::{Challenge, UncheckedChallenge};
 
-use crate::cli::VerifyArgs;
+use crate::cli::files::VerifyArgs;
 use crate::config::ValidatorConfig;
 use crate::entropy::{EntropyError, OsEntropy};
 use crate::history::devices::Difference;

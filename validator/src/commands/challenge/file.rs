@@ -9,7 +9,7 @@ use assay_transport::own_key;
 use assay_work::challenge::WORK_VERSION;
 use assay_work::{Challenge, ChallengeId, Nonce, Precision, UncheckedChallenge};
 
-use crate::cli::ChallengeArgs;
+use crate::cli::challenge::ChallengeArgs;
 use crate::config::ValidatorConfig;
 use crate::device_spec;
 

@@ -12,7 +12,7 @@ use assay_receipts::EatNonce;
 use self::series::Plan;
 use self::target::Target;
 use super::control;
-use crate::cli::{ChallengeArgs, MinerChoice};
+use crate::cli::challenge::{ChallengeArgs, MinerChoice};
 use crate::config::ValidatorConfig;
 use crate::policy::{MAX_FILL_PERCENT, MAX_SAMPLES};
 

@@ -9,8 +9,8 @@ use assay_protocol::wire::v1::{DevicesQuery, MinersQuery, VerdictsQuery};
 use serde_json::Value;
 
 use super::{NOTHING, ask, claimed, labels, moment, print_all, short, text};
-use crate::cli::MinersArgs;
 use crate::cli::records::{DevicesArgs, VerdictsArgs};
+use crate::cli::running::MinersArgs;
 use crate::clock::unix_millis;
 use crate::config::ValidatorConfig;
 use crate::operations::MAX_DOCUMENTS;
