@@ -5,8 +5,9 @@ use sqlx::any::AnyRow;
 
 use crate::due::Due;
 use crate::miners::ensure_miner;
+use crate::outbox::Tx;
 use crate::store::get;
-use crate::{MAX_ROWS, Records, RecordsError, Status};
+use crate::{MAX_ROWS, Records, RecordsError, Status, Told};
 
 /// A challenge that begins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,8 +76,11 @@ impl Records {
         self.write("note a challenge", async {
             let mut tx = self.begin().await?;
             let miner = ensure_miner(&mut tx, &begun.miner, Status::Pending, begun.begun_ms).await?;
-            insert(&mut tx, &miner, begun).await?;
-            Ok(tx.commit().await?)
+            if insert(&mut tx, &miner, begun).await? {
+                let told = Told::ChallengeStarted(begun.clone());
+                tx.tell(begun.begun_ms, Some(&miner), Some(&begun.challenge), told);
+            }
+            tx.commit().await
         })
         .await
     }
@@ -115,9 +119,14 @@ impl Records {
     pub async fn abandon_challenge(&self, id: &str, at_ms: i64) -> Result<(), RecordsError> {
         self.write("end a challenge", async {
             let mut tx = self.begin().await?;
-            let sql = "UPDATE challenges SET ended_ms = $2, device_ms = 0 WHERE id = $1 AND ended_ms IS NULL";
-            sqlx::query(sql).bind(id).bind(at_ms).execute(&mut *tx).await?;
-            Ok(tx.commit().await?)
+            let sql =
+                "UPDATE challenges SET ended_ms = $2, device_ms = 0 WHERE id = $1 AND ended_ms IS NULL RETURNING *";
+            let ended = sqlx::query(sql).bind(id).bind(at_ms).fetch_optional(&mut *tx).await?;
+            if let Some(row) = ended {
+                let (miner, begun) = (get::<String>(&row, "miner")?, begun_of(&row)?);
+                tx.tell(at_ms, Some(&miner), Some(id), Told::ChallengeAbandoned(begun));
+            }
+            tx.commit().await
         })
         .await
     }
@@ -145,7 +154,7 @@ impl Records {
                  WHERE id = (SELECT k.miner FROM miner_keys k WHERE k.key = $1)";
             let update = sqlx::query(sql).bind(miner).bind(due.map(|due| due.at_ms));
             update.bind(due.map(|due| due.kind.clone())).execute(&mut *tx).await?;
-            Ok(tx.commit().await?)
+            tx.commit().await
         })
         .await
     }
@@ -168,16 +177,15 @@ impl Records {
     }
 }
 
-/// Inserts a challenge unless it is there.
-pub(crate) async fn insert(tx: &mut crate::store::Tx, miner: &str, begun: &Begun) -> Result<(), RecordsError> {
+/// Inserts a challenge unless it is there; whether it was not.
+pub(crate) async fn insert(tx: &mut Tx, miner: &str, begun: &Begun) -> Result<bool, RecordsError> {
     let sql = "INSERT INTO challenges (id, miner, key, validator, instance, session, grp, kind, asked, round, begun_ms, \
          device_ms) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (id) DO NOTHING";
     let Begun { challenge, miner: key, validator, instance, session, group, kind, asked, round, begun_ms, device_ms } =
         begun;
     let insert = sqlx::query(sql).bind(challenge).bind(miner).bind(key).bind(validator).bind(instance).bind(session);
     let insert = insert.bind(group).bind(kind).bind(asked).bind(round.clone()).bind(*begun_ms).bind(*device_ms);
-    insert.execute(&mut **tx).await?;
-    Ok(())
+    Ok(insert.execute(&mut **tx).await?.rows_affected() > 0)
 }
 
 fn challenge_of(row: &AnyRow) -> Result<ChallengeRecord, RecordsError> {

@@ -4,8 +4,11 @@ use assay_protocol::verdict::{DeviceWork, Verdict};
 use sqlx::query;
 
 use crate::miners::ensure_miner;
-use crate::store::{Tx, to_json};
-use crate::{Begun, Conclusion, Records, RecordsError, Status, challenges, evidence, receipts, standing};
+use crate::outbox::Tx;
+use crate::store::to_json;
+use crate::{
+    Begun, Conclusion, Records, RecordsError, Status, Told, VerdictTold, challenges, evidence, receipts, standing,
+};
 
 impl Records {
     /// Writes a verdict and all that becomes known with it, whole or not at all; it is on disk when this returns.
@@ -42,6 +45,7 @@ async fn conclude(tx: &mut Tx, conclusion: &Conclusion) -> Result<bool, RecordsE
             .await?;
         return if before == document { Ok(false) } else { Err(RecordsError::ConcludedBefore { challenge }) };
     }
+    tx.tell(at_ms, Some(&miner), Some(&challenge), Told::Verdict(row.told()));
     row.end(tx).await?;
     row.reasons(tx).await?;
     for device in &verdict.devices {
@@ -90,6 +94,31 @@ struct Row<'a> {
 }
 
 impl Row<'_> {
+    /// The verdict in short.
+    fn told(&self) -> VerdictTold {
+        let Conclusion { verdict, group, kind, asked, round, transition, receipt, .. } = self.conclusion;
+        let Verdict { outcome, reasons, mode, n, whole, .. } = verdict;
+        VerdictTold {
+            outcome: outcome.to_string(),
+            codes: reasons.iter().map(|reason| reason.code.name().to_owned()).collect(),
+            mode: mode.map(|mode| mode.name().to_owned()),
+            key: verdict.miner_key.to_string(),
+            validator: verdict.validator_key.to_string(),
+            group: group.clone(),
+            kind: kind.clone(),
+            asked: asked.clone(),
+            round: round.clone(),
+            n: *n,
+            devices: u32::try_from(verdict.devices.len()).unwrap_or(u32::MAX),
+            tops: finite(whole.tops),
+            bytes_held: integer(whole.bytes_held),
+            gb_per_s: finite(whole.probe_gb_per_s),
+            seconds: finite(whole.seconds),
+            state: transition.as_ref().map(|transition| transition.to.clone()),
+            receipt: receipt.as_ref().map(|receipt| receipt.id.clone()),
+        }
+    }
+
     fn operator(&self) -> &str {
         self.conclusion.operator.as_deref().unwrap_or("")
     }

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sqlx::any::AnyRow;
 
-use crate::store::{Tx, get, json};
+use crate::outbox::Tx;
+use crate::store::{get, json};
 use crate::{MAX_ROWS, Records, RecordsError, id};
 
 /// A device that a miner lists: all of it claims.

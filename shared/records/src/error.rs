@@ -88,6 +88,17 @@ pub enum RecordsError {
         /// The bound.
         max: usize,
     },
+    /// There are as many as there may be.
+    #[error("there are {max} {what} already: remove one first")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// The bound.
+        max: i64,
+    },
+    /// Nobody knows this webhook.
+    #[error("no webhook {0} in the records")]
+    NoSuchWebhook(String),
     /// An export cannot be written.
     #[error("cannot export the records: {0}")]
     Export(String),

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
-use crate::store::{Tx, get};
+use crate::outbox::Tx;
+use crate::store::get;
 use crate::{EvidenceRecord, MAX_ROWS, Records, RecordsError};
 
 /// The evidence of a challenge.
@@ -71,7 +72,7 @@ impl Records {
             let mut tx = self.begin().await?;
             let sql = "UPDATE evidence SET dropped_ms = $2 WHERE digest = $1 AND dropped_ms IS NULL";
             sqlx::query(sql).bind(digest).bind(at_ms).execute(&mut *tx).await?;
-            Ok(tx.commit().await?)
+            tx.commit().await
         })
         .await
     }

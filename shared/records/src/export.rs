@@ -15,11 +15,11 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
+use sqlx::{Any, Transaction};
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 
 use crate::kind::Kind;
-use crate::store::Tx;
 use crate::tables::{Column, ColumnKind, TABLES, Table};
 use crate::{Records, RecordsError, SCHEMA_VERSION, id, store};
 
@@ -85,6 +85,9 @@ pub(crate) fn exported(table: &Table) -> impl Iterator<Item = &'static Column> +
     table.columns.iter().filter(|column| column.kind != ColumnKind::Bytes)
 }
 
+/// A transaction that only reads.
+type Moment = Transaction<'static, Any>;
+
 /// Where rows go.
 enum To {
     Batches(mpsc::Sender<Batch>),
@@ -137,7 +140,7 @@ impl Records {
     }
 
     /// A transaction that sees one moment of the store.
-    async fn moment(&self) -> Result<(Tx, Exported), RecordsError> {
+    async fn moment(&self) -> Result<(Moment, Exported), RecordsError> {
         let begin = match self.store.kind {
             Kind::Sqlite => "BEGIN",
             Kind::Postgres => "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
@@ -170,7 +173,7 @@ impl Format {
 }
 
 /// Reads a table in order of its key, which is its first columns, and gives how many rows there are.
-async fn read_table(tx: &mut Tx, table: &'static Table, to: &To) -> Result<u64, RecordsError> {
+async fn read_table(tx: &mut Moment, table: &'static Table, to: &To) -> Result<u64, RecordsError> {
     let columns: Vec<_> = exported(table).collect();
     let names: Vec<_> = columns.iter().map(|column| column.name).collect();
     let sql = format!("SELECT {} FROM {} ORDER BY 1, 2", names.join(", "), table.name);

@@ -90,7 +90,7 @@ impl Records {
             let delete =
                 sqlx::query("DELETE FROM leases WHERE subject = $1 AND holder = $2").bind(subject).bind(holder);
             delete.execute(&mut *tx).await?;
-            Ok(tx.commit().await?)
+            tx.commit().await
         })
         .await
     }

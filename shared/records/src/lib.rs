@@ -7,13 +7,16 @@
 
 #![forbid(unsafe_code)]
 
+mod api_tokens;
 mod backup;
 mod challenges;
 mod conclude;
 mod conclusion;
+mod counts;
 mod devices;
 mod due;
 mod error;
+mod event;
 mod evidence;
 mod export;
 mod history;
@@ -22,10 +25,13 @@ mod kind;
 mod leases;
 mod location;
 mod miners;
+mod outbox;
 mod queue;
 mod receipts;
+mod role;
 mod rounds;
 mod schema;
+mod series;
 mod sessions;
 mod standing;
 mod store;
@@ -36,27 +42,35 @@ mod tokens;
 mod trouble;
 mod validators;
 mod verdicts;
+mod webhooks;
 
+pub use api_tokens::{ApiTokenCursor, ApiTokenRecord, MAX_API_TOKENS, MAX_TOKEN_NAME_BYTES};
 pub use challenges::{Begun, ChallengeRecord, Duty, Orphan};
 pub use conclusion::{CommitmentRecord, Conclusion, EvidenceRecord, FindingRecord, ReceiptRecord, Transition};
+pub use counts::{MinerCount, ModelCount};
 pub use devices::{DeviceEvent, DeviceFilter, DeviceRecord, DeviceSeen};
 pub use due::Due;
 pub use error::RecordsError;
+pub use event::{ConnectedTold, EventKind, EventRecord, HealthTold, LeftTold, Told, VerdictTold};
 pub use evidence::KeptEvidence;
 pub use export::{Exported, Format};
 pub use history::{Event, Found};
 pub use leases::Lease;
 pub use location::{Location, LocationError};
 pub use miners::{Action, Actor, Labels, LastVerdict, MinerFilter, MinerRecord, Status};
+pub use outbox::{MAX_EVENT_AGE, MAX_EVENTS};
 pub use queue::{Job, JobRequest, JobState, MAX_JOB_ATTEMPTS, MAX_JOB_BYTES, QueueLoad, WorkerRecord};
-pub use rounds::{RoundMember, RoundRecord};
+pub use role::Role;
+pub use rounds::{RoundCursor, RoundFilter, RoundMember, RoundRecord};
 pub use schema::SCHEMA_VERSION;
+pub use series::SeriesPoint;
 pub use sessions::{Connected, SessionRecord};
 pub use standing::{FindingFilter, NotedFinding, NotedTransition};
 pub use store::Records;
-pub use tokens::{TokenRecord, TokenRefusal};
+pub use tokens::{TokenCursor, TokenRecord, TokenRefusal};
 pub use validators::ValidatorRecord;
 pub use verdicts::{FullVerdict, MAX_SAMPLES_PER_OPERATOR, Sample, VerdictCursor, VerdictFilter, VerdictRecord};
+pub use webhooks::{DeliveryRecord, MAX_WEBHOOKS, NewWebhook, WebhookRecord, WebhookSecrets, WebhookSource};
 
 /// The most rows that one query gives; what asks for more pages on.
 pub const MAX_ROWS: u32 = 10_000;

@@ -1,6 +1,6 @@
 //! Miners: who may take part, under which labels, and who decided that.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::str::FromStr;
 
@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sqlx::any::AnyRow;
 
-use crate::store::{Tx, get, json, to_json};
-use crate::{Due, MAX_ROWS, Records, RecordsError, id};
+use crate::outbox::Tx;
+use crate::store::{get, json, to_json};
+use crate::{Due, MAX_ROWS, Records, RecordsError, Told, id};
 
 /// The labels of a miner, set by operators.
 pub type Labels = BTreeMap<String, String>;
@@ -159,6 +160,12 @@ pub struct MinerFilter {
     pub state: Option<String>,
     /// Labels that it has, all of them.
     pub labels: Labels,
+    /// The product name of a device that it lists now.
+    pub model: Option<String>,
+    /// What its last verdict ended in.
+    pub outcome: Option<String>,
+    /// A text that is somewhere in its keys, its labels, its address or its software, in capitals or not.
+    pub text: Option<String>,
     /// Only those connected to a validator now, or only the others.
     pub connected: Option<bool>,
     /// Only those that follow this id in order of ids.
@@ -166,6 +173,32 @@ pub struct MinerFilter {
     /// At most so many, and at most [`MAX_ROWS`].
     pub limit: Option<u32>,
 }
+
+impl MinerFilter {
+    /// Whether the database leaves out all that it leaves out. It does not where labels are asked for: no SQL for JSON is
+    /// the same in both databases.
+    fn is_sql(&self) -> bool {
+        self.labels.is_empty() && self.connected.is_none() && self.text.is_none()
+    }
+
+    /// Whether a miner has what the database does not compare.
+    fn fits(&self, miner: &MinerRecord) -> bool {
+        self.labels.iter().all(|(name, value)| miner.labels.get(name) == Some(value))
+            && self.connected.is_none_or(|wanted| wanted == miner.connected_to.is_some())
+            && self.text.as_ref().is_none_or(|text| has_text(miner, &text.to_lowercase()))
+    }
+}
+
+/// Whether a text in small letters is somewhere in what names a miner.
+fn has_text(miner: &MinerRecord, text: &str) -> bool {
+    let labels = miner.labels.iter().map(|(name, value)| format!("{name}={value}"));
+    let names = [&miner.id, &miner.address, &miner.software].into_iter().cloned();
+    let mut texts = names.chain(miner.keys.iter().cloned()).chain(labels);
+    texts.any(|named| named.to_lowercase().contains(text))
+}
+
+/// Rows that are read at once where not all of them are given.
+const MIN_ROWS: usize = 1000;
 
 /// Open sessions count only while their validator's process lives.
 const SELECT: &str = "SELECT m.*, (SELECT MAX(s.validator) FROM sessions s JOIN validators v ON v.key = s.validator \
@@ -182,7 +215,9 @@ impl Records {
         let sql = sql.replace("NOW", self.store.kind.now());
         let row = sqlx::query(&sql).bind(key).fetch_optional(self.read()).await;
         let Some(row) = row.map_err(|e| RecordsError::from(e).doing("look up a miner"))? else { return Ok(None) };
-        Ok(Some(self.miner_of(&row).await?))
+        let id: String = get(&row, "id")?;
+        let keys = self.keys_between(&id, &id).await?.remove(&id).unwrap_or_default();
+        Ok(Some(miner_of(&row, keys)?))
     }
 
     /// Miners in order of their ids.
@@ -193,35 +228,55 @@ impl Records {
         let limit = filter.limit.unwrap_or(MAX_ROWS).min(MAX_ROWS) as usize;
         let mut found = Vec::new();
         let mut after = filter.after.clone().unwrap_or_default();
-        let sql = format!(
-            "{SELECT} WHERE m.id > $1 AND ($2 = '' OR m.status = $2) AND ($3 = '' OR m.state = $3) \
-             ORDER BY m.id LIMIT {MAX_ROWS}"
-        );
-        let sql = sql.replace("NOW", self.store.kind.now());
-        // Labels are compared here: no SQL for JSON is the same in both databases.
-        loop {
-            let query = sqlx::query(&sql)
-                .bind(&after)
-                .bind(filter.status.map_or("", Status::name))
-                .bind(filter.state.as_deref().unwrap_or(""));
-            let rows = query.fetch_all(self.read()).await;
-            let rows = rows.map_err(|e| RecordsError::from(e).doing("list miners"))?;
-            let Some(last) = rows.last() else { return Ok(found) };
+        while found.len() < limit {
+            // What is compared here leaves out rows that were read.
+            let wanted = limit - found.len();
+            let rows_wanted = if filter.is_sql() { wanted } else { wanted.max(MIN_ROWS) };
+            let rows = self.miner_rows(filter, &after, rows_wanted).await?;
+            let (Some(first), Some(last)) = (rows.first(), rows.last()) else { break };
+            let mut keys = self.keys_between(&get::<String>(first, "id")?, &get::<String>(last, "id")?).await?;
             after = get(last, "id")?;
-            let is_last = rows.len() < MAX_ROWS as usize;
-            for row in rows {
-                let labels: Labels = json(&get::<String>(&row, "labels")?, "labels")?;
-                let is_connected = get::<Option<String>>(&row, "connected_to")?.is_some();
-                let fits = filter.labels.iter().all(|(name, value)| labels.get(name) == Some(value))
-                    && filter.connected.is_none_or(|wanted| wanted == is_connected);
-                if fits && found.len() < limit {
-                    found.push(self.miner_of(&row).await?);
+            for row in &rows {
+                let miner = miner_of(row, keys.remove(&get::<String>(row, "id")?).unwrap_or_default())?;
+                if filter.fits(&miner) && found.len() < limit {
+                    found.push(miner);
                 }
             }
-            if is_last || found.len() >= limit {
-                return Ok(found);
+            if rows.len() < rows_wanted {
+                break;
             }
         }
+        Ok(found)
+    }
+
+    async fn miner_rows(&self, filter: &MinerFilter, after: &str, limit: usize) -> Result<Vec<AnyRow>, RecordsError> {
+        let sql = format!(
+            "{SELECT} WHERE m.id > $1 AND ($2 = '' OR m.status = $2) AND ($3 = '' OR m.state = $3) \
+             AND ($4 = '' OR m.last_outcome = $4) AND ($5 = '' OR EXISTS (SELECT 1 FROM devices d \
+             WHERE d.miner = m.id AND d.model = $5 AND d.gone_ms IS NULL)) ORDER BY m.id LIMIT $6"
+        );
+        let sql = sql.replace("NOW", self.store.kind.now());
+        let query = sqlx::query(&sql)
+            .bind(after)
+            .bind(filter.status.map_or("", Status::name))
+            .bind(filter.state.as_deref().unwrap_or(""))
+            .bind(filter.outcome.as_deref().unwrap_or(""))
+            .bind(filter.model.as_deref().unwrap_or(""))
+            .bind(i64::try_from(limit).unwrap_or(i64::MAX));
+        let rows = query.fetch_all(self.read()).await;
+        rows.map_err(|e| RecordsError::from(e).doing("list miners"))
+    }
+
+    /// The keys of miners from one id to another, oldest first.
+    async fn keys_between(&self, first: &str, last: &str) -> Result<HashMap<String, Vec<String>>, RecordsError> {
+        let sql = "SELECT miner, key FROM miner_keys WHERE miner >= $1 AND miner <= $2 ORDER BY miner, position";
+        let rows = sqlx::query(sql).bind(first).bind(last).fetch_all(self.read()).await;
+        let rows = rows.map_err(|e| RecordsError::from(e).doing("list miners"))?;
+        let mut keys: HashMap<_, Vec<_>> = HashMap::new();
+        for row in &rows {
+            keys.entry(get(row, "miner")?).or_default().push(get(row, "key")?);
+        }
+        Ok(keys)
     }
 
     /// Every key of the miners that somebody decided about, with the status: those that are not pending.
@@ -352,7 +407,7 @@ impl Records {
                 None => None,
             };
             note_action(&mut tx, actor, action, miner.as_deref(), detail).await?;
-            Ok(tx.commit().await?)
+            tx.commit().await
         })
         .await
     }
@@ -369,35 +424,32 @@ impl Records {
         let rows = rows.map_err(|e| RecordsError::from(e).doing("list actions"))?;
         rows.iter().map(action_of).collect()
     }
+}
 
-    async fn miner_of(&self, row: &AnyRow) -> Result<MinerRecord, RecordsError> {
-        let id: String = get(row, "id")?;
-        let keys = sqlx::query_scalar("SELECT key FROM miner_keys WHERE miner = $1 ORDER BY position").bind(&id);
-        let keys = keys.fetch_all(self.read()).await?;
-        let standing: Option<String> = get(row, "standing")?;
-        let last: (Option<String>, Option<String>, Option<i64>) =
-            (get(row, "last_challenge")?, get(row, "last_outcome")?, get(row, "last_verdict_ms")?);
-        let last_verdict = match last {
-            (Some(challenge), Some(outcome), Some(at_ms)) => Some(LastVerdict { challenge, outcome, at_ms }),
-            _ => None,
-        };
-        Ok(MinerRecord {
-            id,
-            key: get(row, "key")?,
-            keys,
-            status: status_of(&get::<String>(row, "status")?)?,
-            labels: json(&get::<String>(row, "labels")?, "labels")?,
-            state: get(row, "state")?,
-            standing: standing.map(|text| json(&text, "standing")).transpose()?,
-            first_seen_ms: get(row, "first_seen_ms")?,
-            last_seen_ms: get(row, "last_seen_ms")?,
-            address: get(row, "address")?,
-            software: get(row, "software")?,
-            due: Due::of(row)?,
-            last_verdict,
-            connected_to: get(row, "connected_to")?,
-        })
-    }
+fn miner_of(row: &AnyRow, keys: Vec<String>) -> Result<MinerRecord, RecordsError> {
+    let standing: Option<String> = get(row, "standing")?;
+    let last: (Option<String>, Option<String>, Option<i64>) =
+        (get(row, "last_challenge")?, get(row, "last_outcome")?, get(row, "last_verdict_ms")?);
+    let last_verdict = match last {
+        (Some(challenge), Some(outcome), Some(at_ms)) => Some(LastVerdict { challenge, outcome, at_ms }),
+        _ => None,
+    };
+    Ok(MinerRecord {
+        id: get(row, "id")?,
+        key: get(row, "key")?,
+        keys,
+        status: status_of(&get::<String>(row, "status")?)?,
+        labels: json(&get::<String>(row, "labels")?, "labels")?,
+        state: get(row, "state")?,
+        standing: standing.map(|text| json(&text, "standing")).transpose()?,
+        first_seen_ms: get(row, "first_seen_ms")?,
+        last_seen_ms: get(row, "last_seen_ms")?,
+        address: get(row, "address")?,
+        software: get(row, "software")?,
+        due: Due::of(row)?,
+        last_verdict,
+        connected_to: get(row, "connected_to")?,
+    })
 }
 
 pub(crate) fn status_of(text: &str) -> Result<Status, RecordsError> {
@@ -425,8 +477,12 @@ pub(crate) async fn note_action(
 ) -> Result<(), RecordsError> {
     let at_ms = id::now_ms();
     let sql = "INSERT INTO actions (id, at_ms, actor, uid, action, miner, detail) VALUES ($1, $2, $3, $4, $5, $6, $7)";
-    let insert = sqlx::query(sql).bind(id::new(at_ms)?).bind(at_ms).bind(&actor.name).bind(actor.uid.map(i64::from));
+    let id = id::new(at_ms)?;
+    let insert = sqlx::query(sql).bind(&id).bind(at_ms).bind(&actor.name).bind(actor.uid.map(i64::from));
     insert.bind(action).bind(miner).bind(detail).execute(&mut **tx).await?;
+    let (action, detail) = (action.to_owned(), detail.to_owned());
+    let noted = Action { id, at_ms, actor: actor.clone(), action, miner: miner.map(str::to_owned), detail };
+    tx.tell(at_ms, miner, None, Told::Action(noted));
     Ok(())
 }
 

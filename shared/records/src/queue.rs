@@ -239,7 +239,7 @@ impl Records {
         self.write("remove a replay", async {
             let mut tx = self.begin().await?;
             sqlx::query("DELETE FROM jobs WHERE id = $1").bind(id).execute(&mut *tx).await?;
-            Ok(tx.commit().await?)
+            tx.commit().await
         })
         .await
     }
@@ -252,7 +252,7 @@ impl Records {
         self.write("remove replays", async {
             let mut tx = self.begin().await?;
             sqlx::query("DELETE FROM jobs WHERE challenge = $1").bind(challenge).execute(&mut *tx).await?;
-            Ok(tx.commit().await?)
+            tx.commit().await
         })
         .await
     }
@@ -295,7 +295,7 @@ impl Records {
             let mut tx = self.begin().await?;
             let beat = sqlx::query(&sql).bind(worker).bind(address).bind(capacity).bind(ttl_ms(ttl));
             beat.execute(&mut *tx).await?;
-            Ok(tx.commit().await?)
+            tx.commit().await
         })
         .await
     }

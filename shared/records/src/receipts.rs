@@ -2,7 +2,8 @@
 
 use sqlx::any::AnyRow;
 
-use crate::store::{Tx, get};
+use crate::outbox::Tx;
+use crate::store::get;
 use crate::{ReceiptRecord, Records, RecordsError};
 
 impl Records {
@@ -38,7 +39,7 @@ impl Records {
             let miner = sqlx::query_scalar("SELECT miner FROM verdicts WHERE challenge = $1").bind(challenge);
             let miner: String = miner.fetch_one(&mut *tx).await?;
             insert(&mut tx, challenge, &miner, receipt).await?;
-            Ok(tx.commit().await?)
+            tx.commit().await
         })
         .await
     }

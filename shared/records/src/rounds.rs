@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
 use crate::miners::known_miner;
+use crate::outbox::Tx;
 use crate::store::get;
-use crate::{MAX_ROWS, Records, RecordsError};
+use crate::{MAX_ROWS, Records, RecordsError, Told};
 
 /// A synchronised round.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +42,27 @@ pub struct RoundMember {
     pub detail: String,
 }
 
+/// Where a page of rounds ended: the next one begins there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoundCursor {
+    /// [`RoundRecord::begun_ms`] of the last one.
+    pub begun_ms: i64,
+    /// [`RoundRecord::id`] of the last one.
+    pub id: String,
+}
+
+/// Which rounds; what is empty leaves none out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RoundFilter {
+    /// The group.
+    pub group: Option<String>,
+    /// The page after this one.
+    pub before: Option<RoundCursor>,
+    /// At most so many, and at most [`MAX_ROWS`].
+    pub limit: Option<u32>,
+}
+
 impl Records {
     /// Notes a round with its members.
     ///
@@ -57,7 +79,8 @@ impl Records {
             for member in members {
                 upsert_member(&mut tx, id, member).await?;
             }
-            Ok(tx.commit().await?)
+            tx.tell(*begun_ms, None, None, Told::RoundBegun(round.clone()));
+            tx.commit().await
         })
         .await
     }
@@ -70,7 +93,7 @@ impl Records {
         self.write("note a member of a round", async {
             let mut tx = self.begin().await?;
             upsert_member(&mut tx, round, member).await?;
-            Ok(tx.commit().await?)
+            tx.commit().await
         })
         .await
     }
@@ -82,20 +105,27 @@ impl Records {
     pub async fn end_round(&self, round: &str, at_ms: i64, detail: &str) -> Result<(), RecordsError> {
         self.write("note the end of a round", async {
             let mut tx = self.begin().await?;
-            let sql = "UPDATE rounds SET ended_ms = $2, detail = $3 WHERE id = $1 AND ended_ms IS NULL";
-            sqlx::query(sql).bind(round).bind(at_ms).bind(detail).execute(&mut *tx).await?;
-            Ok(tx.commit().await?)
+            let sql = "UPDATE rounds SET ended_ms = $2, detail = $3 WHERE id = $1 AND ended_ms IS NULL RETURNING *";
+            let ended = sqlx::query(sql).bind(round).bind(at_ms).bind(detail).fetch_optional(&mut *tx).await?;
+            if let Some(row) = ended {
+                tx.tell(at_ms, None, None, Told::RoundEnded(round_of(&row)?));
+            }
+            tx.commit().await
         })
         .await
     }
 
-    /// Rounds, newest first, of one group or of all.
+    /// Rounds, newest first.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn rounds(&self, group: Option<&str>, limit: u32) -> Result<Vec<RoundRecord>, RecordsError> {
-        let sql = "SELECT * FROM rounds WHERE ($1 = '' OR grp = $1) ORDER BY begun_ms DESC, id LIMIT $2";
-        let query = sqlx::query(sql).bind(group.unwrap_or("")).bind(i64::from(limit.min(MAX_ROWS)));
+    pub async fn rounds(&self, filter: &RoundFilter) -> Result<Vec<RoundRecord>, RecordsError> {
+        let sql = "SELECT * FROM rounds WHERE ($1 = '' OR grp = $1) AND (begun_ms < $2 OR (begun_ms = $2 AND id < $3)) \
+             ORDER BY begun_ms DESC, id DESC LIMIT $4";
+        let RoundFilter { group, before, limit } = filter;
+        let before = before.clone().unwrap_or(RoundCursor { begun_ms: i64::MAX, id: String::new() });
+        let query = sqlx::query(sql).bind(group.as_deref().unwrap_or("")).bind(before.begun_ms).bind(before.id);
+        let query = query.bind(i64::from(limit.unwrap_or(MAX_ROWS).min(MAX_ROWS)));
         let rows = query.fetch_all(self.read()).await.map_err(|e| RecordsError::from(e).doing("list rounds"))?;
         rows.iter().map(round_of).collect()
     }
@@ -115,7 +145,7 @@ impl Records {
     }
 }
 
-async fn upsert_member(tx: &mut crate::store::Tx, round: &str, member: &RoundMember) -> Result<(), RecordsError> {
+async fn upsert_member(tx: &mut Tx, round: &str, member: &RoundMember) -> Result<(), RecordsError> {
     let miner = known_miner(tx, &member.miner).await?;
     let sql = "INSERT INTO round_members (round, miner, state, challenge, at_ms, detail) \
          VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (round, miner) DO UPDATE SET state = $3, \

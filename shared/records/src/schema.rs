@@ -9,7 +9,10 @@ use crate::kind::Kind;
 use crate::{Location, RecordsError};
 
 /// Every migration that was ever released, in order; a released one never changes.
-const MIGRATIONS: &[Step] = &[(1, "records", include_str!("../migrations/0001_records.sql"))];
+const MIGRATIONS: &[Step] = &[
+    (1, "records", include_str!("../migrations/0001_records.sql")),
+    (2, "events", include_str!("../migrations/0002_events.sql")),
+];
 
 /// A migration: its version, its name, its statements.
 type Step = (i64, &'static str, &'static str);
@@ -76,7 +79,8 @@ mod tests {
     /// A release after this one.
     const NEXT: &[Step] = &[
         MIGRATIONS[0],
-        (2, "next", "ALTER TABLE miners ADD COLUMN mood TEXT NOT NULL DEFAULT 'fine'; CREATE TABLE more (x BLOB );"),
+        MIGRATIONS[1],
+        (3, "next", "ALTER TABLE miners ADD COLUMN mood TEXT NOT NULL DEFAULT 'fine'; CREATE TABLE more (x BLOB );"),
     ];
 
     /// A program that opens the store and ends: what it refuses it holds a lock of meanwhile.
@@ -100,13 +104,14 @@ mod tests {
         let mood: String = sqlx::query_scalar("SELECT mood FROM miners").fetch_one(&pool).await.unwrap();
         assert_eq!(mood, "fine");
         let refused = open(MIGRATIONS, &location, kind).await.unwrap_err();
-        assert!(matches!(refused, RecordsError::Newer { theirs: 2, ours: 1, .. }), "{refused}");
+        assert!(matches!(refused, RecordsError::Newer { theirs: 3, ours: 2, .. }), "{refused}");
         // A released migration never changes.
-        let changed = [(1, "records", "CREATE TABLE other (x TEXT);"), NEXT[1]];
+        let changed = [(1, "records", "CREATE TABLE other (x TEXT);"), NEXT[1], NEXT[2]];
         let refused = open(&changed, &location, kind).await.unwrap_err();
         assert!(refused.to_string().contains("migration 1 was previously applied but has been modified"), "{refused}");
         // One that fails leaves nothing.
-        let broken = [NEXT[0], NEXT[1], (3, "broken", "CREATE TABLE half (x TEXT); SELECT nothing FROM nowhere;")];
+        let broken =
+            [NEXT[0], NEXT[1], NEXT[2], (4, "broken", "CREATE TABLE half (x TEXT); SELECT nothing FROM nowhere;")];
         assert!(open(&broken, &location, kind).await.is_err());
         assert!(sqlx::query("SELECT * FROM half").execute(&pool).await.is_err(), "not even in part");
         open(NEXT, &location, kind).await.unwrap();

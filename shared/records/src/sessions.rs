@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use sqlx::any::AnyRow;
 
 use crate::devices::DeviceSeen;
 use crate::miners::join_keys;
-use crate::store::{Tx, get, json};
-use crate::{MAX_ROWS, MinerRecord, Records, RecordsError, Status, devices};
+use crate::outbox::Tx;
+use crate::store::{get, json};
+use crate::{ConnectedTold, LeftTold, MAX_ROWS, MinerRecord, Records, RecordsError, Status, Told, devices};
 
 /// A miner that connected.
 #[derive(Debug, Clone)]
@@ -95,7 +97,7 @@ impl Records {
             let mut tx = self.begin().await?;
             let miner = crate::miners::known_miner(&mut tx, key).await?;
             devices::note(&mut tx, &miner, session, &by_id(seen), at_ms).await?;
-            Ok(tx.commit().await?)
+            tx.commit().await
         })
         .await
     }
@@ -107,14 +109,16 @@ impl Records {
     pub async fn disconnected(&self, session: &str, at_ms: i64, why: &str) -> Result<(), RecordsError> {
         self.write("note the end of a session", async {
             let mut tx = self.begin().await?;
-            let sql = "UPDATE sessions SET disconnected_ms = $2, why = $3 WHERE id = $1 AND disconnected_ms IS NULL";
-            let ended = sqlx::query(sql).bind(session).bind(at_ms).bind(why).execute(&mut *tx).await?;
-            if ended.rows_affected() > 0 {
+            let sql = "UPDATE sessions SET disconnected_ms = $2, why = $3 WHERE id = $1 AND disconnected_ms IS NULL \
+                 RETURNING *";
+            let ended = sqlx::query(sql).bind(session).bind(at_ms).bind(why).fetch_optional(&mut *tx).await?;
+            if let Some(row) = ended {
+                tell_left(&mut tx, &row)?;
                 let sql = "UPDATE miners SET last_seen_ms = $2 WHERE last_seen_ms < $2 \
                      AND id = (SELECT s.miner FROM sessions s WHERE s.id = $1)";
                 sqlx::query(sql).bind(session).bind(at_ms).execute(&mut *tx).await?;
             }
-            Ok(tx.commit().await?)
+            tx.commit().await
         })
         .await
     }
@@ -138,7 +142,7 @@ fn by_id(devices: &[DeviceSeen]) -> BTreeMap<&str, &DeviceSeen> {
 }
 
 async fn note_session(tx: &mut Tx, connected: &Connected) -> Result<String, RecordsError> {
-    let Connected { session, validator, instance, keys, status, address, software, devices: _, inventory, at_ms } =
+    let Connected { session, validator, instance, keys, status, address, software, devices, inventory, at_ms } =
         connected;
     let chain: Vec<_> = keys.iter().map(String::as_str).collect();
     let miner = join_keys(tx, &chain, *status, *at_ms).await?;
@@ -149,11 +153,37 @@ async fn note_session(tx: &mut Tx, connected: &Connected) -> Result<String, Reco
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO NOTHING";
     let inventory = if inventory.is_empty() { "null" } else { inventory.as_str() };
     let insert = sqlx::query(sql).bind(session).bind(&miner).bind(keys.last()).bind(validator).bind(instance);
-    insert.bind(address).bind(software).bind(inventory).bind(*at_ms).execute(&mut **tx).await?;
+    let noted = insert.bind(address).bind(software).bind(inventory).bind(*at_ms).execute(&mut **tx).await?;
+    if noted.rows_affected() > 0 {
+        let told = ConnectedTold {
+            session: session.clone(),
+            key: keys.last().cloned().unwrap_or_default(),
+            validator: validator.clone(),
+            address: address.clone(),
+            software: software.clone(),
+            devices: u32::try_from(devices.len()).unwrap_or(u32::MAX),
+        };
+        tx.tell(*at_ms, Some(&miner), None, Told::MinerConnected(told));
+    }
     Ok(miner)
 }
 
-fn session_of(row: &sqlx::any::AnyRow) -> Result<SessionRecord, RecordsError> {
+/// Tells of a session that has just ended: a row of `sessions`.
+pub(crate) fn tell_left(tx: &mut Tx, row: &AnyRow) -> Result<(), RecordsError> {
+    let (miner, connected_ms): (String, i64) = (get(row, "miner")?, get(row, "connected_ms")?);
+    let ended_ms: i64 = get(row, "disconnected_ms")?;
+    let told = LeftTold {
+        session: get(row, "id")?,
+        key: get(row, "key")?,
+        validator: get(row, "validator")?,
+        connected_s: (ended_ms - connected_ms).max(0) / 1000,
+        why: get(row, "why")?,
+    };
+    tx.tell(ended_ms, Some(&miner), None, Told::MinerLeft(told));
+    Ok(())
+}
+
+fn session_of(row: &AnyRow) -> Result<SessionRecord, RecordsError> {
     Ok(SessionRecord {
         id: get(row, "id")?,
         miner: get(row, "miner")?,

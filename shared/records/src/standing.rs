@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
 use crate::miners::{ensure_miner, known_miner};
-use crate::store::{Tx, get};
-use crate::{FindingRecord, MAX_ROWS, Records, RecordsError, Status, Transition, id};
+use crate::outbox::Tx;
+use crate::store::get;
+use crate::{FindingRecord, MAX_ROWS, Records, RecordsError, Status, Told, Transition, id};
 
 /// Which findings; what is empty leaves none out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,7 +61,7 @@ impl Records {
             let sql = "UPDATE miners SET state = $2, standing = COALESCE($3, standing) WHERE id = $1";
             let update = sqlx::query(sql).bind(&miner).bind(&transition.to).bind(standing.map(str::to_owned));
             update.execute(&mut *tx).await?;
-            Ok(tx.commit().await?)
+            tx.commit().await
         })
         .await
     }
@@ -75,7 +76,7 @@ impl Records {
             let miner = known_miner(&mut tx, miner).await?;
             let update = sqlx::query("UPDATE miners SET standing = $2 WHERE id = $1").bind(&miner).bind(standing);
             update.execute(&mut *tx).await?;
-            Ok(tx.commit().await?)
+            tx.commit().await
         })
         .await
     }
@@ -102,7 +103,7 @@ impl Records {
             for finding in findings {
                 insert_finding(&mut tx, finding, None, at_ms).await?;
             }
-            Ok(tx.commit().await?)
+            tx.commit().await
         })
         .await
     }
@@ -135,6 +136,8 @@ pub(crate) async fn insert_transition(
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
     let insert = sqlx::query(sql).bind(id::new(*at_ms)?).bind(miner).bind(*at_ms).bind(from).bind(to).bind(why);
     insert.bind(detail).bind(challenge).execute(&mut **tx).await?;
+    let told = Transition { miner: miner.to_owned(), ..transition.clone() };
+    tx.tell(*at_ms, Some(miner), challenge, Told::State(told));
     Ok(())
 }
 
@@ -152,9 +155,11 @@ pub(crate) async fn insert_finding(
     };
     let sql = "INSERT INTO findings (id, miner, at_ms, code, other_miner, device_id, detail, enforced, challenge) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
-    let insert = sqlx::query(sql).bind(id::new(at_ms)?).bind(miner).bind(at_ms).bind(code).bind(other);
+    let insert = sqlx::query(sql).bind(id::new(at_ms)?).bind(&miner).bind(at_ms).bind(code).bind(other.clone());
     let insert = insert.bind(device_id.clone()).bind(detail).bind(i64::from(*enforced)).bind(challenge);
     insert.execute(&mut **tx).await?;
+    let told = FindingRecord { miner: miner.clone(), other_miner: other, ..finding.clone() };
+    tx.tell(at_ms, Some(&miner), challenge, Told::Finding(told));
     Ok(())
 }
 

@@ -14,7 +14,9 @@ use sqlx::{
 };
 use tokio::sync::watch;
 
+use crate::api_tokens::TokenUses;
 use crate::kind::Kind;
+use crate::outbox::{self, Tx};
 use crate::trouble::{SLOW_LIMIT, Trouble};
 use crate::{Location, RecordsError, schema};
 
@@ -36,9 +38,6 @@ const SQLITE_SETTINGS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = F
 const POSTGRES_SETTINGS: &str = "SET synchronous_commit = on; SET lock_timeout = '8s'; \
      SET idle_in_transaction_session_timeout = '60s'; SET application_name = 'assay'";
 
-/// A transaction that can write.
-pub(crate) type Tx = Transaction<'static, Any>;
-
 /// The records of a validator; a clone is the same store.
 #[derive(Clone)]
 pub struct Records {
@@ -52,6 +51,10 @@ pub(crate) struct Store {
     writers: AnyPool,
     trouble: Trouble,
     is_probed: AtomicBool,
+    /// The number of the last event that this process knows of.
+    pub(crate) last_event: watch::Sender<i64>,
+    /// When uses of API tokens were noted last.
+    pub(crate) token_uses: TokenUses,
 }
 
 impl std::fmt::Debug for Records {
@@ -79,9 +82,16 @@ impl Records {
         let readers = if readers == 0 { writers.clone() } else { pool(location, kind, readers).await? };
         schema::migrate(&writers, kind, location).await?;
         let (trouble, is_probed) = (Trouble::new(), AtomicBool::new(false));
-        let store = Store { location: location.clone(), kind, readers, writers, trouble, is_probed };
+        let (location, last_event) = (location.clone(), watch::Sender::new(0));
+        let token_uses = TokenUses::default();
+        let store = Store { location, kind, readers, writers, trouble, is_probed, last_event, token_uses };
         let records = Self { store: Arc::new(store) };
         records.write("note the start", records.store.touch()).await?;
+        records.store.last_event.send_replace(records.store.read_last_event().await?);
+        // A file is one validator's alone.
+        if kind == Kind::Postgres {
+            tokio::spawn(outbox::poll(Arc::downgrade(&records.store)));
+        }
         Ok(records)
     }
 
@@ -111,12 +121,12 @@ impl Records {
 
     /// Where reads are made.
     pub(crate) fn read(&self) -> &AnyPool {
-        &self.store.readers
+        self.store.read()
     }
 
     /// A transaction that can write. Nothing of it is there until it is committed.
     pub(crate) async fn begin(&self) -> Result<Tx, RecordsError> {
-        self.store.begin().await
+        Ok(Tx::new(self.store.begin().await?, self.store.clone()))
     }
 
     /// Waits for a write, and notes whether the store can be written.
@@ -155,7 +165,11 @@ impl Records {
 }
 
 impl Store {
-    async fn begin(&self) -> Result<Tx, RecordsError> {
+    pub(crate) fn read(&self) -> &AnyPool {
+        &self.readers
+    }
+
+    async fn begin(&self) -> Result<Transaction<'static, Any>, RecordsError> {
         Ok(match self.kind {
             // Taken at once: a reader that becomes a writer later would not be waited for, but refused.
             Kind::Sqlite => self.writers.begin_with("BEGIN IMMEDIATE").await?,

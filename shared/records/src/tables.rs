@@ -81,6 +81,7 @@ tables! {
         id Integer => "1";
         created_ms Time => "When the store was made.";
         written_ms Time => "When a process opened it last, or found it writable again.";
+        last_event Integer => "The number of the last event.";
     }
     validators "A validator that uses the store." {
         key Text => "Its key.";
@@ -324,5 +325,47 @@ tables! {
         ended_ms Time "optional" => "When it was done or handed back.";
         result Text "optional" => "What the worker found, or why it handed the job back.";
         document Bytes => "What is to be done.";
+    }    events "Something that happened, for programs that follow it. The oldest are removed." {
+        seq Integer => "Its number: one more than that of the event before.";
+        id Text => "Its id, which no other event of any store has.";
+        at_ms Time => "When.";
+        kind Text => "What happened: see [webhooks](webhooks.md#events).";
+        miner Text "optional" => "The miner, where one is concerned.";
+        challenge Text "optional" => "The challenge, where one is concerned.";
+        document Json => "The circumstances.";
+    }
+    api_tokens "A token of the API. The token itself is nowhere." {
+        id Text => "The token.";
+        hash Text => "BLAKE3 of it.";
+        role Text => "`read`, `operate` or `admin`.";
+        name Text => "What its maker calls it.";
+        created_ms Time => "When it was made.";
+        created_by Text => "By whom.";
+        expires_ms Time => "Until when it can be used.";
+        revoked_ms Time "optional" => "When it was revoked.";
+        last_used_ms Time "optional" => "When it was used last, to the minute.";
+    }
+    webhooks "Who is sent events." {
+        id Text => "The webhook.";
+        source Text => "`operator`, or `settings`: it is the setting `on_event`.";
+        target Text => "Where events go, without what may be secret.";
+        url Bytes => "The whole URL.";
+        secret Bytes => "What signs them.";
+        kinds Json => "The kinds of events; none of them named: all.";
+        created_ms Time => "When it was made.";
+        created_by Text => "By whom.";
+        disabled_ms Time "optional" => "Since when it is sent nothing any more.";
+        disabled_why Text "optional" => "Why.";
+    }
+    deliveries "How far a webhook is." {
+        webhook Text => "The webhook.";
+        last_event Integer => "The last event that it has, or that is none of its kinds.";
+        delivered Integer => "How many events it was sent.";
+        delivered_ms Time "optional" => "When the last one.";
+        skipped Integer => "How many events were removed before it could be sent them.";
+        attempts Integer => "How many attempts failed since.";
+        failing_ms Time "optional" => "Since when every attempt fails.";
+        next_ms Time "optional" => "When the next attempt is made.";
+        last_error Text "optional" => "Why the last attempt failed.";
     }
 }

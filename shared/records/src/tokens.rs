@@ -53,6 +53,15 @@ pub struct TokenRecord {
     pub used_by: Option<String>,
 }
 
+/// Where a page of tokens ended: the next one begins there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenCursor {
+    /// [`TokenRecord::created_ms`] of the last one.
+    pub created_ms: i64,
+    /// [`TokenRecord::hash`] of the last one.
+    pub hash: String,
+}
+
 fn hash(token: &str) -> String {
     let mut hasher = blake3::Hasher::new_derive_key("assay 2026 join token");
     hasher.update(token.as_bytes());
@@ -90,7 +99,7 @@ impl Records {
             let insert = sqlx::query(sql).bind(&record.hash).bind(to_json(labels, "labels")?).bind(created_ms);
             insert.bind(&actor.name).bind(record.expires_ms).execute(&mut *tx).await?;
             note_action(&mut tx, actor, "enroll", None, &format!("token {}", &record.hash[..16])).await?;
-            Ok(tx.commit().await?)
+            tx.commit().await
         })
         .await?;
         Ok((token, record))
@@ -150,13 +159,16 @@ impl Records {
         Ok(Ok(token.labels))
     }
 
-    /// The tokens that were given out, newest first.
+    /// The tokens that were given out, newest first; with a cursor the page after it.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn tokens(&self, limit: u32) -> Result<Vec<TokenRecord>, RecordsError> {
-        let sql = "SELECT * FROM tokens ORDER BY created_ms DESC, hash LIMIT $1";
-        let rows = sqlx::query(sql).bind(i64::from(limit.min(MAX_ROWS))).fetch_all(self.read()).await;
+    pub async fn tokens(&self, before: Option<&TokenCursor>, limit: u32) -> Result<Vec<TokenRecord>, RecordsError> {
+        let sql = "SELECT * FROM tokens WHERE created_ms < $1 OR (created_ms = $1 AND hash < $2) \
+             ORDER BY created_ms DESC, hash DESC LIMIT $3";
+        let (created_ms, hash) = before.map_or((i64::MAX, ""), |cursor| (cursor.created_ms, &cursor.hash));
+        let query = sqlx::query(sql).bind(created_ms).bind(hash).bind(i64::from(limit.min(MAX_ROWS)));
+        let rows = query.fetch_all(self.read()).await;
         let rows = rows.map_err(|e| RecordsError::from(e).doing("list join tokens"))?;
         rows.iter().map(token_of).collect()
     }

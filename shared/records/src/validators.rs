@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::sessions::tell_left;
 use crate::store::get;
 use crate::{Records, RecordsError, id};
 
@@ -47,7 +48,7 @@ impl Records {
             let mut tx = self.begin().await?;
             let beat = sqlx::query(&sql).bind(key).bind(instance).bind(address).bind(ttl_ms(ttl));
             beat.execute(&mut *tx).await?;
-            Ok(tx.commit().await?)
+            tx.commit().await
         })
         .await
     }
@@ -64,11 +65,12 @@ impl Records {
             sqlx::query(&sql).bind(key).bind(instance).execute(&mut *tx).await?;
             let sql = format!(
                 "UPDATE sessions SET disconnected_ms = {now}, why = 'the validator ended' \
-                 WHERE validator = $1 AND instance = $2 AND disconnected_ms IS NULL"
+                 WHERE validator = $1 AND instance = $2 AND disconnected_ms IS NULL RETURNING *"
             );
-            sqlx::query(&sql).bind(key).bind(instance).execute(&mut *tx).await?;
+            let ended = sqlx::query(&sql).bind(key).bind(instance).fetch_all(&mut *tx).await?;
+            ended.iter().try_for_each(|row| tell_left(&mut tx, row))?;
             sqlx::query("DELETE FROM leases WHERE holder = $1").bind(instance).execute(&mut *tx).await?;
-            Ok(tx.commit().await?)
+            tx.commit().await
         })
         .await
     }
@@ -82,13 +84,14 @@ impl Records {
         let sql = format!(
             "UPDATE sessions SET disconnected_ms = {now}, why = 'the validator was lost' \
              WHERE disconnected_ms IS NULL AND NOT EXISTS (SELECT 1 FROM validators v WHERE v.key = sessions.validator \
-             AND v.instance = sessions.instance AND v.expires_ms > {now})"
+             AND v.instance = sessions.instance AND v.expires_ms > {now}) RETURNING *"
         );
         self.write("end sessions of lost validators", async {
             let mut tx = self.begin().await?;
-            let ended = sqlx::query(&sql).execute(&mut *tx).await?;
+            let ended = sqlx::query(&sql).fetch_all(&mut *tx).await?;
+            ended.iter().try_for_each(|row| tell_left(&mut tx, row))?;
             tx.commit().await?;
-            Ok(ended.rows_affected())
+            Ok(ended.len() as u64)
         })
         .await
     }

@@ -124,7 +124,7 @@ impl Query {
                 let miner = find::miner(records, &miner).await?;
                 each(&records.history(&miner, bounded(limit)?).await?)
             }
-            Self::Tokens(TokensQuery { limit }) => each(&records.tokens(bounded(limit)?).await?),
+            Self::Tokens(TokensQuery { limit }) => each(&records.tokens(None, bounded(limit)?).await?),
         }
     }
 }
@@ -136,7 +136,7 @@ fn each(values: &[impl Serialize]) -> Result<Vec<Document>, OperationError> {
 async fn miners(validator: &Validator, query: MinersQuery) -> Result<Vec<Document>, OperationError> {
     let MinersQuery { status, state, labels, connected, limit } = query;
     let (labels, limit) = (labels::check(labels)?, Some(bounded(limit)?));
-    let filter = MinerFilter { status, state, labels, connected, after: None, limit };
+    let filter = MinerFilter { status, state, labels, connected, limit, ..MinerFilter::default() };
     let found = validator.records.miners(&filter).await?;
     found.iter().map(|miner| miner_document(validator, miner)).collect()
 }

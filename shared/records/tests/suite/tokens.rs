@@ -34,7 +34,7 @@ pub async fn a_token_lets_one_in_of_many(store: &TestStore) {
     let miners = records.miners(&Default::default()).await.unwrap();
     assert_eq!(miners.len(), 1, "who was refused is not even noted");
     assert_eq!((&miners[0].id, miners[0].status, &miners[0].labels), (&winner, Status::Approved, &labels()));
-    let token = &records.tokens(10).await.unwrap()[0];
+    let token = &records.tokens(None, 10).await.unwrap()[0];
     assert_eq!((token.used_by.as_ref(), token.used_ms), (Some(&winner), Some(now_ms)));
     let actions = records.actions(Some(&winner), 0, 10).await.unwrap();
     assert_eq!((actions[0].action.as_str(), actions[0].actor.name.as_str()), ("redeem", "ada"));

@@ -1,0 +1,223 @@
+//! Tokens of callers of the API, each with a role. The store has only their hashes.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use sqlx::any::AnyRow;
+
+use crate::miners::note_action;
+use crate::store::{get, json};
+use crate::validators::ttl_ms;
+use crate::{Actor, MAX_ROWS, Records, RecordsError, Role, id};
+
+/// What every token begins with, so that one is known where it turns up.
+const PREFIX: &str = "assay_";
+/// Random bytes of a token: nobody guesses one, so that a hash without salt keeps it.
+const TOKEN_BYTES: usize = 32;
+/// The longest text that is looked at.
+const MAX_TOKEN_BYTES: usize = 128;
+/// The longest name of a token.
+pub const MAX_TOKEN_NAME_BYTES: usize = 64;
+/// The most tokens that can be used at one time.
+pub const MAX_API_TOKENS: i64 = 1024;
+/// How long until a use is noted again.
+const NOTE_INTERVAL_MS: i64 = 60_000;
+
+/// A token of the API: not the token itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ApiTokenRecord {
+    /// Its id.
+    pub id: String,
+    /// What it lets a caller do.
+    pub role: Role,
+    /// What its maker calls it.
+    pub name: String,
+    /// When it was made.
+    pub created_ms: i64,
+    /// By whom.
+    pub created_by: String,
+    /// Until when it can be used.
+    pub expires_ms: i64,
+    /// When it was revoked.
+    pub revoked_ms: Option<i64>,
+    /// When it was used last, to the minute.
+    pub last_used_ms: Option<i64>,
+}
+
+impl ApiTokenRecord {
+    /// Whether it can be used at this time.
+    #[must_use]
+    pub const fn is_good(&self, now_ms: i64) -> bool {
+        self.revoked_ms.is_none() && now_ms < self.expires_ms
+    }
+}
+
+/// Where a page of tokens of the API ended: the next one begins there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApiTokenCursor {
+    /// [`ApiTokenRecord::created_ms`] of the last one.
+    pub created_ms: i64,
+    /// [`ApiTokenRecord::id`] of the last one.
+    pub id: String,
+}
+
+/// When uses of tokens were noted last, by their ids.
+#[derive(Debug, Default)]
+pub(crate) struct TokenUses(Mutex<HashMap<String, i64>>);
+
+impl TokenUses {
+    /// Whether a use is to be noted now: of many that come at once, one.
+    fn is_due(&self, token: &ApiTokenRecord, now_ms: i64) -> bool {
+        let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        uses.retain(|_, at_ms| now_ms - *at_ms < NOTE_INTERVAL_MS);
+        let is_due = token.last_used_ms.is_none_or(|at_ms| now_ms - at_ms >= NOTE_INTERVAL_MS);
+        is_due && uses.insert(token.id.clone(), now_ms).is_none()
+    }
+}
+
+fn hash(token: &str) -> String {
+    let mut hasher = blake3::Hasher::new_derive_key("assay 2026 api token");
+    hasher.update(token.as_bytes());
+    hasher.finalize().to_hex().to_string()
+}
+
+impl Records {
+    /// Makes a token of the API. This is the only time that it is shown.
+    ///
+    /// # Errors
+    /// [`RecordsError::TooMany`], [`RecordsError::TooLarge`] for its name, or the store cannot be written.
+    pub async fn create_api_token(
+        &self,
+        role: Role,
+        name: &str,
+        lifetime: Duration,
+        actor: &Actor,
+    ) -> Result<(String, ApiTokenRecord), RecordsError> {
+        if name.len() > MAX_TOKEN_NAME_BYTES {
+            let (what, max) = ("the name of a token", MAX_TOKEN_NAME_BYTES);
+            return Err(RecordsError::TooLarge { what, len: name.len(), max });
+        }
+        let mut random = [0; TOKEN_BYTES];
+        getrandom::fill(&mut random).map_err(RecordsError::Random)?;
+        let token = format!("{PREFIX}{role}_{}", BASE64_URL_SAFE_NO_PAD.encode(random));
+        let created_ms = id::now_ms();
+        let record = ApiTokenRecord {
+            id: id::new(created_ms)?,
+            role,
+            name: name.to_owned(),
+            created_ms,
+            created_by: actor.name.clone(),
+            expires_ms: created_ms.saturating_add(ttl_ms(lifetime)),
+            revoked_ms: None,
+            last_used_ms: None,
+        };
+        self.write("note a token of the API", self.insert_api_token(&record, &hash(&token), actor)).await?;
+        Ok((token, record))
+    }
+
+    async fn insert_api_token(&self, record: &ApiTokenRecord, hash: &str, actor: &Actor) -> Result<(), RecordsError> {
+        let mut tx = self.begin().await?;
+        let sql = "SELECT COUNT(*) FROM api_tokens WHERE revoked_ms IS NULL AND expires_ms > $1";
+        let count: i64 = sqlx::query_scalar(sql).bind(record.created_ms).fetch_one(&mut *tx).await?;
+        if count >= MAX_API_TOKENS {
+            return Err(RecordsError::TooMany { what: "tokens of the API", max: MAX_API_TOKENS });
+        }
+        let sql = "INSERT INTO api_tokens (id, hash, role, name, created_ms, created_by, expires_ms) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7)";
+        let insert = sqlx::query(sql).bind(&record.id).bind(hash).bind(record.role.name()).bind(&record.name);
+        let insert = insert.bind(record.created_ms).bind(&actor.name).bind(record.expires_ms);
+        insert.execute(&mut *tx).await?;
+        let detail = format!("token {} {:?}, role {}", record.id, record.name, record.role);
+        note_action(&mut tx, actor, "create token", None, &detail).await?;
+        tx.commit().await
+    }
+
+    /// The record of a token that can be used now. That it was used is noted, at most once a minute; whether that
+    /// succeeds does not matter here.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn api_token(&self, token: &str) -> Result<Option<ApiTokenRecord>, RecordsError> {
+        if token.len() > MAX_TOKEN_BYTES || !token.starts_with(PREFIX) {
+            return Ok(None);
+        }
+        let row = sqlx::query("SELECT * FROM api_tokens WHERE hash = $1").bind(hash(token));
+        let row = row.fetch_optional(self.read()).await;
+        let row = row.map_err(|e| RecordsError::from(e).doing("look up a token of the API"))?;
+        let (token, now_ms) = (row.as_ref().map(token_of).transpose()?, id::now_ms());
+        let token = token.filter(|token| token.is_good(now_ms));
+        if let Some(token) = token.as_ref().filter(|token| self.store.token_uses.is_due(token, now_ms)) {
+            let (records, id) = (self.clone(), token.id.clone());
+            tokio::spawn(async move {
+                if let Err(error) = records.note_use(&id, now_ms).await {
+                    tracing::debug!(token = id, %error, "the records do not have the use of a token");
+                }
+            });
+        }
+        Ok(token)
+    }
+
+    async fn note_use(&self, id: &str, now_ms: i64) -> Result<(), RecordsError> {
+        self.write("note the use of a token", async {
+            let mut tx = self.begin().await?;
+            let sql = "UPDATE api_tokens SET last_used_ms = $2 WHERE id = $1 AND COALESCE(last_used_ms, 0) < $2";
+            sqlx::query(sql).bind(id).bind(now_ms).execute(&mut *tx).await?;
+            tx.commit().await
+        })
+        .await
+    }
+
+    /// The tokens of the API that were made, newest first; with a cursor the page after it.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn api_tokens(
+        &self,
+        before: Option<&ApiTokenCursor>,
+        limit: u32,
+    ) -> Result<Vec<ApiTokenRecord>, RecordsError> {
+        let sql = "SELECT * FROM api_tokens WHERE created_ms < $1 OR (created_ms = $1 AND id < $2) \
+             ORDER BY created_ms DESC, id DESC LIMIT $3";
+        let (created_ms, id) = before.map_or((i64::MAX, ""), |cursor| (cursor.created_ms, &cursor.id));
+        let query = sqlx::query(sql).bind(created_ms).bind(id).bind(i64::from(limit.min(MAX_ROWS)));
+        let rows = query.fetch_all(self.read()).await;
+        let rows = rows.map_err(|e| RecordsError::from(e).doing("list tokens of the API"))?;
+        rows.iter().map(token_of).collect()
+    }
+
+    /// Revokes a token of the API by its id; false where there is none that was not revoked.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn revoke_api_token(&self, id: &str, actor: &Actor) -> Result<bool, RecordsError> {
+        self.write("revoke a token of the API", async {
+            let mut tx = self.begin().await?;
+            let sql = "UPDATE api_tokens SET revoked_ms = $2 WHERE id = $1 AND revoked_ms IS NULL";
+            let revoked = sqlx::query(sql).bind(id).bind(id::now_ms()).execute(&mut *tx).await?.rows_affected() > 0;
+            if revoked {
+                note_action(&mut tx, actor, "revoke token", None, &format!("token {id}")).await?;
+            }
+            tx.commit().await?;
+            Ok(revoked)
+        })
+        .await
+    }
+}
+
+fn token_of(row: &AnyRow) -> Result<ApiTokenRecord, RecordsError> {
+    Ok(ApiTokenRecord {
+        id: get(row, "id")?,
+        role: json(&format!("\"{}\"", get::<String>(row, "role")?), "role")?,
+        name: get(row, "name")?,
+        created_ms: get(row, "created_ms")?,
+        created_by: get(row, "created_by")?,
+        expires_ms: get(row, "expires_ms")?,
+        revoked_ms: get(row, "revoked_ms")?,
+        last_used_ms: get(row, "last_used_ms")?,
+    })
+}

@@ -1,0 +1,71 @@
+//! The fleet in numbers.
+
+use serde::{Deserialize, Serialize};
+use sqlx::any::AnyRow;
+
+use crate::miners::status_of;
+use crate::store::get;
+use crate::{MAX_ROWS, Records, RecordsError, Status};
+
+/// How many miners are the same in these.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct MinerCount {
+    /// Whether they take part.
+    pub status: Status,
+    /// Their attestation state.
+    pub state: String,
+    /// What their last verdicts ended in.
+    pub outcome: Option<String>,
+    /// How many.
+    pub miners: i64,
+}
+
+/// The devices of a model that are listed now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ModelCount {
+    /// The product name: a claim; empty where it is unknown.
+    pub model: String,
+    /// How many.
+    pub devices: i64,
+    /// At how many miners.
+    pub miners: i64,
+}
+
+impl Records {
+    /// Miners by status, state and last outcome.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn miner_counts(&self) -> Result<Vec<MinerCount>, RecordsError> {
+        let sql = "SELECT status, state, last_outcome, COUNT(*) AS miners FROM miners \
+             GROUP BY status, state, last_outcome ORDER BY status, state, last_outcome";
+        let rows = sqlx::query(sql).fetch_all(self.read()).await;
+        let rows = rows.map_err(|e| RecordsError::from(e).doing("count miners"))?;
+        let count = |row: &AnyRow| {
+            Ok(MinerCount {
+                status: status_of(&get::<String>(row, "status")?)?,
+                state: get(row, "state")?,
+                outcome: get(row, "last_outcome")?,
+                miners: get(row, "miners")?,
+            })
+        };
+        rows.iter().map(count).collect()
+    }
+
+    /// The models of the devices that miners list now, the most frequent first.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn model_counts(&self, limit: u32) -> Result<Vec<ModelCount>, RecordsError> {
+        let sql = "SELECT model, COUNT(*) AS devices, COUNT(DISTINCT miner) AS miners FROM devices \
+             WHERE gone_ms IS NULL GROUP BY model ORDER BY 2 DESC, model LIMIT $1";
+        let rows = sqlx::query(sql).bind(i64::from(limit.min(MAX_ROWS))).fetch_all(self.read()).await;
+        let rows = rows.map_err(|e| RecordsError::from(e).doing("count devices"))?;
+        let count = |row: &AnyRow| {
+            Ok(ModelCount { model: get(row, "model")?, devices: get(row, "devices")?, miners: get(row, "miners")? })
+        };
+        rows.iter().map(count).collect()
+    }
+}

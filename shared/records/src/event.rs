@@ -1,0 +1,222 @@
+//! What happens, as it is told to programs that follow it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::store::{json, to_json};
+use crate::{Action, Begun, FindingRecord, RecordsError, RoundRecord, Transition};
+
+/// An event: something that happened, with its place in the order of everything that did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct EventRecord {
+    /// Its place: one more than that of the event before, in the order in which they were written.
+    pub seq: i64,
+    /// Its id, which no other event of any store has.
+    pub id: String,
+    /// When it happened, by the clock of the validator that tells it.
+    pub at_ms: i64,
+    /// The miner's id, where one is concerned.
+    pub miner: Option<String>,
+    /// The challenge, where one is concerned.
+    pub challenge: Option<String>,
+    /// What happened.
+    #[serde(flatten)]
+    pub told: Told,
+}
+
+macro_rules! told {
+    ($($(#[doc = $about:literal])* $variant:ident($document:ty) $name:literal;)+) => {
+        /// The kinds of events.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+        #[serde(rename_all = "snake_case")]
+        pub enum EventKind {
+            $($(#[doc = $about])* $variant,)+
+        }
+
+        /// What happened, by the kind of the event.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+        #[serde(rename_all = "snake_case", tag = "kind", content = "document")]
+        pub enum Told {
+            $($(#[doc = $about])* $variant($document),)+
+        }
+
+        impl EventKind {
+            /// Every kind.
+            pub const ALL: &[Self] = &[$(Self::$variant,)+];
+
+            /// The stable name.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+
+            /// What it means, in a sentence.
+            #[must_use]
+            pub const fn about(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($about),+),)+ }
+            }
+        }
+
+        impl Told {
+            /// The kind of the event.
+            #[must_use]
+            pub const fn kind(&self) -> EventKind {
+                match self { $(Self::$variant(_) => EventKind::$variant,)+ }
+            }
+
+            /// The document alone, as JSON.
+            ///
+            /// # Errors
+            /// None: texts and numbers always become JSON.
+            pub fn document(&self) -> Result<String, RecordsError> {
+                match self { $(Self::$variant(document) => to_json(document, "event"),)+ }
+            }
+
+            pub(crate) fn parse(kind: EventKind, document: &str) -> Result<Self, RecordsError> {
+                Ok(match kind { $(EventKind::$variant => Self::$variant(json(document, "event")?),)+ })
+            }
+        }
+    };
+}
+
+told! {
+    /// A challenge began.
+    ChallengeStarted(Begun) "challenge_started";
+    /// A challenge that began came to no verdict: its offer never went out.
+    ChallengeAbandoned(Begun) "challenge_abandoned";
+    /// A verdict is in the records.
+    Verdict(VerdictTold) "verdict";
+    /// The attestation state of a miner changed.
+    State(Transition) "state";
+    /// Something was found about a miner that no single challenge shows.
+    Finding(FindingRecord) "finding";
+    /// A miner proved its key and was let in.
+    MinerConnected(ConnectedTold) "miner_connected";
+    /// The session of a miner ended.
+    MinerLeft(LeftTold) "miner_left";
+    /// A synchronised round began.
+    RoundBegun(RoundRecord) "round_begun";
+    /// The last member of a round was judged.
+    RoundEnded(RoundRecord) "round_ended";
+    /// An operator did something.
+    Action(Action) "action";
+    /// A validator serves, or does not.
+    Health(HealthTold) "health";
+}
+
+impl EventRecord {
+    /// The kind of the event.
+    #[must_use]
+    pub const fn kind(&self) -> EventKind {
+        self.told.kind()
+    }
+}
+
+impl fmt::Display for EventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for EventKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.iter().copied().find(|kind| kind.name() == text);
+        found.ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|kind| kind.name()).collect();
+            format!("no kind of event {text:?}: there are {}", names.join(", "))
+        })
+    }
+}
+
+/// A verdict in short; the whole one is in the records by its challenge.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct VerdictTold {
+    /// What it ended in: `pass`, `fail` or `inconclusive`.
+    pub outcome: String,
+    /// The codes of the reasons behind it.
+    pub codes: Vec<String>,
+    /// How the work was checked, where it came so far.
+    pub mode: Option<String>,
+    /// The key that answered.
+    pub key: String,
+    /// The validator that asked.
+    pub validator: String,
+    /// The group of the policy.
+    pub group: String,
+    /// The kind of challenge.
+    pub kind: String,
+    /// Why it was made.
+    pub asked: String,
+    /// The round it belongs to.
+    pub round: Option<String>,
+    /// The matrix size.
+    pub n: u32,
+    /// How many devices were challenged.
+    pub devices: u32,
+    /// Over all devices, measured.
+    pub tops: f64,
+    /// Memory shown over all devices, in bytes.
+    pub bytes_held: i64,
+    /// What the probe read, measured.
+    pub gb_per_s: f64,
+    /// From the challenge out to the commitment in, measured.
+    pub seconds: f64,
+    /// The attestation state from now on, where it changed.
+    pub state: Option<String>,
+    /// The id of its receipt.
+    pub receipt: Option<String>,
+}
+
+/// A miner that connected.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ConnectedTold {
+    /// The session.
+    pub session: String,
+    /// The key that it connected with.
+    pub key: String,
+    /// The validator.
+    pub validator: String,
+    /// Where it connected from, without the port.
+    pub address: String,
+    /// The software that it names: a claim.
+    pub software: String,
+    /// How many devices it claims.
+    pub devices: u32,
+}
+
+/// A session that ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct LeftTold {
+    /// The session.
+    pub session: String,
+    /// The key that it connected with.
+    pub key: String,
+    /// The validator.
+    pub validator: String,
+    /// How long it lasted.
+    pub connected_s: i64,
+    /// Why it ended.
+    pub why: String,
+}
+
+/// Whether a validator serves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct HealthTold {
+    /// The validator.
+    pub validator: String,
+    /// Whether it does.
+    pub serving: bool,
+    /// Why not.
+    pub why: String,
+}

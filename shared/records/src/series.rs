@@ -1,0 +1,76 @@
+//! What the devices of a miner showed over time, for charts.
+
+use assay_protocol::claims::Telemetry;
+use serde::{Deserialize, Serialize};
+use sqlx::any::AnyRow;
+
+use crate::store::{get, json};
+use crate::{MAX_ROWS, Records, RecordsError};
+
+/// What a device showed in a challenge.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct SeriesPoint {
+    /// The challenge.
+    pub challenge: String,
+    /// The device.
+    pub device_id: String,
+    /// The name that the miner gives it: a claim.
+    pub model: String,
+    /// When the challenge was concluded.
+    pub at_ms: i64,
+    /// What it ended in.
+    pub outcome: String,
+    /// Whether all work that was checked held: else the figures are no speed.
+    pub work_held: bool,
+    /// The matrix size: speeds at different sizes do not compare.
+    pub n: i64,
+    /// 2 · multiply-accumulates per second / 10¹², measured.
+    pub tops: f64,
+    /// Memory shown, in bytes.
+    pub bytes_held: i64,
+    /// What the probe read per second / 10⁹, measured.
+    pub gb_per_s: f64,
+    /// The mean of its temperature: a claim.
+    pub temperature_c: Option<f64>,
+    /// The mean of its power draw: a claim.
+    pub power_w: Option<f64>,
+}
+
+impl Records {
+    /// What the devices of a miner showed since a time: the newest `limit` points, the oldest of them first.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn series(&self, miner: &str, since_ms: i64, limit: u32) -> Result<Vec<SeriesPoint>, RecordsError> {
+        let sql = "SELECT d.*, v.outcome AS outcome, t.document AS telemetry FROM verdicts v \
+             JOIN device_results d ON d.challenge = v.challenge \
+             LEFT JOIN telemetry t ON t.challenge = d.challenge AND t.device_id = d.device_id \
+             WHERE v.miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1) AND v.at_ms >= $2 \
+             ORDER BY v.at_ms DESC, d.challenge DESC, d.device_id DESC LIMIT $3";
+        let query = sqlx::query(sql).bind(miner).bind(since_ms).bind(i64::from(limit.min(MAX_ROWS)));
+        let rows = query.fetch_all(self.read()).await;
+        let rows = rows.map_err(|e| RecordsError::from(e).doing("read what devices showed"))?;
+        rows.iter().rev().map(point_of).collect()
+    }
+}
+
+fn point_of(row: &AnyRow) -> Result<SeriesPoint, RecordsError> {
+    let telemetry: Option<String> = get(row, "telemetry")?;
+    let telemetry: Option<Telemetry> = telemetry.map(|text| json(&text, "telemetry")).transpose()?;
+    let telemetry = telemetry.unwrap_or_default();
+    Ok(SeriesPoint {
+        challenge: get(row, "challenge")?,
+        device_id: get(row, "device_id")?,
+        model: get(row, "model")?,
+        at_ms: get(row, "at_ms")?,
+        outcome: get(row, "outcome")?,
+        work_held: get::<i64>(row, "work_held")? == 1,
+        n: get(row, "n")?,
+        tops: get(row, "tops")?,
+        bytes_held: get(row, "bytes_held")?,
+        gb_per_s: get(row, "probe_gb_per_s")?,
+        temperature_c: telemetry.temperature_c.map(|spread| f64::from(spread.mean)),
+        power_w: telemetry.power_mw.map(|spread| f64::from(spread.mean) / 1000.0),
+    })
+}

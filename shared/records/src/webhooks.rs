@@ -1,0 +1,350 @@
+//! Webhooks: who is sent events, and how far each is.
+
+use serde::{Deserialize, Serialize};
+use sqlx::any::AnyRow;
+
+use crate::miners::note_action;
+use crate::outbox::Tx;
+use crate::store::{get, json, to_json};
+use crate::{Actor, EventKind, Records, RecordsError, id};
+
+/// The most webhooks that operators may add.
+pub const MAX_WEBHOOKS: i64 = 32;
+/// The longest error that is kept of a failed delivery.
+const MAX_ERROR_BYTES: usize = 512;
+
+/// Where a webhook is written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum WebhookSource {
+    /// An operator added it.
+    Operator,
+    /// It is `on_event` of a validator's settings.
+    Settings,
+}
+
+/// A webhook, without what is secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct WebhookRecord {
+    /// Its id.
+    pub id: String,
+    /// Where it is written down.
+    pub source: WebhookSource,
+    /// Where events go, without the query of a URL and the arguments of a command, which may be secret.
+    pub target: String,
+    /// Which events; none of them named: all.
+    pub kinds: Vec<EventKind>,
+    /// Whether what it is sent is signed.
+    pub is_signed: bool,
+    /// When it was made.
+    pub created_ms: i64,
+    /// By whom.
+    pub created_by: String,
+    /// Since when it is sent nothing any more.
+    pub disabled_ms: Option<i64>,
+    /// Why.
+    pub disabled_why: Option<String>,
+    /// How far it is.
+    pub delivery: DeliveryRecord,
+}
+
+/// How far a webhook is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct DeliveryRecord {
+    /// The last event that it has, or that is none of its kinds.
+    pub last_event: i64,
+    /// How many events it was sent.
+    pub delivered: i64,
+    /// When the last one.
+    pub delivered_ms: Option<i64>,
+    /// How many events were too old before it could be sent them.
+    pub skipped: i64,
+    /// How many attempts failed since.
+    pub attempts: i64,
+    /// Since when every attempt fails.
+    pub failing_ms: Option<i64>,
+    /// When the next attempt is made.
+    pub next_ms: Option<i64>,
+    /// Why the last attempt failed.
+    pub last_error: Option<String>,
+}
+
+/// A webhook that an operator adds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewWebhook {
+    /// Where events go.
+    pub url: String,
+    /// The same without what is secret.
+    pub target: String,
+    /// Which events; none of them named: all.
+    pub kinds: Vec<EventKind>,
+    /// What signs them.
+    pub secret: Vec<u8>,
+}
+
+/// What is secret of a webhook. Whoever signs needs the key itself: no hash will do.
+#[derive(Clone, PartialEq, Eq)]
+pub struct WebhookSecrets {
+    /// Where events go; empty for one of the settings.
+    pub url: String,
+    /// What signs them; empty where nothing is signed.
+    pub secret: Vec<u8>,
+}
+
+impl std::fmt::Debug for WebhookSecrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("WebhookSecrets")
+    }
+}
+
+const SELECT: &str = "SELECT w.id, w.source, w.target, w.kinds, w.created_ms, w.created_by, w.disabled_ms, \
+     w.disabled_why, CASE WHEN length(w.secret) > 0 THEN 1 ELSE 0 END AS is_signed, d.last_event, d.delivered, \
+     d.delivered_ms, d.skipped, d.attempts, d.failing_ms, d.next_ms, d.last_error \
+     FROM webhooks w JOIN deliveries d ON d.webhook = w.id";
+
+impl Records {
+    /// Adds a webhook. It is sent what happens from now on.
+    ///
+    /// # Errors
+    /// [`RecordsError::TooMany`], or the store cannot be written.
+    pub async fn add_webhook(&self, webhook: &NewWebhook, actor: &Actor) -> Result<WebhookRecord, RecordsError> {
+        let created_ms = id::now_ms();
+        let id = id::new(created_ms)?;
+        self.write("add a webhook", async {
+            let mut tx = self.begin().await?;
+            let sql = "SELECT COUNT(*) FROM webhooks WHERE source = 'operator'";
+            let count: i64 = sqlx::query_scalar(sql).fetch_one(&mut *tx).await?;
+            if count >= MAX_WEBHOOKS {
+                return Err(RecordsError::TooMany { what: "webhooks", max: MAX_WEBHOOKS });
+            }
+            let row = Row { id: &id, source: "operator", webhook, created_ms, created_by: &actor.name };
+            row.insert(&mut tx).await?;
+            let detail = format!("webhook {id} to {}", webhook.target);
+            note_action(&mut tx, actor, "add webhook", None, &detail).await?;
+            tx.commit().await
+        })
+        .await?;
+        let added = self.webhook(&id).await?;
+        added.ok_or(RecordsError::NoSuchWebhook(id))
+    }
+
+    /// Notes a webhook of the settings, which is known by this id: what it had before it need not have again. A disabled
+    /// one is enabled.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn keep_webhook(&self, id: &str, target: &str) -> Result<(), RecordsError> {
+        let (created_ms, kinds) = (id::now_ms(), Vec::new());
+        let webhook = NewWebhook { url: String::new(), target: target.to_owned(), kinds, secret: Vec::new() };
+        self.write("note a webhook of the settings", async {
+            let mut tx = self.begin().await?;
+            Row { id, source: "settings", webhook: &webhook, created_ms, created_by: "settings" }
+                .insert(&mut tx)
+                .await?;
+            enable(&mut tx, id).await?;
+            tx.commit().await
+        })
+        .await
+    }
+
+    /// The webhooks, oldest first.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn webhooks(&self) -> Result<Vec<WebhookRecord>, RecordsError> {
+        let rows = sqlx::query(&format!("{SELECT} ORDER BY w.created_ms, w.id")).fetch_all(self.read()).await;
+        let rows = rows.map_err(|e| RecordsError::from(e).doing("list webhooks"))?;
+        rows.iter().map(webhook_of).collect()
+    }
+
+    /// A webhook.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn webhook(&self, id: &str) -> Result<Option<WebhookRecord>, RecordsError> {
+        let row = sqlx::query(&format!("{SELECT} WHERE w.id = $1")).bind(id).fetch_optional(self.read()).await;
+        let row = row.map_err(|e| RecordsError::from(e).doing("look up a webhook"))?;
+        row.as_ref().map(webhook_of).transpose()
+    }
+
+    /// What is secret of a webhook.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn webhook_secrets(&self, id: &str) -> Result<Option<WebhookSecrets>, RecordsError> {
+        let row = sqlx::query("SELECT url, secret FROM webhooks WHERE id = $1").bind(id);
+        let row = row.fetch_optional(self.read()).await;
+        let Some(row) = row.map_err(|e| RecordsError::from(e).doing("look up a webhook"))? else { return Ok(None) };
+        let url = String::from_utf8_lossy(&get::<Vec<u8>>(&row, "url")?).into_owned();
+        Ok(Some(WebhookSecrets { url, secret: get(&row, "secret")? }))
+    }
+
+    /// Removes a webhook; false where there is none.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn remove_webhook(&self, id: &str, actor: &Actor) -> Result<bool, RecordsError> {
+        self.write("remove a webhook", async {
+            let mut tx = self.begin().await?;
+            sqlx::query("DELETE FROM deliveries WHERE webhook = $1").bind(id).execute(&mut *tx).await?;
+            let removed = sqlx::query("DELETE FROM webhooks WHERE id = $1").bind(id).execute(&mut *tx).await?;
+            let removed = removed.rows_affected() > 0;
+            if removed {
+                note_action(&mut tx, actor, "remove webhook", None, &format!("webhook {id}")).await?;
+            }
+            tx.commit().await?;
+            Ok(removed)
+        })
+        .await
+    }
+
+    /// Notes that a webhook has all events up to this one, `sent` of them since the last time.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn delivered(&self, id: &str, last_event: i64, sent: i64) -> Result<(), RecordsError> {
+        self.write("note a delivery", async {
+            let mut tx = self.begin().await?;
+            let sql = "UPDATE deliveries SET last_event = $2, delivered = delivered + $3, \
+                 delivered_ms = CASE WHEN $3 > 0 THEN $4 ELSE delivered_ms END, attempts = 0, failing_ms = NULL, \
+                 next_ms = NULL, last_error = NULL WHERE webhook = $1 AND last_event < $2";
+            let update = sqlx::query(sql).bind(id).bind(last_event).bind(sent).bind(id::now_ms());
+            update.execute(&mut *tx).await?;
+            tx.commit().await
+        })
+        .await
+    }
+
+    /// Notes that events up to this one were removed before a webhook could be sent them.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn skipped(&self, id: &str, last_event: i64) -> Result<(), RecordsError> {
+        self.write("note events that were too old", async {
+            let mut tx = self.begin().await?;
+            let sql = "UPDATE deliveries SET skipped = skipped + $2 - last_event, last_event = $2 \
+                 WHERE webhook = $1 AND last_event < $2";
+            sqlx::query(sql).bind(id).bind(last_event).execute(&mut *tx).await?;
+            tx.commit().await
+        })
+        .await
+    }
+
+    /// Notes an attempt that failed, and when the next one is made.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn not_delivered(&self, id: &str, error: &str, next_ms: i64) -> Result<(), RecordsError> {
+        self.write("note a failed delivery", async {
+            let mut tx = self.begin().await?;
+            let sql = "UPDATE deliveries SET attempts = attempts + 1, failing_ms = COALESCE(failing_ms, $2), \
+                 next_ms = $3, last_error = $4 WHERE webhook = $1";
+            let update = sqlx::query(sql).bind(id).bind(id::now_ms()).bind(next_ms).bind(bounded(error));
+            update.execute(&mut *tx).await?;
+            tx.commit().await
+        })
+        .await
+    }
+
+    /// Sends a webhook nothing any more.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn disable_webhook(&self, id: &str, why: &str) -> Result<(), RecordsError> {
+        self.write("disable a webhook", async {
+            let mut tx = self.begin().await?;
+            let sql = "UPDATE webhooks SET disabled_ms = $2, disabled_why = $3 WHERE id = $1 AND disabled_ms IS NULL";
+            let update = sqlx::query(sql).bind(id).bind(id::now_ms()).bind(bounded(why));
+            if update.execute(&mut *tx).await?.rows_affected() > 0 {
+                let detail = format!("webhook {id}: {}", bounded(why));
+                note_action(&mut tx, &Actor::validator(), "disable webhook", None, &detail).await?;
+            }
+            tx.commit().await
+        })
+        .await
+    }
+
+    /// Sends a disabled webhook events again, from where it was.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn enable_webhook(&self, id: &str) -> Result<(), RecordsError> {
+        self.write("enable a webhook", async {
+            let mut tx = self.begin().await?;
+            enable(&mut tx, id).await?;
+            tx.commit().await
+        })
+        .await
+    }
+}
+
+/// Takes back that a webhook was disabled, and what failed before.
+async fn enable(tx: &mut Tx, id: &str) -> Result<(), RecordsError> {
+    let sql = "UPDATE deliveries SET attempts = 0, failing_ms = NULL, next_ms = NULL, last_error = NULL \
+         WHERE webhook = (SELECT w.id FROM webhooks w WHERE w.id = $1 AND w.disabled_ms IS NOT NULL)";
+    sqlx::query(sql).bind(id).execute(&mut **tx).await?;
+    let sql = "UPDATE webhooks SET disabled_ms = NULL, disabled_why = NULL WHERE id = $1 AND disabled_ms IS NOT NULL";
+    sqlx::query(sql).bind(id).execute(&mut **tx).await?;
+    Ok(())
+}
+
+/// What a webhook's rows are made of.
+struct Row<'a> {
+    id: &'a str,
+    source: &'a str,
+    webhook: &'a NewWebhook,
+    created_ms: i64,
+    created_by: &'a str,
+}
+
+impl Row<'_> {
+    /// Inserts both rows unless they are there.
+    async fn insert(&self, tx: &mut Tx) -> Result<(), RecordsError> {
+        let NewWebhook { url, target, kinds, secret } = self.webhook;
+        let sql = "INSERT INTO webhooks (id, source, target, url, secret, kinds, created_ms, created_by) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (id) DO NOTHING";
+        let insert = sqlx::query(sql).bind(self.id).bind(self.source).bind(target).bind(url.as_bytes().to_vec());
+        let insert = insert.bind(secret.clone()).bind(to_json(kinds, "kinds")?).bind(self.created_ms);
+        insert.bind(self.created_by).execute(&mut **tx).await?;
+        let sql = "INSERT INTO deliveries (webhook, last_event, delivered, skipped, attempts) \
+             VALUES ($1, (SELECT last_event FROM store WHERE id = 1), 0, 0, 0) ON CONFLICT (webhook) DO NOTHING";
+        sqlx::query(sql).bind(self.id).execute(&mut **tx).await?;
+        Ok(())
+    }
+}
+
+/// An error as it is kept.
+fn bounded(error: &str) -> String {
+    let mut end = error.len().min(MAX_ERROR_BYTES);
+    while !error.is_char_boundary(end) {
+        end -= 1;
+    }
+    error[..end].replace('\0', " ")
+}
+
+fn webhook_of(row: &AnyRow) -> Result<WebhookRecord, RecordsError> {
+    Ok(WebhookRecord {
+        id: get(row, "id")?,
+        source: json(&format!("\"{}\"", get::<String>(row, "source")?), "source")?,
+        target: get(row, "target")?,
+        kinds: json(&get::<String>(row, "kinds")?, "kinds")?,
+        is_signed: get::<i64>(row, "is_signed")? == 1,
+        created_ms: get(row, "created_ms")?,
+        created_by: get(row, "created_by")?,
+        disabled_ms: get(row, "disabled_ms")?,
+        disabled_why: get(row, "disabled_why")?,
+        delivery: DeliveryRecord {
+            last_event: get(row, "last_event")?,
+            delivered: get(row, "delivered")?,
+            delivered_ms: get(row, "delivered_ms")?,
+            skipped: get(row, "skipped")?,
+            attempts: get(row, "attempts")?,
+            failing_ms: get(row, "failing_ms")?,
+            next_ms: get(row, "next_ms")?,
+            last_error: get(row, "last_error")?,
+        },
+    })
+}
