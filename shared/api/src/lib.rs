@@ -1,4 +1,40 @@
 //! The documents of a validator's HTTP API: what programs, the commands and the pages exchange with it. Types alone; the
 //! validator serves them.
+//!
+//! Where a document is a record of the store, it is that type itself: see [`assay_records`]. Keys, ids and digests are
+//! lower-case hexadecimal texts; times are milliseconds since 1970 (`*_ms`). Every document can be read back from what
+//! it is written as.
 
 #![forbid(unsafe_code)]
+
+mod challenge;
+mod cursor;
+mod find;
+mod miner;
+mod problem;
+mod query;
+mod round;
+mod series;
+mod status;
+mod token;
+mod verdict;
+
+pub use assay_records::{EventRecord as LiveEvent, Role, SeriesPoint};
+
+pub use self::challenge::{BeginChallenge, Challenge, ChallengeUpdate, Running};
+pub use self::cursor::{Cursor, CursorError, Listed, MAX_CURSOR_BYTES};
+pub use self::find::{Device, Found, Receipt};
+pub use self::miner::{
+    ChangeLabels, ClaimedDevice, Connected, Forgotten, Known, Miner, MinerChanged, MinerDetail, WhyNot,
+};
+pub use self::problem::{MEDIA_TYPE as PROBLEM_MEDIA_TYPE, Problem, ProblemCode};
+pub use self::query::{
+    DevicesQuery, EventsQuery, HistoryQuery, MinersQuery, PageQuery, RoundsQuery, SeriesQuery, VerdictsQuery,
+};
+pub use self::round::{BeginRound, Round, RoundScope, RoundsBegun};
+pub use self::series::{Band, Quantity, Series};
+pub use self::status::{ReplayWorker, Status, VerdictCounts};
+pub use self::token::{
+    ApiToken, Backup, CreateApiToken, CreateJoinToken, Export, JoinToken, LoginCode, Reloaded, WrittenFile, WrittenFolder,
+};
+pub use self::verdict::verdict_of;

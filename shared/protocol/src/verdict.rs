@@ -1,5 +1,6 @@
 //! Outcomes, reasons and their classes: the words that both sides and the user share.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -8,7 +9,8 @@ use crate::claims::Telemetry;
 use assay_work::{ChallengeId, DeviceId, PublicKey};
 
 /// What a challenge ended in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Everything checked held.
@@ -46,7 +48,8 @@ impl fmt::Display for Outcome {
 
 /// Whose doing a reason is. Only [`Class::Forged`], [`Class::Late`], [`Class::Evasive`] and [`Class::Short`] can fail a
 /// miner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
     /// The miner sent something that no honest miner sends.
@@ -99,9 +102,10 @@ impl fmt::Display for Class {
 macro_rules! reason_codes {
     ($($variant:ident $name:literal $class:ident $about:literal $advice:literal;)*) => {
         /// Why a challenge did not pass: stable names, each with its class.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
         pub enum ReasonCode {
-            $(#[doc = $about] $variant,)*
+            $(#[doc = $about] #[serde(rename = $name)] $variant,)*
         }
 
         impl ReasonCode {
@@ -233,8 +237,9 @@ impl fmt::Display for ReasonCode {
     }
 }
 
-/// One reason behind an outcome.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One reason behind an outcome. Its document says also what follows from the code.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "ReasonDocument", from = "ReasonDocument")]
 pub struct Reason {
     /// What happened.
     pub code: ReasonCode,
@@ -258,16 +263,46 @@ impl Reason {
     }
 }
 
-impl Serialize for Reason {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::SerializeStruct;
-        let mut s = serializer.serialize_struct("Reason", 5)?;
-        s.serialize_field("code", self.code.name())?;
-        s.serialize_field("class", self.code.class().name())?;
-        s.serialize_field("device_id", &self.device_id)?;
-        s.serialize_field("detail", &self.detail)?;
-        s.serialize_field("advice", self.code.advice())?;
-        s.end()
+/// A reason as it is printed.
+#[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Reason))]
+struct ReasonDocument {
+    /// What happened.
+    code: ReasonCode,
+    /// Whose doing it is.
+    class: Class,
+    /// The device, where one is meant.
+    device_id: Option<DeviceId>,
+    /// The circumstances, with figures.
+    detail: String,
+    /// What whoever reads the verdict should do.
+    #[serde(skip_deserializing)]
+    advice: Cow<'static, str>,
+}
+
+impl From<Reason> for ReasonDocument {
+    fn from(Reason { code, detail, device_id }: Reason) -> Self {
+        Self { code, class: code.class(), device_id, detail, advice: code.advice().into() }
+    }
+}
+
+impl From<ReasonDocument> for Reason {
+    fn from(ReasonDocument { code, class: _, device_id, detail, advice: _ }: ReasonDocument) -> Self {
+        Self { code, detail, device_id }
+    }
+}
+
+#[cfg(feature = "schema")]
+impl utoipa::PartialSchema for Reason {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        ReasonDocument::schema()
+    }
+}
+
+#[cfg(feature = "schema")]
+impl utoipa::ToSchema for Reason {
+    fn schemas(schemas: &mut Vec<(String, utoipa::openapi::RefOr<utoipa::openapi::schema::Schema>)>) {
+        ReasonDocument::schemas(schemas);
     }
 }
 
@@ -285,6 +320,7 @@ pub fn outcome_of(reasons: &[Reason]) -> Outcome {
 
 /// How a validator checks the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// Every pass of every device again, on devices of its own.
@@ -314,7 +350,8 @@ impl fmt::Display for Mode {
 }
 
 /// What one device, or the whole host, showed. Zero where it did not come so far.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Work {
     /// Slots filled in the last iteration.
     pub matrices: u64,
@@ -342,7 +379,9 @@ pub struct Work {
 }
 
 /// What one device showed.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "FlatDeviceWork")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct DeviceWork {
     /// The device.
     pub device_id: DeviceId,
@@ -357,8 +396,51 @@ pub struct DeviceWork {
     pub hiding: Option<Hiding>,
 }
 
+/// A device's work as it is read: serde keeps no u128 of a flattened part.
+#[derive(Deserialize)]
+struct FlatDeviceWork {
+    device_id: DeviceId,
+    name: String,
+    matrices: u64,
+    bytes_held: u64,
+    multiply_accumulates: u128,
+    seconds: f64,
+    tops: f64,
+    probe_bytes: u64,
+    probe_seconds: f64,
+    probe_gb_per_s: f64,
+    samples: u32,
+    segments: u32,
+    claimed_seconds: Option<f64>,
+    claimed_telemetry: Option<Telemetry>,
+    hiding: Option<Hiding>,
+}
+
+impl From<FlatDeviceWork> for DeviceWork {
+    fn from(flat: FlatDeviceWork) -> Self {
+        let FlatDeviceWork { device_id, name, matrices, bytes_held, multiply_accumulates, seconds, tops, .. } = flat;
+        let FlatDeviceWork { probe_bytes, probe_seconds, probe_gb_per_s, samples, segments, claimed_seconds, .. } = flat;
+        let FlatDeviceWork { claimed_telemetry, hiding, .. } = flat;
+        let work = Work {
+            matrices,
+            bytes_held,
+            multiply_accumulates,
+            seconds,
+            tops,
+            probe_bytes,
+            probe_seconds,
+            probe_gb_per_s,
+            samples,
+            segments,
+            claimed_seconds,
+        };
+        Self { device_id, name, work, claimed_telemetry, hiding }
+    }
+}
+
 /// How much of a device's memory may have been elsewhere during the probe (WORK.md, What can hide).
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Hiding {
     /// ρ: the multiply-accumulates per second that the device may have.
     pub rate_per_s: f64,
@@ -374,6 +456,7 @@ pub struct Hiding {
 
 /// A device of the inventory that was not challenged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct NotChallenged {
     /// The device.
     pub device_id: DeviceId,
@@ -385,6 +468,7 @@ pub struct NotChallenged {
 
 /// A device of a key's host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct NamedDevice {
     /// The device.
     pub device_id: DeviceId,
@@ -393,7 +477,8 @@ pub struct NamedDevice {
 }
 
 /// With which probability a host would have passed although a fraction of its work was wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Bound {
     /// The fraction that was wrong.
     pub fraction: f64,
@@ -402,7 +487,8 @@ pub struct Bound {
 }
 
 /// What a challenge ended in, and everything that a reader needs to judge that for himself.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Verdict {
     /// The challenge.
     pub challenge_id: ChallengeId,

@@ -11,6 +11,7 @@ use crate::{MAX_ROWS, Records, RecordsError, Status, Told};
 
 /// A challenge that begins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Begun {
     /// Its id.
     pub challenge: String,
@@ -38,6 +39,7 @@ pub struct Begun {
 
 /// A challenge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ChallengeRecord {
     /// What was known at its beginning; the miner by its id.
     #[serde(flatten)]

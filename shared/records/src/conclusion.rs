@@ -42,6 +42,7 @@ pub struct Conclusion {
 
 /// What a miner signed, in hexadecimal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct CommitmentRecord {
     /// Over the roots.
     pub checksum: String,
@@ -55,6 +56,7 @@ pub struct CommitmentRecord {
 
 /// Where the evidence of a challenge lies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct EvidenceRecord {
     /// BLAKE3 of the evidence, in hexadecimal: its name in the store of evidence.
     pub digest: String,
@@ -68,6 +70,7 @@ pub struct EvidenceRecord {
 
 /// A change of a miner's attestation state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Transition {
     /// Any key of the miner.
     pub miner: String,
@@ -85,6 +88,7 @@ pub struct Transition {
 
 /// Something found about a miner that no single challenge shows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct FindingRecord {
     /// A stable name.
     pub code: String,
@@ -102,6 +106,7 @@ pub struct FindingRecord {
 
 /// A signed receipt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ReceiptRecord {
     /// Its id (`jti`).
     pub id: String,

@@ -27,6 +27,7 @@ pub struct DeviceSeen {
 
 /// A device of a miner.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct DeviceRecord {
     /// The miner's id.
     pub miner: String,
@@ -39,6 +40,7 @@ pub struct DeviceRecord {
     /// The total memory: a claim; 0 where it is unknown.
     pub memory_bytes: i64,
     /// What else the miner says about it.
+    #[cfg_attr(feature = "schema", schema(value_type = Object))]
     pub claims: Box<RawValue>,
     /// When the miner listed it first.
     pub first_seen_ms: i64,
@@ -74,6 +76,7 @@ pub struct DeviceFilter {
 
 /// A change of a miner's devices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct DeviceEvent {
     /// Its id.
     pub id: String,

@@ -8,6 +8,7 @@ use crate::store::get;
 
 /// The next challenge of a miner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Due {
     /// When, in milliseconds since 1970.
     pub at_ms: i64,

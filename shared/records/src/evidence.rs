@@ -9,6 +9,7 @@ use crate::{EvidenceRecord, MAX_ROWS, Records, RecordsError};
 
 /// The evidence of a challenge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct KeptEvidence {
     /// The challenge.
     pub challenge: String,

@@ -32,6 +32,7 @@ const MANIFEST: &str = "export.json";
 
 /// How an export is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
     /// A file of JSON Lines for each table.
@@ -60,6 +61,7 @@ impl FromStr for Format {
 
 /// What an export has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Exported {
     /// The version of the schema: what tables and columns mean.
     pub schema_version: i64,

@@ -1,14 +1,16 @@
 //! What happened to a miner, from all tables, and what an id stands for.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::devices::event_of;
+use crate::flat::Document;
 use crate::miners::action_of;
 use crate::standing::{NotedFinding, NotedTransition, finding_of};
 use crate::{Action, DeviceEvent, MAX_ROWS, Records, RecordsError, SessionRecord, VerdictFilter, VerdictRecord};
 
 /// Something that happened to a miner.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case", tag = "event")]
 pub enum Event {
     /// It connected, and perhaps disconnected.
@@ -23,6 +25,37 @@ pub enum Event {
     Device(DeviceEvent),
     /// What an operator did.
     Action(Action),
+}
+
+/// What an [`Event`] is.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum EventKind {
+    Session,
+    Verdict,
+    Transition,
+    Finding,
+    Device,
+    Action,
+}
+
+#[derive(Deserialize)]
+struct EventTag {
+    event: EventKind,
+}
+
+impl<'de> Deserialize<'de> for Event {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let document = Document::deserialize(deserializer)?;
+        Ok(match document.part::<EventTag, D::Error>()?.event {
+            EventKind::Session => Self::Session(document.part()?),
+            EventKind::Verdict => Self::Verdict(document.part()?),
+            EventKind::Transition => Self::Transition(document.part()?),
+            EventKind::Finding => Self::Finding(document.part()?),
+            EventKind::Device => Self::Device(document.part()?),
+            EventKind::Action => Self::Action(document.part()?),
+        })
+    }
 }
 
 impl Event {

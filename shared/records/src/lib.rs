@@ -19,6 +19,7 @@ mod error;
 mod event;
 mod evidence;
 mod export;
+pub mod flat;
 mod history;
 mod id;
 mod kind;

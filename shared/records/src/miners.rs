@@ -17,6 +17,7 @@ pub type Labels = BTreeMap<String, String>;
 
 /// Whether a miner takes part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// Nobody has decided yet.
@@ -74,6 +75,7 @@ impl FromStr for Status {
 
 /// Who does something: an operator, or the validator itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Actor {
     /// The name of the user, or `validator`, or `token`.
     pub name: String,
@@ -91,6 +93,7 @@ impl Actor {
 
 /// Something an operator did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Action {
     /// Its id.
     pub id: String,
@@ -108,6 +111,7 @@ pub struct Action {
 
 /// The last verdict about a miner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct LastVerdict {
     /// The challenge.
     pub challenge: String,
@@ -119,6 +123,7 @@ pub struct LastVerdict {
 
 /// A miner.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct MinerRecord {
     /// The first key of it that was seen: its id.
     pub id: String,
@@ -133,6 +138,7 @@ pub struct MinerRecord {
     /// Its attestation state.
     pub state: String,
     /// What the state rests on, as it was given with a conclusion.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
     pub standing: Option<Box<RawValue>>,
     /// When it came first.
     pub first_seen_ms: i64,

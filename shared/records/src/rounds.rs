@@ -10,6 +10,7 @@ use crate::{MAX_ROWS, Records, RecordsError, Told};
 
 /// A synchronised round.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RoundRecord {
     /// Its id.
     pub id: String,
@@ -29,6 +30,7 @@ pub struct RoundRecord {
 
 /// A member of a round.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RoundMember {
     /// Any key of the miner; its id, in what is read.
     pub miner: String,

@@ -39,6 +39,7 @@ pub struct Connected {
 
 /// A session of a miner.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct SessionRecord {
     /// Its id.
     pub id: String,
@@ -55,6 +56,7 @@ pub struct SessionRecord {
     /// The software that it named.
     pub software: String,
     /// What it said about its host.
+    #[cfg_attr(feature = "schema", schema(value_type = Object))]
     pub inventory: Box<RawValue>,
     /// When it began.
     pub connected_ms: i64,

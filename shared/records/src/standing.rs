@@ -24,6 +24,7 @@ pub struct FindingFilter {
 
 /// A finding as it was noted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct NotedFinding {
     /// Its id.
     pub id: String,
@@ -38,6 +39,7 @@ pub struct NotedFinding {
 
 /// A change of a state as it was noted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct NotedTransition {
     /// Its id.
     pub id: String,

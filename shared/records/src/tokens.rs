@@ -36,6 +36,7 @@ pub enum TokenRefusal {
 
 /// A token that was given out: not the token itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TokenRecord {
     /// BLAKE3 of the token.
     pub hash: String,

@@ -1,15 +1,17 @@
 //! Verdicts as they were concluded, and what they showed of devices' speed.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use sqlx::any::AnyRow;
 
+use crate::flat::Document;
 use crate::standing::finding_of;
 use crate::store::{get, json};
 use crate::{CommitmentRecord, FindingRecord, KeptEvidence, MAX_ROWS, ReceiptRecord, Records, RecordsError, receipts};
 
 /// A verdict, and what is known with it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct VerdictRecord {
     /// The challenge.
     pub challenge: String,
@@ -30,11 +32,13 @@ pub struct VerdictRecord {
     /// Device time that it took.
     pub device_ms: i64,
     /// The verdict, as `--json` prints it.
+    #[cfg_attr(feature = "schema", schema(value_type = assay_protocol::verdict::Verdict))]
     pub verdict: Box<RawValue>,
 }
 
 /// A verdict with everything behind it.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct FullVerdict {
     /// The verdict.
     #[serde(flatten)]
@@ -49,6 +53,24 @@ pub struct FullVerdict {
     pub findings: Vec<FindingRecord>,
     /// Its receipts.
     pub receipts: Vec<ReceiptRecord>,
+}
+
+/// What a [`FullVerdict`] has beside its record.
+#[derive(Deserialize)]
+struct Behind {
+    session: String,
+    commitment: Option<CommitmentRecord>,
+    evidence: Option<KeptEvidence>,
+    findings: Vec<FindingRecord>,
+    receipts: Vec<ReceiptRecord>,
+}
+
+impl<'de> Deserialize<'de> for FullVerdict {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let document = Document::deserialize(deserializer)?;
+        let Behind { session, commitment, evidence, findings, receipts } = document.part()?;
+        Ok(Self { record: document.part()?, session, commitment, evidence, findings, receipts })
+    }
 }
 
 /// Where a page of verdicts ended: the next one begins there.

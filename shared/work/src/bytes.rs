@@ -127,6 +127,20 @@ macro_rules! byte_string {
                 String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
             }
         }
+
+        #[cfg(feature = "schema")]
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+                let pattern = format!("^[0-9a-f]{{{}}}$", 2 * $len);
+                utoipa::openapi::schema::ObjectBuilder::new()
+                    .schema_type(utoipa::openapi::schema::Type::String)
+                    .pattern(Some(pattern))
+                    .into()
+            }
+        }
+
+        #[cfg(feature = "schema")]
+        impl utoipa::ToSchema for $name {}
     };
 }
 

@@ -1,11 +1,12 @@
 //! A device's hardware, as its management library describes it.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use assay_work::DeviceId;
 
 /// The confidential-computing mode of a machine: memory encrypted on the bus, measured firmware.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ConfidentialComputing {
     /// Disabled.
@@ -29,7 +30,8 @@ impl ConfidentialComputing {
 }
 
 /// One device's hardware: all of it a claim, `None` where it is unknown.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Hardware {
     /// The product name, such as `NVIDIA H200`.
     pub model: Option<String>,

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The least, the mean and the largest of several readings: `min ≤ mean ≤ max`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Spread {
     /// The least.
     pub min: u32,
@@ -19,7 +20,8 @@ pub struct Spread {
 macro_rules! throttle_reasons {
     ($($variant:ident $name:literal $is_trouble:literal $about:literal;)*) => {
         /// Why clocks were reduced.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
         #[serde(rename_all = "snake_case")]
         pub enum ThrottleReason {
             $(#[doc = $about] $variant,)*
@@ -67,7 +69,8 @@ macro_rules! telemetry {
     ($($(#[$about:meta])* $reading:ident: $value:ty $(, max $max:expr)? =>
         $claim:ident: $claimed:ty, $summary:ty, $part:expr;)*) => {
         /// One device's sensors over a challenge: all of it a claim; `None` or empty where nothing was read.
-        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
         pub struct Telemetry {
             /// Number of readings.
             pub samples: u32,
