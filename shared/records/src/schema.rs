@@ -75,6 +75,7 @@ fn migrator(steps: &[Step], kind: Kind) -> Migrator {
 mod tests {
     use super::*;
     use crate::testing::Postgres;
+    use crate::{Records, Status};
 
     /// A release after this one.
     const NEXT: &[Step] = &[
@@ -115,6 +116,48 @@ mod tests {
         assert!(open(&broken, &location, kind).await.is_err());
         assert!(sqlx::query("SELECT * FROM half").execute(&pool).await.is_err(), "not even in part");
         open(NEXT, &location, kind).await.unwrap();
+    }
+
+    /// A store of the first schema, with what its release wrote.
+    async fn keeps_what_an_older_release_wrote(location: Location, kind: Kind) {
+        sqlx::any::install_default_drivers();
+        open(&MIGRATIONS[..1], &location, kind).await.unwrap();
+        let pool = AnyPool::connect(&location.url()).await.unwrap();
+        for sql in [
+            "INSERT INTO store (id, created_ms, written_ms) VALUES (1, 5, 6)",
+            "INSERT INTO miners (id, key, status, labels, state, first_seen_ms, last_seen_ms, address, software) \
+             VALUES ('a', 'a', 'approved', '{\"rack\":\"7\"}', 'passing', 1, 1, '', '')",
+            "INSERT INTO miner_keys (key, miner, position, since_ms) VALUES ('a', 'a', 0, 1)",
+            "INSERT INTO challenges (id, miner, key, validator, instance, session, grp, kind, asked, begun_ms, device_ms) \
+             VALUES ('c', 'a', 'a', 'v', 'i', 's', 'default', 'light', 'schedule', 1, 2)",
+            "INSERT INTO verdicts (challenge, miner, key, validator, at_ms, outcome, n, iterations, iterations_checked, \
+             bytes_held, tops, seconds, probe_gb_per_s, probe_seconds, operator, document) \
+             VALUES ('c', 'a', 'a', 'v', 1, 'pass', 1, 1, 1, 1, 1.5, 1.0, 1.0, 1.0, '', '{\"n\":1}')",
+        ] {
+            sqlx::query(sql).execute(&pool).await.unwrap();
+        }
+        pool.close().await;
+        let records = Records::open(&location).await.unwrap();
+        let miner = records.miner("a").await.unwrap().unwrap();
+        assert_eq!((miner.status, &*miner.state, &*miner.labels["rack"]), (Status::Approved, "passing", "7"));
+        assert_eq!(records.verdict("c").await.unwrap().unwrap().record.verdict.get(), "{\"n\":1}");
+        // What happened before is not told; what happens now is.
+        assert_eq!(records.last_event().await.unwrap(), 0);
+        records.abandon_challenge("c", 9).await.unwrap();
+        assert_eq!(records.events(0, 9).await.unwrap()[0].seq, 1);
+        let created: i64 = sqlx::query_scalar("SELECT created_ms FROM store").fetch_one(records.read()).await.unwrap();
+        assert_eq!(created, 5);
+    }
+
+    #[tokio::test]
+    async fn a_file_keeps_what_an_older_release_wrote() {
+        let folder = tempfile::tempdir().unwrap();
+        keeps_what_an_older_release_wrote(Location::File(folder.path().join("validator.db")), Kind::Sqlite).await;
+    }
+
+    #[tokio::test]
+    async fn postgresql_keeps_what_an_older_release_wrote() {
+        keeps_what_an_older_release_wrote(Postgres::shared().database().location(), Kind::Postgres).await;
     }
 
     #[tokio::test]

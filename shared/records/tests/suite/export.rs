@@ -8,7 +8,7 @@ use std::time::Duration;
 use assay_protocol::verdict::ReasonCode;
 use assay_records::tables::{ColumnKind, TABLES};
 use assay_records::{
-    Actor, Exported, FindingRecord, Format, JobRequest, Records, RoundMember, RoundRecord, SCHEMA_VERSION,
+    Actor, EventKind, Exported, FindingRecord, Format, JobRequest, NewWebhook, Records, Role, RoundMember, RoundRecord, SCHEMA_VERSION,
 };
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
@@ -54,6 +54,14 @@ async fn fill(records: &Records) {
     records.note_findings(&[finding], THEN_MS).await.unwrap();
     let actor = Actor { name: "ada".to_owned(), uid: Some(1000) };
     records.create_token(&BTreeMap::new(), LONG, &actor).await.unwrap();
+    records.create_api_token(Role::Read, "grafana", LONG, &actor).await.unwrap();
+    let webhook = NewWebhook {
+        url: "https://hooks.example/?token=hunter2".to_owned(),
+        target: "https://hooks.example:443/".to_owned(),
+        kinds: vec![EventKind::Verdict],
+        secret: b"hunter2".to_vec(),
+    };
+    records.add_webhook(&webhook, &actor).await.unwrap();
     records.lease("miner", "run-1", LONG).await.unwrap();
     records.heartbeat(&"ee".repeat(32), "run-1", "[::]:1", LONG).await.unwrap();
     records.worker_heartbeat("worker", "[::]:2", "{\"devices\":[1,2]}", LONG).await.unwrap();

@@ -122,6 +122,17 @@ pub async fn filters_leave_out(store: &TestStore) {
     records.set_labels(&key(3), &label("rack", "7"), &operator()).await.unwrap();
     let labels = Labels::from([("rack".to_owned(), "7".to_owned())]);
     assert_eq!(ids(MinerFilter { labels, ..MinerFilter::default() }).await, [key(3)]);
+    records.connected(&connected(5, &[4, 7], &[], THEN_MS)).await.unwrap();
+    for (text, found) in [("RACK=7", vec![3]), (&key(7)[..4], vec![4]), ("192.0.2.", vec![1, 2, 3, 4]), ("x", vec![])] {
+        let found: Vec<_> = found.into_iter().map(key).collect();
+        assert_eq!(ids(MinerFilter { text: Some(text.to_owned()), ..MinerFilter::default() }).await, found, "{text}");
+    }
+    // It lists no device any more.
+    let of_model = MinerFilter { model: Some("H200".to_owned()), ..MinerFilter::default() };
+    assert_eq!(ids(of_model).await, [1, 2, 3].map(key));
+    records.conclude(&conclusion(1, 2, &[], 0)).await.unwrap();
+    let passed = MinerFilter { outcome: Some("pass".to_owned()), ..MinerFilter::default() };
+    assert_eq!(ids(passed).await, [key(2)]);
     let page = MinerFilter { after: Some(key(1)), limit: Some(2), ..MinerFilter::default() };
     assert_eq!(ids(page).await, [2, 3].map(key));
     // A session counts while its validator lives.
@@ -136,4 +147,24 @@ pub async fn filters_leave_out(store: &TestStore) {
     records.heartbeat(&validator, "run-2", "[::]:1", Duration::from_secs(3600)).await.unwrap();
     assert_eq!(ids(connected.clone()).await, [] as [String; 0], "the process was another one");
     assert_eq!(records.end_lost_sessions().await.unwrap(), 3);
+}
+
+/// What the database does not compare leaves out nearly all that it gives.
+pub async fn a_page_of_few_is_found_among_many(store: &TestStore) {
+    let records = store.open().await;
+    drop(records.connected(&connected(1, &[1], &[1], THEN_MS)).await.unwrap());
+    let rows: Vec<_> = (0..2500).map(|n| format!("('f{n:04}', 'f{n:04}', 'pending', '{{}}', 'enrolled', 1, 1, '', '')")).collect();
+    let columns = "id, key, status, labels, state, first_seen_ms, last_seen_ms, address, software";
+    store.sql(&format!("INSERT INTO miners ({columns}) VALUES {}", rows.join(", "))).await;
+    store.sql("INSERT INTO miner_keys (key, miner, position, since_ms) SELECT id, id, 0, 1 FROM miners WHERE id > 'f'").await;
+    store.sql("UPDATE miners SET labels = '{\"rack\":\"7\"}' WHERE id IN ('f0003', 'f1003', 'f2499')").await;
+    let labels = Labels::from([("rack".to_owned(), "7".to_owned())]);
+    let mut filter = MinerFilter { labels, limit: Some(2), ..MinerFilter::default() };
+    let found = records.miners(&filter).await.unwrap();
+    assert_eq!(found.iter().map(|miner| miner.id.as_str()).collect::<Vec<_>>(), ["f0003", "f1003"]);
+    assert_eq!(found[0].keys, ["f0003"]);
+    filter.after = Some("f1003".to_owned());
+    let found = records.miners(&filter).await.unwrap();
+    assert_eq!(found.iter().map(|miner| miner.id.as_str()).collect::<Vec<_>>(), ["f2499"]);
+    assert_eq!(records.miners(&MinerFilter::default()).await.unwrap().len(), 2501);
 }

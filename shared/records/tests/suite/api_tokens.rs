@@ -1,0 +1,96 @@
+//! Tokens of the API.
+
+use std::time::Duration;
+
+use assay_records::{Actor, ApiTokenCursor, MAX_TOKEN_NAME_BYTES, RecordsError, Role};
+use sqlx::Row;
+
+use crate::store::TestStore;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn operator() -> Actor {
+    Actor { name: "ada".to_owned(), uid: Some(1000) }
+}
+
+pub async fn a_token_has_its_role_until_it_is_revoked(store: &TestStore) {
+    let records = store.open().await;
+    let (token, made) = records.create_api_token(Role::Operate, "grafana", HOUR, &operator()).await.unwrap();
+    assert!(token.starts_with("assay_operate_") && token.len() == "assay_operate_".len() + 43, "{token}");
+    let other = store.open().await;
+    let found = other.api_token(&token).await.unwrap().unwrap();
+    assert_eq!((found.role, found.name.as_str(), found.created_by.as_str()), (Role::Operate, "grafana", "ada"));
+    // A role is not what a text says.
+    for text in [&token.replace("operate", "admin"), &token[..token.len() - 1], "", "assay_", &"a".repeat(1 << 20)] {
+        assert_eq!(records.api_token(text).await.unwrap(), None, "{}", text.len());
+    }
+    assert!(other.revoke_api_token(&made.id, &operator()).await.unwrap());
+    assert_eq!(records.api_token(&token).await.unwrap(), None);
+    assert!(!records.revoke_api_token(&made.id, &operator()).await.unwrap(), "it is revoked");
+    assert!(!records.revoke_api_token("none", &operator()).await.unwrap());
+    let actions = records.actions(None, 0, 10).await.unwrap();
+    let actions: Vec<_> = actions.iter().map(|action| action.action.as_str()).collect();
+    assert_eq!(actions, ["revoke token", "create token"]);
+}
+
+pub async fn a_token_ends_and_is_nowhere_in_the_store(store: &TestStore) {
+    let records = store.open().await;
+    let (late, _) = records.create_api_token(Role::Read, "late", Duration::ZERO, &operator()).await.unwrap();
+    assert_eq!(records.api_token(&late).await.unwrap(), None);
+    let (token, made) = records.create_api_token(Role::Read, "good", HOUR, &operator()).await.unwrap();
+    assert!(!made.is_good(made.expires_ms) && made.is_good(made.expires_ms - 1));
+    let secret = token.rsplit('_').next().unwrap();
+    for table in ["api_tokens", "actions", "events"] {
+        let columns = if table == "api_tokens" { "hash || id || name || role" } else { "id" };
+        let detail = if table == "actions" { "detail" } else { "''" };
+        for row in store.sql(&format!("SELECT {columns} || {detail} FROM {table}")).await {
+            assert!(!row.get::<String, _>(0).contains(secret));
+        }
+    }
+    let name = "x".repeat(MAX_TOKEN_NAME_BYTES + 1);
+    let refused = records.create_api_token(Role::Read, &name, HOUR, &operator()).await.unwrap_err();
+    assert!(matches!(refused, RecordsError::TooLarge { .. }), "{refused}");
+}
+
+pub async fn a_use_is_noted_once_a_minute(store: &TestStore) {
+    let records = store.open().await;
+    let (token, made) = records.create_api_token(Role::Admin, "", HOUR, &operator()).await.unwrap();
+    let used = async || records.api_tokens(None, 1).await.unwrap()[0].last_used_ms;
+    assert_eq!(used().await, None);
+    for _ in 0..20 {
+        records.api_token(&token).await.unwrap().unwrap();
+    }
+    let until = tokio::time::Instant::now() + HOUR;
+    while used().await.is_none() {
+        assert!(tokio::time::Instant::now() < until);
+        tokio::task::yield_now().await;
+    }
+    let first = used().await;
+    // Another process that sees the note writes none.
+    store.open().await.api_token(&token).await.unwrap().unwrap();
+    assert_eq!(used().await, first);
+    let past = made.created_ms - 120_000;
+    store.sql(&format!("UPDATE api_tokens SET last_used_ms = {past}")).await;
+    store.open().await.api_token(&token).await.unwrap().unwrap();
+    while used().await == Some(past) {
+        assert!(tokio::time::Instant::now() < until);
+        tokio::task::yield_now().await;
+    }
+}
+
+pub async fn tokens_are_listed_in_pages(store: &TestStore) {
+    let records = store.open().await;
+    for number in 0..5 {
+        records.create_api_token(Role::Read, &number.to_string(), HOUR, &operator()).await.unwrap();
+    }
+    let mut names = Vec::new();
+    let mut before = None;
+    loop {
+        let page = records.api_tokens(before.as_ref(), 2).await.unwrap();
+        let Some(last) = page.last() else { break };
+        before = Some(ApiTokenCursor { created_ms: last.created_ms, id: last.id.clone() });
+        names.extend(page.into_iter().map(|token| token.name));
+    }
+    names.sort();
+    assert_eq!(names, ["0", "1", "2", "3", "4"]);
+}

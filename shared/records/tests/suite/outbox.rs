@@ -1,0 +1,195 @@
+//! The outbox: what happens is told in order, all of it, and nothing that did not happen.
+
+use std::time::Duration;
+
+use assay_protocol::verdict::ReasonCode;
+use assay_records::{Actor, EventKind, EventRecord, HealthTold, Records, RoundRecord, Status, Told};
+use tokio::task::JoinSet;
+
+use crate::examples::{THEN_MS, begun, challenge, conclusion, connected, key};
+use crate::store::TestStore;
+
+/// As long as a test waits for another process's events.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn kinds(events: &[EventRecord]) -> Vec<EventKind> {
+    events.iter().map(EventRecord::kind).collect()
+}
+
+fn operator() -> Actor {
+    Actor { name: "ada".to_owned(), uid: Some(1000) }
+}
+
+pub async fn everything_that_happens_is_told_with_it(store: &TestStore) {
+    use EventKind::*;
+    let records = store.open().await;
+    assert_eq!((records.last_event().await.unwrap(), records.first_event().await.unwrap()), (0, None));
+    records.connected(&connected(1, &[1], &[1, 2], THEN_MS)).await.unwrap();
+    records.begin_challenge(&begun(1, 1, "run-1")).await.unwrap();
+    let concluded = conclusion(1, 1, &[ReasonCode::ProbeLate], 0);
+    records.conclude(&concluded).await.unwrap();
+    records.set_status(&key(1), Status::Suspended, &operator()).await.unwrap();
+    records.disconnected(&connected(1, &[1], &[], 0).session, THEN_MS + 9000, "done").await.unwrap();
+    records.begin_challenge(&begun(2, 1, "run-1")).await.unwrap();
+    records.abandon_challenge(&challenge(2), THEN_MS).await.unwrap();
+    let round = RoundRecord {
+        id: "aa".to_owned(),
+        group: "default".to_owned(),
+        asked: "operator".to_owned(),
+        validator: "ee".repeat(32),
+        begun_ms: THEN_MS,
+        ended_ms: None,
+        detail: String::new(),
+    };
+    records.begin_round(&round, &[]).await.unwrap();
+    records.end_round("aa", THEN_MS + 1, "{}").await.unwrap();
+    let health = HealthTold { validator: "ee".repeat(32), serving: false, why: "draining".to_owned() };
+    records.note_health(health.clone(), THEN_MS).await.unwrap();
+
+    // Read by another process.
+    let events = store.open().await.events(0, 100).await.unwrap();
+    let wanted = [
+        MinerConnected,
+        ChallengeStarted,
+        Verdict,
+        Finding,
+        State,
+        Action,
+        MinerLeft,
+        ChallengeStarted,
+        ChallengeAbandoned,
+        RoundBegun,
+        RoundEnded,
+        Health,
+    ];
+    assert_eq!(kinds(&events), wanted);
+    assert!(events.iter().map(|event| event.seq).eq(1..=12));
+    let miner = key(1);
+    assert!(events[..9].iter().all(|event| event.miner.as_deref() == Some(miner.as_str())));
+    assert!([1, 2, 3, 4].iter().all(|&at| events[at].challenge == Some(challenge(1))));
+    let Told::MinerConnected(told) = &events[0].told else { panic!() };
+    assert_eq!((told.devices, told.address.as_str()), (2, "192.0.2.1"));
+    let Told::Verdict(told) = &events[2].told else { panic!() };
+    assert_eq!((told.outcome.as_str(), &told.codes), ("fail", &vec!["probe_late".to_owned()]));
+    assert_eq!((told.state.as_deref(), told.tops, told.devices), (Some("failed"), 1234.5678901234567, 1));
+    assert_eq!(told.receipt, concluded.receipt.map(|receipt| receipt.id));
+    let Told::MinerLeft(told) = &events[6].told else { panic!() };
+    assert_eq!((told.connected_s, told.why.as_str()), (9, "done"));
+    assert_eq!(events[11].told, Told::Health(health));
+    let mut ids: Vec<_> = events.iter().map(|event| &event.id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 12);
+    // What is written is read.
+    for event in &events {
+        let json = serde_json::to_string(event).unwrap();
+        assert!(json.contains(&format!("\"kind\":\"{}\",\"document\":{{", event.kind())), "{json}");
+        assert_eq!(serde_json::from_str::<EventRecord>(&json).unwrap(), *event);
+    }
+    assert_eq!(kinds(&records.events(10, 1).await.unwrap()), [RoundEnded]);
+}
+
+pub async fn what_is_repeated_or_refused_is_not_told(store: &TestStore) {
+    let records = store.open().await;
+    records.connected(&connected(1, &[1], &[1], THEN_MS)).await.unwrap();
+    records.begin_challenge(&begun(1, 1, "run-1")).await.unwrap();
+    records.conclude(&conclusion(1, 1, &[], 0)).await.unwrap();
+    let last = records.last_event().await.unwrap();
+    // As one does that heard no answer.
+    records.connected(&connected(1, &[1], &[1], THEN_MS)).await.unwrap();
+    records.begin_challenge(&begun(1, 1, "run-1")).await.unwrap();
+    records.conclude(&conclusion(1, 1, &[], 0)).await.unwrap();
+    records.abandon_challenge(&challenge(1), THEN_MS).await.unwrap();
+    assert!(records.conclude(&conclusion(1, 1, &[ReasonCode::ProbeLate], 0)).await.is_err());
+    // A constraint is broken by the last thing that is written.
+    let mut broken = conclusion(2, 1, &[], 60);
+    broken.receipt = conclusion(1, 1, &[], 0).receipt;
+    records.conclude(&broken).await.unwrap_err();
+    assert_eq!(records.last_event().await.unwrap(), last);
+    assert_eq!(store.rows_of("events").await, last);
+    // Nor is a number used up.
+    records.conclude(&conclusion(3, 1, &[], 60)).await.unwrap();
+    assert_eq!(records.events(last, 10).await.unwrap()[0].seq, last + 1);
+}
+
+/// Several processes write; a reader that asks for what follows the last event it has seen gets each one once.
+pub async fn a_reader_misses_nothing_that_others_write(store: &TestStore) {
+    const WRITERS: u8 = 4;
+    const EACH: u32 = 25;
+    let reader = store.open().await;
+    let mut writing = JoinSet::new();
+    for writer in 0..WRITERS {
+        let records = store.open().await;
+        writing.spawn(async move {
+            for number in 0..EACH {
+                let challenge = u32::from(writer) * 1000 + number;
+                records.begin_challenge(&begun(challenge, writer + 1, "run-1")).await.unwrap();
+                records.conclude(&conclusion(challenge, writer + 1, &[], 0)).await.unwrap();
+            }
+        });
+    }
+    let mut seen = Vec::new();
+    loop {
+        let is_over = writing.is_empty();
+        let after = seen.last().copied().unwrap_or(0);
+        let events = reader.events(after, 7).await.unwrap();
+        if events.is_empty() && is_over {
+            break;
+        }
+        seen.extend(events.iter().map(|event| event.seq));
+        while let Some(joined) = writing.try_join_next() {
+            joined.unwrap();
+        }
+    }
+    // Challenge, verdict, finding and change of state.
+    let all = i64::from(WRITERS) * i64::from(EACH) * 4;
+    assert!(seen.iter().copied().eq(1..=all), "{seen:?}");
+}
+
+pub async fn whoever_waits_is_woken(store: &TestStore) {
+    let (ours, other) = (store.open().await, store.open().await);
+    let mut watch = ours.event_watch();
+    assert_eq!(*watch.borrow_and_update(), 0);
+    ours.begin_challenge(&begun(1, 1, "run-1")).await.unwrap();
+    assert_eq!(*watch.borrow_and_update(), 1, "at once");
+    // A file has one process; what shares a server is looked for.
+    if matches!(store, TestStore::Postgres(_)) {
+        other.begin_challenge(&begun(2, 1, "run-2")).await.unwrap();
+        tokio::time::timeout(PATIENCE, watch.wait_for(|last| *last == 2)).await.unwrap().unwrap();
+    }
+}
+
+async fn health(records: &Records, at_ms: i64) {
+    let told = HealthTold { validator: String::new(), serving: true, why: String::new() };
+    records.note_health(told, at_ms).await.unwrap();
+}
+
+pub async fn old_events_and_too_many_are_removed(store: &TestStore) {
+    let records = store.open().await;
+    for second in 0..10 {
+        health(&records, THEN_MS + second * 1000).await;
+    }
+    assert_eq!(records.prune(THEN_MS + 3000, 100).await.unwrap(), 3);
+    assert_eq!(records.first_event().await.unwrap(), Some(4));
+    assert_eq!(records.prune(0, 2).await.unwrap(), 5);
+    assert_eq!((records.first_event().await.unwrap(), records.last_event().await.unwrap()), (Some(9), 10));
+    assert_eq!(records.prune(i64::MAX, 100).await.unwrap(), 2);
+    assert_eq!(records.prune_events().await.unwrap(), 0);
+    // Numbers go on.
+    health(&records, THEN_MS).await;
+    assert_eq!(records.events(0, 10).await.unwrap()[0].seq, 11);
+}
+
+pub async fn sessions_that_end_with_their_validator_are_told(store: &TestStore) {
+    let records = store.open().await;
+    for number in 1..=3_u8 {
+        records.connected(&connected(u32::from(number), &[number], &[number], THEN_MS)).await.unwrap();
+    }
+    let last = records.last_event().await.unwrap();
+    records.retire(&connected(1, &[1], &[], 0).validator, "run-1").await.unwrap();
+    let events = records.events(last, 100).await.unwrap();
+    assert_eq!(kinds(&events), [EventKind::MinerLeft; 3]);
+    let Told::MinerLeft(told) = &events[0].told else { panic!() };
+    assert_eq!(told.why, "the validator ended");
+    assert_eq!(records.end_lost_sessions().await.unwrap(), 0, "once");
+}
