@@ -140,7 +140,9 @@ pub async fn filters_leave_out(store: &TestStore) {
     assert_eq!(ids(connected.clone()).await, [] as [String; 0]);
     let validator = "ee".repeat(32);
     records.heartbeat(&validator, "run-1", "[::]:1", Duration::from_secs(3600)).await.unwrap();
-    records.disconnected(&format!("{:032x}", 4), THEN_MS + 9, "gone").await.unwrap();
+    for session in [4, 5] {
+        records.disconnected(&format!("{session:032x}"), THEN_MS + 9, "gone").await.unwrap();
+    }
     assert_eq!(ids(connected.clone()).await, [1, 2, 3].map(key));
     assert_eq!(records.miner(&key(1)).await.unwrap().unwrap().connected_to, Some(validator.clone()));
     assert_eq!(records.sessions(&key(4), 10).await.unwrap()[0].why.as_deref(), Some("gone"));
