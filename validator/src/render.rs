@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use assay_program::render::table::{self, Cell};
 use assay_program::render::{Screen, short_ids, units};
-use assay_protocol::verdict::{Bound, Class, DeviceWork, Hiding, NamedDevice, Outcome, Reason, Verdict, Work};
+use assay_protocol::verdict::{Bound, DeviceWork, Hiding, NamedDevice, Outcome, Reason, Verdict, Work};
 use assay_work::text::{printable, quoted};
 
 const HEADER: [&str; 10] =
@@ -41,7 +41,7 @@ fn headline(verdict: &Verdict, screen: &Screen) -> String {
         Outcome::Inconclusive => ("INCONCLUSIVE", 33),
     };
     let name = if screen.colour { format!("\x1b[1;{colour}m{name}\x1b[0m") } else { name.to_owned() };
-    let mut out = format!("{name}  {}\n", meaning(verdict));
+    let mut out = format!("{name}  {}\n", verdict.meaning());
     let _ = write!(out, "  challenge  {}\n  miner      {}\n", verdict.challenge_id, verdict.miner_key);
     let passes = plural(verdict.iterations.into(), "iteration");
     let _ = write!(out, "  work       n = {}, {passes}, ", verdict.n);
@@ -69,24 +69,6 @@ fn headline(verdict: &Verdict, screen: &Screen) -> String {
         let _ = write!(out, "\n  history    {abandoned} of the last {} abandoned", plural(of.into(), "challenge"));
     }
     out
-}
-
-fn meaning(verdict: &Verdict) -> &'static str {
-    let has = |class| verdict.reasons.iter().any(|r| r.code.class() == class);
-    match verdict.outcome {
-        Outcome::Pass => "all checks passed",
-        Outcome::Fail if has(Class::Forged) && verdict.work_held() => {
-            "the work held, but not what the miner claims to be"
-        }
-        Outcome::Fail if has(Class::Forged) => "the miner sent invalid data",
-        Outcome::Fail if has(Class::Late) => "the miner was too late, or too slow to show its memory",
-        Outcome::Fail if has(Class::Evasive) => "the miner broke off too many challenges",
-        Outcome::Fail => "the host showed less than is expected of it",
-        Outcome::Inconclusive if verdict.work_held() => {
-            "all checks passed, but not on all devices that the key showed before"
-        }
-        Outcome::Inconclusive => "not judged: neither a pass nor the miner's failure",
-    }
 }
 
 fn paragraph(reason: &Reason, verdict: &Verdict) -> String {

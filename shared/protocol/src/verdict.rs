@@ -549,6 +549,26 @@ impl Verdict {
     pub fn work_held(&self) -> bool {
         self.reasons.iter().all(|reason| reason.code.leaves_work_standing())
     }
+
+    /// What the outcome means here, in a few words.
+    #[must_use]
+    pub fn meaning(&self) -> &'static str {
+        let has = |class| self.reasons.iter().any(|r| r.code.class() == class);
+        match self.outcome {
+            Outcome::Pass => "all checks passed",
+            Outcome::Fail if has(Class::Forged) && self.work_held() => {
+                "the work held, but not what the miner claims to be"
+            }
+            Outcome::Fail if has(Class::Forged) => "the miner sent invalid data",
+            Outcome::Fail if has(Class::Late) => "the miner was too late, or too slow to show its memory",
+            Outcome::Fail if has(Class::Evasive) => "the miner broke off too many challenges",
+            Outcome::Fail => "the host showed less than is expected of it",
+            Outcome::Inconclusive if self.work_held() => {
+                "all checks passed, but not on all devices that the key showed before"
+            }
+            Outcome::Inconclusive => "not judged: neither a pass nor the miner's failure",
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,104 @@
+//! Texts and ids on a page. What a peer or an operator wrote is bounded, made printable and isolated, so that it changes
+//! neither the page nor the direction of what stands beside it.
+
+use assay_work::text::{printable, quoted};
+use maud::{Markup, html};
+
+/// Bytes of a name that are shown.
+const MAX_NAME_BYTES: usize = 96;
+/// Bytes of a sentence that is shown, such as the detail of a reason.
+const MAX_DETAIL_BYTES: usize = 1024;
+/// Digits of an id where it is a link among others.
+const SHORT: usize = 8;
+
+/// The beginning of a text, printable, and whether that is not all of it.
+fn cut(text: &str, max: usize) -> (String, bool) {
+    // Looking at more of it than can be shown would cost time for nothing.
+    let end = text.floor_char_boundary(max + 1);
+    let shown = printable(&text[..end], max);
+    let is_cut = text.len() > shown.len();
+    (shown, is_cut)
+}
+
+/// A name that somebody else gave, in a place of its own.
+#[must_use]
+pub fn name(text: &str) -> Markup {
+    let (shown, is_cut) = cut(text, MAX_NAME_BYTES);
+    html! { bdi { (shown) @if is_cut { "…" } } }
+}
+
+/// A name among other words: in quotes, so that it ends where they do.
+#[must_use]
+pub fn name_in_words(text: &str) -> String {
+    let (shown, is_cut) = cut(text, MAX_NAME_BYTES);
+    // First strong isolate and its end: the quotes and what follows keep their direction.
+    format!("\u{2068}{}{}\u{2069}", quoted(&shown), if is_cut { "…" } else { "" })
+}
+
+/// A sentence that may have others' words in it.
+#[must_use]
+pub fn detail(text: &str) -> Markup {
+    let (shown, is_cut) = cut(text, MAX_DETAIL_BYTES);
+    html! { bdi { (shown) @if is_cut { "… (" (text.len() - shown.len()) " bytes more)" } } }
+}
+
+/// The first digits of an id.
+#[must_use]
+pub fn short(id: &str) -> &str {
+    &id[..id.floor_char_boundary(SHORT)]
+}
+
+/// An id in full, which can be copied.
+#[must_use]
+pub fn whole_id(id: &str) -> Markup {
+    let (shown, _) = cut(id, 2 * MAX_NAME_BYTES);
+    html! { code.id data-copy { (shown) } }
+}
+
+/// A count and what is counted.
+#[must_use]
+pub fn counted(count: u64, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// A stable name, as people read it: `audit_element` as `audit element`.
+#[must_use]
+pub fn spaced(name: &str) -> String {
+    name.replace('_', " ")
+}
+
+/// A text's first letter in upper case.
+#[must_use]
+pub fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hostile_name_is_bounded_escaped_and_isolated() {
+        let html = name("<img src=x onerror=alert(1)>\u{202e}\u{1b}[2J").into_string();
+        assert_eq!(html, "<bdi>&lt;img src=x onerror=alert(1)&gt;  [2J</bdi>");
+        let long = name(&"A".repeat(64 << 10)).into_string();
+        assert!(long.len() < 2 * MAX_NAME_BYTES && long.ends_with("…</bdi>"), "{long}");
+        let words = name_in_words("x\" is fine \u{202e}");
+        assert_eq!(words, "\u{2068}\"x\\\" is fine  \"\u{2069}");
+    }
+
+    #[test]
+    fn a_cut_falls_on_a_character() {
+        let text = "é".repeat(MAX_NAME_BYTES);
+        let (shown, is_cut) = cut(&text, MAX_NAME_BYTES - 1);
+        assert!(is_cut && shown.len() == MAX_NAME_BYTES - 2);
+        assert_eq!(short("ééééé"), "éééé");
+    }
+
+    #[test]
+    fn a_text_that_fits_is_whole() {
+        assert_eq!(name("NVIDIA H200").into_string(), "<bdi>NVIDIA H200</bdi>");
+        assert_eq!(detail(&"x".repeat(MAX_DETAIL_BYTES)).into_string().matches('x').count(), MAX_DETAIL_BYTES);
+    }
+}

@@ -1,0 +1,153 @@
+//! What each device showed, how long each part took, and what the miner claims of its sensors.
+
+use assay_program::render::units::{self, figures, gib};
+use assay_protocol::claims::Telemetry;
+use assay_protocol::verdict::{DeviceWork, Verdict, Work};
+use maud::{Markup, html};
+
+use crate::text::{capital, name, short};
+
+/// The table of figures.
+pub(super) fn section(verdict: &Verdict) -> Markup {
+    if verdict.devices.is_empty() {
+        return Markup::default();
+    }
+    html! {
+        section aria-labelledby="shown" {
+            h2 id="shown" { "What each device showed" }
+            div.table.cards tabindex="0" role="region" aria-labelledby="shown" {
+                table {
+                    thead {
+                        tr {
+                            th scope="col" { "Device" }
+                            th.num scope="col" { "Matrices" }
+                            th.num scope="col" { "GiB held" }
+                            th.num scope="col" { "MACs" }
+                            th.num scope="col" { "Seconds" }
+                            th.num scope="col" { "TOPS" }
+                            th.num scope="col" { "Probe GB/s" }
+                            th.num scope="col" { "Samples" }
+                            th.num scope="col" { "Segments" }
+                            th.num scope="col" { "Claimed s" }
+                        }
+                    }
+                    tbody {
+                        @for device in &verdict.devices {
+                            tr { th scope="row" { (label(device)) } (cells(&device.work)) }
+                        }
+                        @if verdict.devices.len() > 1 { tr { th scope="row" { "Whole host" } (cells(&verdict.whole)) } }
+                    }
+                }
+            }
+            p.muted {
+                "On the validator's clock; nothing is subtracted for the network. Names and claimed seconds are the miner's word."
+            }
+        }
+    }
+}
+
+pub(super) fn label(device: &DeviceWork) -> Markup {
+    let id = device.device_id.to_string();
+    html! { (name(&device.name)) span.sub { code title=(id) { (short(&id)) } } }
+}
+
+/// The same on one line, among other words.
+pub(super) fn label_in_line(device: &DeviceWork) -> Markup {
+    let id = device.device_id.to_string();
+    html! { (name(&device.name)) " (" code title=(id) { (short(&id)) } ")" }
+}
+
+/// A figure, or a dash where the challenge did not come so far.
+fn shown(number: f64) -> String {
+    if number == 0.0 { "–".to_owned() } else { figures(number) }
+}
+
+fn cells(work: &Work) -> Markup {
+    let cells = [
+        ("Matrices", work.matrices.to_string()),
+        ("GiB held", gib(work.bytes_held)),
+        ("MACs", units::count(work.multiply_accumulates)),
+        ("Seconds", shown(work.seconds)),
+        ("TOPS", shown(work.tops)),
+        ("Probe GB/s", shown(work.probe_gb_per_s)),
+        ("Samples", work.samples.to_string()),
+        ("Segments", work.segments.to_string()),
+        ("Claimed s", work.claimed_seconds.map_or_else(|| "–".to_owned(), figures)),
+    ];
+    html! { @for (of, figure) in cells { td.num data-of=(of) { (figure) } } }
+}
+
+/// How long each part of the challenge took, drawn to scale.
+pub(super) fn clock(verdict: &Verdict) -> Markup {
+    let (work, probe) = (verdict.whole.seconds, verdict.whole.probe_seconds);
+    let after = |ms: Option<f64>| ms.unwrap_or(0.0) / 1000.0;
+    let parts = [
+        ("work", "Work, to the commitment", work),
+        ("probe", "Probe, to its answer", probe),
+        ("roots", "Roots behind the commitment", after(verdict.roots_ms)),
+        ("digests", "Digests behind the answer", after(verdict.digests_ms)),
+    ];
+    let longest = parts.iter().map(|part| part.2).filter(|seconds| seconds.is_finite()).fold(0.0, f64::max);
+    html! {
+        section.panel.clock aria-labelledby="times" {
+            h2 id="times" { "Times" }
+            @if longest > 0.0 { (bars(&parts, longest)) } @else { p.none { "The challenge ended before anything was timed." } }
+            dl.facts {
+                @if let Some(ms) = verdict.round_trip_ms { dt { "Round trip" } dd { (figures(ms)) " ms, by ping" } }
+                @if let Some(ms) = verdict.handover_ms { dt { "Handover" } dd { (figures(ms)) " ms: the longest wait of a message for the miner to read" } }
+            }
+        }
+    }
+}
+
+fn bars(parts: &[(&str, &str, f64); 4], longest: f64) -> Markup {
+    const WIDTH: f64 = 420.0;
+    const ROW: usize = 34;
+    let width = |seconds: f64| ((seconds / longest).clamp(0.0, 1.0) * WIDTH).max(1.0).round();
+    let words: Vec<_> = parts.iter().map(|(_, what, seconds)| format!("{what}: {} s", figures(*seconds))).collect();
+    html! {
+        svg viewBox={ "0 0 " (WIDTH) " " (ROW * parts.len()) } role="img" aria-label=(words.join("; ")) {
+            @for (index, (class, what, seconds)) in parts.iter().enumerate() {
+                text.tick x="0" y=(index * ROW + 11) { (what) ": " (figures(*seconds)) " s" }
+                rect.(class) x="0" y=(index * ROW + 16) width=(width(*seconds)) height="10" rx="2" {}
+            }
+        }
+    }
+}
+
+/// What the miner says that its sensors showed.
+pub(super) fn claims(verdict: &Verdict) -> Markup {
+    let claimed: Vec<_> =
+        verdict.devices.iter().filter_map(|device| Some((device, device.claimed_telemetry.as_ref()?))).collect();
+    if claimed.is_empty() {
+        return Markup::default();
+    }
+    html! {
+        section aria-labelledby="claims" {
+            h2 id="claims" { "Sensors, as the miner claims" }
+            div.table.cards tabindex="0" role="region" aria-labelledby="claims" {
+                table {
+                    thead { tr { th scope="col" { "Device" } th scope="col" { "Readings" } th scope="col" { "To look at" } } }
+                    tbody {
+                        @for (device, telemetry) in claimed {
+                            tr {
+                                th scope="row" { (label(device)) }
+                                td data-of="Readings" { (telemetry) }
+                                td data-of="To look at" { (troubles(telemetry)) }
+                            }
+                        }
+                    }
+                }
+            }
+            p.muted { "No verdict rests on these." }
+        }
+    }
+}
+
+fn troubles(telemetry: &Telemetry) -> Markup {
+    let troubles = telemetry.troubles();
+    html! {
+        @if troubles.is_empty() { span.muted { "Nothing" } }
+        @for trouble in troubles { p { (capital(&trouble)) "." } }
+    }
+}
