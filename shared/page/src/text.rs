@@ -42,6 +42,13 @@ pub fn detail(text: &str) -> Markup {
     html! { bdi { (shown) @if is_cut { "… (" (text.len() - shown.len()) " bytes more)" } } }
 }
 
+/// The same where no markup can be: in a choice of a form.
+#[must_use]
+pub fn option(text: &str) -> String {
+    let (shown, is_cut) = cut(text, MAX_NAME_BYTES);
+    if is_cut { shown + "…" } else { shown }
+}
+
 /// The first digits of an id.
 #[must_use]
 pub fn short(id: &str) -> &str {

@@ -76,6 +76,12 @@ pub fn state_badge(name: &str) -> Markup {
     }
 }
 
+/// Something that goes on.
+#[must_use]
+pub fn online() -> Markup {
+    badge(Icon::Online, Tone::Good, "Still there")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

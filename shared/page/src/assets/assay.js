@@ -84,6 +84,12 @@ function updateRows(old, fresh) {
 }
 
 function update(page) {
+  const parts = (root) => [...root.querySelectorAll("[data-part]")].map((part) => part.id).join(" ");
+  if (parts(page) !== parts(document)) {
+    // A list that was empty, or a section that was not there.
+    const [old, fresh] = [document.getElementById("main"), page.getElementById("main")];
+    if (old && fresh) replace(old, document.importNode(fresh, true));
+  }
   for (const fresh of page.querySelectorAll("[data-part]")) {
     const old = document.getElementById(fresh.id);
     if (!old || content(old) === content(fresh)) continue;

@@ -1,0 +1,86 @@
+//! A challenge as it runs.
+
+use assay_api::Running;
+use maud::{Markup, html};
+
+use crate::frame::{Frame, Live, Place, page};
+use crate::icon::Icon;
+use crate::text::{name, short, spaced, whole_id};
+
+/// A challenge under way, to be shown.
+#[derive(Debug, Clone, Copy)]
+pub struct ChallengeView<'a> {
+    /// What all pages have.
+    pub frame: Frame<'a>,
+    /// How far it is.
+    pub running: &'a Running,
+    /// The id of its miner.
+    pub miner: &'a str,
+    /// What operators call the miner.
+    pub miner_name: Option<&'a str>,
+}
+
+/// The phases, in their order, each with what happens in it.
+const PHASES: [(&str, &str, &str); 6] = [
+    ("work", "Work", "The devices fill their memory with matrix products. The clock of the work runs until the commitment."),
+    ("held", "Held", "The commitment is in. The probe waits for the other members of the round."),
+    ("probe", "Probe", "The devices read their memory at addresses that depend on what they read. The clock of the memory runs."),
+    ("openings", "Openings", "Both clocks have stopped. The parts drawn now are opened and checked as they arrive."),
+    ("replay", "Replay", "What was opened has held. The work is computed again."),
+    ("verdict", "Verdict", "Everything is judged, and written down before it is told."),
+];
+
+/// The page of a challenge under way.
+#[must_use]
+pub fn challenge(view: &ChallengeView<'_>) -> String {
+    let id = view.running.challenge_id.to_string();
+    let body = html! {
+        div.title {
+            h1 { "Challenge " code { (short(&id)) } }
+            p {
+                "of miner " a href={ "/miners/" (view.miner) } {
+                    @match view.miner_name { Some(named) => (name(named)), None => code { (short(view.miner)) } }
+                }
+            }
+        }
+        div id="progress" data-part="whole" { (progress(view.running)) }
+        section.panel { dl.facts { dt { "Challenge" } dd { (whole_id(&id)) } dt { "Miner's key" } dd { (whole_id(&view.running.miner_key.to_string())) } } }
+        p.muted { "The verdict takes the place of this page once it is there." }
+    };
+    page(&view.frame, Place::Elsewhere, Live::Challenge(&id), &format!("Challenge {}", short(&id)), &body)
+}
+
+/// How far a challenge is.
+pub(crate) fn progress(running: &Running) -> Markup {
+    let now = PHASES.iter().position(|(phase, ..)| *phase == running.phase);
+    // Held is a phase of rounds, replay one of that mode: where one was left out cannot be told, so it is not listed.
+    let is_shown = |index: usize| now == Some(index) || !matches!(PHASES[index].0, "held" | "replay");
+    html! {
+        div.panel {
+            @if now.is_none() { p { "Phase: " (name(&spaced(&running.phase))) } }
+            ol.phases aria-label="Phases" {
+                @for (index, (_, title, about)) in PHASES.iter().enumerate().filter(|(index, _)| is_shown(*index)) {
+                    @let (is_now, is_done) = (now == Some(index), now.is_some_and(|now| index < now));
+                    li.done[is_done] aria-current=[is_now.then_some("step")] {
+                        span {
+                            @if is_done { (Icon::Pass.svg()) span.sr { "Done: " } }
+                            @else if is_now { (Icon::Runs.svg()) }
+                            @else { (Icon::Start.svg()) }
+                        }
+                        div { (title) @if is_now { p { (about) } (slots(running)) } }
+                    }
+                }
+            }
+            p.muted { (running.seconds) " s since its start" }
+        }
+    }
+}
+
+fn slots(running: &Running) -> Markup {
+    html! {
+        @if running.phase == "work" && running.all_slots > 0 {
+            progress max=(running.all_slots) value=(running.done_slots.min(running.all_slots)) aria-label="Slots filled" {}
+            p { (running.done_slots) " of " (running.all_slots) " slots, as the miner says" }
+        }
+    }
+}
