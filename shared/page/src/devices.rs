@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::fleet::{field, select};
 use crate::frame::{Frame, Live, Place, next, page};
 use crate::icon::{Icon, Tone, badge};
-use crate::text::{capital, counted, detail, name, option, short, whole_id};
+use crate::text::{capital, counted, detail, is_choice, name, option, short, whole_id};
 use crate::{address, time};
 
 /// Models that are counted.
@@ -57,7 +57,7 @@ pub fn devices(view: &DevicesView<'_>) -> String {
     let DevicesView { frame, devices, filter, models } = view;
     let cursor = devices.next.as_ref().map(|cursor| cursor.as_str().to_owned());
     let following = cursor.map(|cursor| DevicesFilter { cursor, ..(*filter).clone() }.address());
-    let named: Vec<_> = models.iter().filter(|count| !count.model.is_empty()).collect();
+    let named: Vec<_> = models.iter().filter(|count| is_choice(&count.model)).collect();
     let choices: Vec<_> =
         named.iter().map(|count| (count.model.clone(), format!("{} ({})", option(&count.model), count.devices))).collect();
     let gone = [("true".to_owned(), "Also those that are gone".to_owned())];

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::frame::{Frame, Live, Place, next, page};
 use crate::icon::{Icon, Tone, badge};
-use crate::text::{capital, counted, detail, name, short};
+use crate::text::{capital, counted, detail, is_choice, name, short};
 use crate::{address, time, words};
 
 /// Models that can be chosen.
@@ -161,7 +161,7 @@ fn same(value: &str) -> (String, String) {
 
 /// Models with how many devices there are of each.
 fn models(view: &FleetView<'_>) -> Vec<(String, String)> {
-    let named = view.models.iter().filter(|count| !count.model.is_empty()).take(MAX_MODELS);
+    let named = view.models.iter().filter(|count| is_choice(&count.model)).take(MAX_MODELS);
     named.map(|count| (count.model.clone(), format!("{} ({})", crate::text::option(&count.model), count.devices))).collect()
 }
 
@@ -313,11 +313,21 @@ pub(crate) fn labels(labels: &BTreeMap<String, String>) -> Markup {
         @if !shown.is_empty() {
             ul.tags {
                 @for (label, value) in shown.iter().take(MAX_LABELS) {
-                    li { a.tag href=(FleetFilter { label: format!("{label}={value}"), ..FleetFilter::default() }.address()) { (name(label)) "=" (name(value)) } }
+                    li { (label_tag(label, value)) }
                 }
                 @if shown.len() > MAX_LABELS { li.muted { "+" (shown.len() - MAX_LABELS) } }
             }
         }
+    }
+}
+
+/// A label, as a link to all that have it where it can be one.
+fn label_tag(label: &str, value: &str) -> Markup {
+    let words = html! { (name(label)) "=" (name(value)) };
+    let both = format!("{label}={value}");
+    html! {
+        @if is_choice(&both) { a.tag href=(FleetFilter { label: both, ..FleetFilter::default() }.address()) { (words) } }
+        @else { span.tag { (words) } }
     }
 }
 

@@ -33,3 +33,6 @@ pub use self::miner::{MinerView, miner};
 pub use self::rounds::{MAX_COLUMNS, Names, Outcomes, RoundView, RoundsView, round, rounds};
 pub use self::verdict::{VerdictView, verdict};
 pub use self::verdicts::{ListedVerdict, VerdictsFilter, VerdictsView, verdicts};
+
+#[cfg(test)]
+mod tests;

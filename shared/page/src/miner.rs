@@ -84,7 +84,7 @@ fn headline(miner: &Miner) -> Markup {
     let record = &miner.record;
     html! {
         div.title {
-            h1 { @match &miner.known.name { Some(named) => (name(named)), None => "Miner " code { (short(&record.id)) } } }
+            h1 { @match &miner.known.name { Some(named) => (name(named)), None => { "Miner " code { (short(&record.id)) } } } }
             p { (words::state_badge(&record.state)) }
             p { (fleet::presence(miner)) }
             (fleet::labels(&record.labels))

@@ -1,23 +1,32 @@
 //! Texts and ids on a page. What a peer or an operator wrote is bounded, made printable and isolated, so that it changes
 //! neither the page nor the direction of what stands beside it.
 
-use assay_work::text::{printable, quoted};
+use assay_work::text::{is_printable, printable, quoted};
 use maud::{Markup, html};
 
 /// Bytes of a name that are shown.
 const MAX_NAME_BYTES: usize = 96;
 /// Bytes of a sentence that is shown, such as the detail of a reason.
 const MAX_DETAIL_BYTES: usize = 1024;
+/// Bytes of a text that is chosen by.
+const MAX_CHOICE_BYTES: usize = 128;
 /// Digits of an id where it is a link among others.
 const SHORT: usize = 8;
 
 /// The beginning of a text, printable, and whether that is not all of it.
 fn cut(text: &str, max: usize) -> (String, bool) {
     // Looking at more of it than can be shown would cost time for nothing.
-    let end = text.floor_char_boundary(max + 1);
-    let shown = printable(&text[..end], max);
-    let is_cut = text.len() > shown.len();
+    let beginning = &text[..text.floor_char_boundary(max + 1)];
+    let shown = printable(beginning, max);
+    // What cannot be printed became a space, which may have fewer bytes: characters are counted.
+    let is_cut = beginning.len() < text.len() || shown.chars().count() < beginning.chars().count();
     (shown, is_cut)
+}
+
+/// Whether a text can be in a link or a choice of a form: it comes back from there as it is.
+#[must_use]
+pub(crate) fn is_choice(text: &str) -> bool {
+    !text.is_empty() && text.len() <= MAX_CHOICE_BYTES && is_printable(text)
 }
 
 /// A name that somebody else gave, in a place of its own.
@@ -39,7 +48,7 @@ pub fn name_in_words(text: &str) -> String {
 #[must_use]
 pub fn detail(text: &str) -> Markup {
     let (shown, is_cut) = cut(text, MAX_DETAIL_BYTES);
-    html! { bdi { (shown) @if is_cut { "… (" (text.len() - shown.len()) " bytes more)" } } }
+    html! { bdi { (shown) @if is_cut { "… (of " (text.len()) " bytes)" } } }
 }
 
 /// The same where no markup can be: in a choice of a form.

@@ -1,0 +1,196 @@
+//! Every page, whole: what stands on it, and what no page may have.
+
+mod sample;
+
+use assay_api::{Listed, Problem, ProblemCode};
+use assay_protocol::verdict::{Outcome, ReasonCode};
+
+use super::*;
+
+/// A text that tries everything at once.
+const HOSTILE: &str = "</td><script>alert(1)</script>\u{202e}\u{1b}[2J\" onload=\"x";
+
+fn fleet_page(count: u32, filter: &FleetFilter) -> String {
+    let miners = Listed { items: (0..count).map(sample::miner).collect(), next: None };
+    let counts = sample::counts(&miners.items);
+    let view = FleetView {
+        frame: sample::frame(),
+        miners: &miners,
+        filter,
+        counts: &counts,
+        models: &sample::models(),
+        connected: count,
+        target: "assay://validator.example:7400#b94e",
+    };
+    fleet(&view)
+}
+
+fn miner_page(may_operate: bool) -> String {
+    let (detail, series) = (sample::detail(), sample::series());
+    let verdicts = sample::listed();
+    let history = sample::history();
+    let mut frame = sample::frame();
+    frame.viewer.as_mut().unwrap().may_operate = may_operate;
+    miner(&MinerView { frame, detail: &detail, series: &series, verdicts: &verdicts, history: &history })
+}
+
+fn verdict_page(codes: &[ReasonCode]) -> String {
+    let verdict = sample::verdict(codes);
+    let record = sample::full(&verdict);
+    super::verdict(&VerdictView { frame: sample::frame(), verdict: &verdict, record: &record, miner_name: Some(HOSTILE) })
+}
+
+/// Every page, by its name.
+fn pages() -> Vec<(&'static str, String)> {
+    let frame = sample::frame();
+    let filter = FleetFilter::default();
+    let listed = sample::listed();
+    let (rounds_shown, names, outcomes) = sample::rounds();
+    let devices_shown = Listed::all(sample::detail().devices);
+    let device_shown = assay_api::Device {
+        device_id: "ab".repeat(16),
+        at: devices_shown.items.clone(),
+        events: Vec::new(),
+    };
+    let running = sample::running();
+    let problem_shown = Problem::new(ProblemCode::NotFound, HOSTILE).after(3);
+    vec![
+        ("fleet", fleet_page(24, &filter)),
+        ("empty", fleet_page(0, &filter)),
+        ("miner", miner_page(true)),
+        ("pass", verdict_page(&[])),
+        ("fail", verdict_page(&[ReasonCode::AuditElement, ReasonCode::TooSlow])),
+        ("inconclusive", verdict_page(&[ReasonCode::Disconnected])),
+        ("challenge", challenge(&ChallengeView { frame, running: &running, miner: &"ab".repeat(32), miner_name: None })),
+        (
+            "verdicts",
+            verdicts(&VerdictsView { frame, verdicts: &listed, next: Some("abc"), filter: &VerdictsFilter::default() }),
+        ),
+        (
+            "rounds",
+            rounds(&RoundsView { frame, rounds: &rounds_shown, next: None, names: &names, outcomes: &outcomes }),
+        ),
+        ("round", round(&RoundView { frame, round: &rounds_shown[0], names: &names, outcomes: &outcomes })),
+        (
+            "devices",
+            devices(&DevicesView { frame, devices: &devices_shown, filter: &DevicesFilter::default(), models: &sample::models() }),
+        ),
+        ("device", device(&DeviceView { frame, device: &device_shown })),
+        ("login", login(&LoginView { frame: Frame { viewer: None, ..frame }, then: HOSTILE, refused: Some(HOSTILE) })),
+        ("problem", problem(&ProblemView { frame, problem: &problem_shown, remedy: "Look again." })),
+    ]
+}
+
+#[test]
+fn no_page_has_what_the_policy_of_contents_forbids() {
+    for (name, html) in pages() {
+        for forbidden in [" style=", " onclick=", " onload=\"", "<script>", "javascript:", "<style", "http://", "https://"] {
+            assert!(!html.contains(forbidden), "{forbidden} on {name}");
+        }
+        assert_eq!(html.matches("<script").count(), 1, "{name}");
+        assert_eq!(html.matches("<h1>").count() + html.matches("<h1 ").count(), 1, "{name}");
+        assert!(!html.contains(['\u{1b}', '\u{202e}']), "{name}");
+    }
+}
+
+#[test]
+fn ids_are_unique_and_labels_have_what_they_name() {
+    for (name, html) in pages() {
+        let ids: Vec<_> = html.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        let mut once = ids.clone();
+        once.sort_unstable();
+        once.dedup();
+        assert_eq!(once.len(), ids.len(), "{name}: {ids:?}");
+        for attribute in [" for=\"", " aria-labelledby=\"", " aria-describedby=\"", " href=\"#"] {
+            for id in html.split(attribute).skip(1).filter_map(|rest| rest.split('"').next()) {
+                assert!(ids.contains(&id), "{attribute}{id} on {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_fleet_says_who_does_not_pass_and_what_to_do() {
+    let html = fleet_page(24, &FleetFilter { state: "failed".to_owned(), ..FleetFilter::default() });
+    for part in ["of 24 miners</strong> attested", "The last verdict failed.", "Look at its verdict.", "aria-current=\"true\"", "8 × <bdi>NVIDIA H200</bdi>"] {
+        assert!(html.contains(part), "{part}");
+    }
+    assert!(html.contains("<option value=\"failed\" selected>Failed</option>"));
+}
+
+#[test]
+fn an_empty_fleet_has_the_first_three_commands() {
+    let html = fleet_page(0, &FleetFilter::default());
+    for command in ["assay-validator enroll", "--validator 'assay://validator.example:7400#b94e'", "assay-validator challenge"] {
+        assert!(html.contains(command), "{command}");
+    }
+    assert!(!html.contains("<table"));
+}
+
+#[test]
+fn actions_are_for_those_who_may() {
+    assert!(miner_page(true).contains("/challenge\"") && miner_page(true).contains("Challenge now"));
+    let read = miner_page(false);
+    assert!(!read.contains("Challenge now") && !read.contains("/suspend\""));
+}
+
+#[test]
+fn a_verdict_has_every_reason_with_its_remedy_and_every_bound_in_a_sentence() {
+    let html = verdict_page(&[ReasonCode::AuditElement, ReasonCode::TooSlow]);
+    for code in [ReasonCode::AuditElement, ReasonCode::TooSlow] {
+        for words in [code.about(), code.advice(), code.name()] {
+            assert!(html.contains(&words.replace('\'', "&#39;")) || html.contains(words), "{words}");
+        }
+    }
+    let sentence = "Had 1 % of the work of a device rested on wrong values, it would have passed with a probability of 27.7 % at most.";
+    assert!(verdict_page(&[]).contains(sentence));
+    assert!(html.contains("assay-validator receipt verify receipt.jwt --keys keys.json"));
+    assert!(html.contains("/evidence\""));
+}
+
+#[test]
+fn a_long_text_makes_no_long_page() {
+    let mut miners = Listed::all(vec![sample::miner(0)]);
+    let short = fleet_of(&miners).len();
+    let long = "🦀<b>".repeat(16 << 10);
+    miners.items[0].known.name = Some(long.clone());
+    miners.items[0].record.labels = (0..64).map(|i| (format!("{i}{long}"), long.clone())).collect();
+    miners.items[0].known.models = vec![long; 64];
+    let html = fleet_of(&miners);
+    assert!(html.len() < short + 64 * 1024, "{} and {short}", html.len());
+}
+
+fn fleet_of(miners: &Listed<assay_api::Miner>) -> String {
+    let view = FleetView {
+        frame: sample::frame(),
+        miners,
+        filter: &FleetFilter::default(),
+        counts: &sample::counts(&miners.items),
+        models: &[],
+        connected: 0,
+        target: "",
+    };
+    fleet(&view)
+}
+
+#[test]
+fn outcomes_of_rounds_are_links() {
+    let (rounds_shown, names, outcomes) = sample::rounds();
+    assert!(outcomes.values().any(|outcome| *outcome == Outcome::Pass));
+    let html = round(&RoundView { frame: sample::frame(), round: &rounds_shown[0], names: &names, outcomes: &outcomes });
+    assert!(html.contains("/verdicts/") && html.contains("Absent") && html.contains("sent together 1.20 s after the start"));
+}
+
+/// For whoever changes a page: `ASSAY_WRITE_PAGES=FOLDER` has them all written there, to be looked at.
+#[test]
+fn pages_can_be_looked_at() {
+    let Some(folder) = std::env::var_os("ASSAY_WRITE_PAGES") else { return };
+    let folder = std::path::PathBuf::from(folder);
+    std::fs::create_dir_all(folder.join("assets")).unwrap();
+    for (name, html) in pages() {
+        std::fs::write(folder.join(format!("{name}.html")), html).unwrap();
+    }
+    for asset in assets() {
+        std::fs::write(folder.join("assets").join(asset.name), asset.bytes).unwrap();
+    }
+}
