@@ -134,7 +134,7 @@ impl Chart<'_> {
         html! {
             @for value in y.ticks() {
                 line.grid x1=(LEFT) x2=(RIGHT) y1=(y.at(value)) y2=(y.at(value)) {}
-                text.tick x=(LEFT - 6.0) y=(y.at(value) + 4.0) text-anchor="end" { (figures(value)) }
+                text.tick x=(LEFT - 6.0) y=(y.at(value) + 4.0) text-anchor="end" { (tick(value)) }
             }
         }
     }
@@ -155,6 +155,12 @@ impl Chart<'_> {
             }
         }
     }
+}
+
+/// A round figure of an axis, without zeros that say nothing.
+fn tick(value: f64) -> String {
+    let rounded = (value * 1e4).round() / 1e4;
+    format!("{rounded}")
 }
 
 /// What may be, in words.

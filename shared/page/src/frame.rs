@@ -1,5 +1,6 @@
 //! What all pages have around them: head, navigation, who is looking, and of when the page is.
 
+use assay_api::Role;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::assets::{SCRIPT, STYLE};
@@ -10,10 +11,8 @@ use crate::{icon, text, time};
 pub struct Viewer<'a> {
     /// The name of the token, or of whoever else it is.
     pub name: &'a str,
-    /// The role, as a word.
-    pub role: &'a str,
-    /// Whether actions are offered.
-    pub may_operate: bool,
+    /// What it may do: actions beyond that are not offered.
+    pub role: Role,
     /// Whether signing out means something: the browser holds a token.
     pub is_signed_in: bool,
 }
@@ -36,10 +35,10 @@ pub struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// Whether actions are offered.
+    /// Whether what takes this role is offered.
     #[must_use]
-    pub fn may_operate(&self) -> bool {
-        self.viewer.is_some_and(|viewer| viewer.may_operate)
+    pub fn may(&self, role: Role) -> bool {
+        self.viewer.is_some_and(|viewer| viewer.role >= role)
     }
 }
 
@@ -133,7 +132,7 @@ fn banner(frame: &Frame<'_>, place: Place) -> Markup {
                     }
                 }
                 div.viewer {
-                    span.who { (text::name(viewer.name)) " " span.role { (viewer.role) } }
+                    span.who { (text::name(viewer.name)) " " span.role { (viewer.role.to_string()) } }
                     @if viewer.is_signed_in {
                         form method="post" action="/logout" { button.quiet type="submit" { "Sign out" } }
                     }

@@ -95,7 +95,7 @@ impl Icon {
     pub fn svg(self) -> Markup {
         html! {
             svg.icon viewBox="0 0 16 16" width="16" height="16" aria-hidden="true" focusable="false" {
-                r#use href={ "#icon-" (self.name()) } {}
+                (PreEscaped(format!("<use href=\"#icon-{}\"/>", self.name())))
             }
         }
     }

@@ -2,7 +2,7 @@
 
 mod sample;
 
-use assay_api::{Listed, Problem, ProblemCode};
+use assay_api::{Listed, Problem, ProblemCode, Role};
 use assay_protocol::verdict::{Outcome, ReasonCode};
 
 use super::*;
@@ -25,12 +25,12 @@ fn fleet_page(count: u32, filter: &FleetFilter) -> String {
     fleet(&view)
 }
 
-fn miner_page(may_operate: bool) -> String {
+fn miner_page(role: Role) -> String {
     let (detail, series) = (sample::detail(), sample::series());
     let verdicts = sample::listed();
     let history = sample::history();
     let mut frame = sample::frame();
-    frame.viewer.as_mut().unwrap().may_operate = may_operate;
+    frame.viewer.as_mut().unwrap().role = role;
     miner(&MinerView { frame, detail: &detail, series: &series, verdicts: &verdicts, history: &history })
 }
 
@@ -57,7 +57,7 @@ fn pages() -> Vec<(&'static str, String)> {
     vec![
         ("fleet", fleet_page(24, &filter)),
         ("empty", fleet_page(0, &filter)),
-        ("miner", miner_page(true)),
+        ("miner", miner_page(Role::Admin)),
         ("pass", verdict_page(&[])),
         ("fail", verdict_page(&[ReasonCode::AuditElement, ReasonCode::TooSlow])),
         ("inconclusive", verdict_page(&[ReasonCode::Disconnected])),
@@ -129,9 +129,13 @@ fn an_empty_fleet_has_the_first_three_commands() {
 
 #[test]
 fn actions_are_for_those_who_may() {
-    assert!(miner_page(true).contains("/challenge\"") && miner_page(true).contains("Challenge now"));
-    let read = miner_page(false);
-    assert!(!read.contains("Challenge now") && !read.contains("/suspend\""));
+    for (role, can_challenge, can_decide) in
+        [(Role::Read, false, false), (Role::Operate, true, false), (Role::Admin, true, true)]
+    {
+        let html = miner_page(role);
+        assert_eq!(html.contains("/challenge\""), can_challenge, "{role}");
+        assert_eq!(html.contains("/suspend\""), can_decide, "{role}");
+    }
 }
 
 #[test]

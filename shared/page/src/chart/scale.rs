@@ -3,6 +3,9 @@
 /// Steps of an axis, at most.
 const STEPS: f64 = 4.0;
 
+/// Round figures of an axis, whatever rounding errors do.
+const MAX_TICKS: usize = 12;
+
 /// A straight scale.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scale {
@@ -20,6 +23,8 @@ impl Scale {
 
     /// Figures from zero up to a round one that is not less than `most`.
     pub(super) fn from_zero(most: f64, from: f64, to: f64) -> Self {
+        // Beyond this a round figure above it would be infinite.
+        let most = most.min(1e300);
         let step = step(most);
         let high = (most / step).ceil() * step;
         Self::new(0.0, if high > 0.0 { high } else { 1.0 }, from, to)
@@ -35,7 +40,7 @@ impl Scale {
     pub(super) fn ticks(&self) -> impl Iterator<Item = f64> {
         let (low, high) = (self.low, self.high);
         let step = step(high - low);
-        (0_u8..).map(move |tick| low + f64::from(tick) * step).take_while(move |value| *value <= high + step / 1e3)
+        (0_u8..).map(move |tick| low + f64::from(tick) * step).take_while(move |value| *value <= high + step / 1e3).take(MAX_TICKS)
     }
 }
 

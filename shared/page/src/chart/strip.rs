@@ -23,13 +23,14 @@ pub(crate) fn strip(outcomes: &[Outcome]) -> Markup {
         count(Outcome::Fail),
         count(Outcome::Inconclusive)
     );
+    let width = shown.len() * STEP;
     html! {
         figure.strip {
-            svg viewBox={ "0 0 " (MAX_BARS * STEP) " " (HEIGHT) } role="img" aria-labelledby="strip-title" {
+            svg viewBox={ "0 0 " (width) " " (HEIGHT) } width=(width) height=(HEIGHT) role="img" aria-labelledby="strip-title" {
                 title id="strip-title" { (words) }
                 // The newest stands at the right end.
                 @for (index, outcome) in shown.iter().enumerate() {
-                    (bar(*outcome, (MAX_BARS - 1 - index) * STEP))
+                    (bar(*outcome, (shown.len() - 1 - index) * STEP))
                 }
             }
             figcaption { (words) " Newest at the right." }

@@ -1,5 +1,6 @@
 //! What an operator can do with a miner.
 
+use assay_api::Role;
 use assay_protocol::verdict::Mode;
 use assay_records::Status;
 use maud::{Markup, html};
@@ -8,7 +9,7 @@ use super::MinerView;
 
 /// The forms; nothing where the role does not allow it.
 pub(super) fn section(view: &MinerView<'_>) -> Markup {
-    if !view.frame.may_operate() {
+    if !view.frame.may(Role::Operate) {
         return Markup::default();
     }
     let (miner, status) = (&view.detail.miner, view.detail.miner.record.status);
@@ -17,11 +18,13 @@ pub(super) fn section(view: &MinerView<'_>) -> Markup {
     html! {
         section.actions id="actions" data-part="whole" aria-label="Actions" {
             @if can_be_asked { (challenge(&path)) }
-            @match status {
-                Status::Pending => { (button(&path, "approve", "Approve")) (confirmed(&path)) }
-                Status::Approved => (confirmed(&path)),
-                Status::Suspended => (button(&path, "resume", "Resume")),
-                Status::Revoked => p.muted { "Revoked: only " code { "assay-validator approve" } " takes that back." }
+            @if view.frame.may(Role::Admin) {
+                @match status {
+                    Status::Pending => { (button(&path, "approve", "Approve")) (confirmed(&path)) }
+                    Status::Approved => (confirmed(&path)),
+                    Status::Suspended => (button(&path, "resume", "Resume")),
+                    Status::Revoked => p.muted { "Revoked: only " code { "assay-validator approve" } " takes that back." }
+                }
             }
         }
     }

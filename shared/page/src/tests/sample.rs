@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use assay_api::{Miner, MinerDetail, Round, Running, Series};
+use assay_api::{Role, Miner, MinerDetail, Round, Running, Series};
 use assay_protocol::verdict::{Bound, Outcome, Reason, ReasonCode, Verdict, outcome_of};
 use assay_records::{Event, FullVerdict, MinerCount, ModelCount};
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ fn read<T: serde::de::DeserializeOwned>(value: &Value) -> T {
 
 pub(super) fn frame() -> Frame<'static> {
     Frame {
-        viewer: Some(Viewer { name: "north", role: "operate", may_operate: true, is_signed_in: true }),
+        viewer: Some(Viewer { name: "north", role: Role::Admin, is_signed_in: true }),
         validator: "b94ec2860dd1c3ba05cceed2b94ec2860dd1c3ba05cceed2b94ec2860dd1c3ba",
         version: "0.1.0",
         now_ms: NOW_MS,

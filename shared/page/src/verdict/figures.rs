@@ -15,7 +15,7 @@ pub(super) fn section(verdict: &Verdict) -> Markup {
     html! {
         section aria-labelledby="shown" {
             h2 id="shown" { "What each device showed" }
-            div.table.cards tabindex="0" role="region" aria-labelledby="shown" {
+            div.table.cards tabindex="0" role="group" aria-labelledby="shown" {
                 table {
                     thead {
                         tr {
@@ -100,15 +100,20 @@ pub(super) fn clock(verdict: &Verdict) -> Markup {
     }
 }
 
+/// Seconds, or milliseconds where they are few.
+fn timed(seconds: f64) -> String {
+    if seconds < 1.0 { format!("{} ms", figures(seconds * 1000.0)) } else { format!("{} s", figures(seconds)) }
+}
+
 fn bars(parts: &[(&str, &str, f64); 4], longest: f64) -> Markup {
     const WIDTH: f64 = 420.0;
     const ROW: usize = 34;
     let width = |seconds: f64| ((seconds / longest).clamp(0.0, 1.0) * WIDTH).max(1.0).round();
-    let words: Vec<_> = parts.iter().map(|(_, what, seconds)| format!("{what}: {} s", figures(*seconds))).collect();
+    let words: Vec<_> = parts.iter().map(|(_, what, seconds)| format!("{what}: {}", timed(*seconds))).collect();
     html! {
         svg viewBox={ "0 0 " (WIDTH) " " (ROW * parts.len()) } role="img" aria-label=(words.join("; ")) {
             @for (index, (class, what, seconds)) in parts.iter().enumerate() {
-                text.tick x="0" y=(index * ROW + 11) { (what) ": " (figures(*seconds)) " s" }
+                text.tick x="0" y=(index * ROW + 11) { (what) ": " (timed(*seconds)) }
                 rect.(class) x="0" y=(index * ROW + 16) width=(width(*seconds)) height="10" rx="2" {}
             }
         }
@@ -125,7 +130,7 @@ pub(super) fn claims(verdict: &Verdict) -> Markup {
     html! {
         section aria-labelledby="claims" {
             h2 id="claims" { "Sensors, as the miner claims" }
-            div.table.cards tabindex="0" role="region" aria-labelledby="claims" {
+            div.table.cards tabindex="0" role="group" aria-labelledby="claims" {
                 table {
                     thead { tr { th scope="col" { "Device" } th scope="col" { "Readings" } th scope="col" { "To look at" } } }
                     tbody {
