@@ -117,6 +117,65 @@ pub const CHECK_WAIT_LIMIT: Duration = Duration::from_secs(60);
 /// For how long this process may be held up before a time that was measured meanwhile is not held against a miner.
 pub const HELD_UP_LIMIT: Duration = Duration::from_millis(250);
 
+// The HTTP API.
+
+/// Connections to the HTTP API: each is a task with its buffers, at most 100 KiB.
+pub const MAX_HTTP_CONNECTIONS: usize = 512;
+/// The same from one address (IPv6: one /64 network) of another machine: a browser opens six, a script a handful.
+pub const MAX_HTTP_ADDRESS_CONNECTIONS: usize = 64;
+/// Connections to the control socket, which only the daemon's user can open: a mistake in a script ends there.
+pub const MAX_SOCKET_CONNECTIONS: usize = 256;
+/// Until the headers of a request, or a TLS handshake, must be there: seconds on a slow link.
+pub const HTTP_HEADER_LIMIT: Duration = Duration::from_secs(10);
+/// How long a connection may stand without a request: clients open a new one for less than it costs to keep one.
+pub const HTTP_IDLE_LIMIT: Duration = Duration::from_secs(60);
+/// How long a client may leave what was sent unread.
+pub const HTTP_WRITE_LIMIT: Duration = Duration::from_secs(30);
+/// How long an answer that ends may take to be read: the largest evidence at 10 Mbit/s.
+pub const HTTP_RESPONSE_LIMIT: Duration = Duration::from_secs(600);
+/// How long a request may wait for its answer to begin, its body included: the slowest list takes seconds.
+pub const HTTP_REQUEST_LIMIT: Duration = Duration::from_secs(30);
+/// Bytes of a request's headers: a cookie, a token, and what a browser adds.
+pub const MAX_HTTP_HEADER_BYTES: usize = 16 << 10;
+/// Headers of a request: browsers send twenty.
+pub const MAX_HTTP_HEADERS: usize = 64;
+/// HTTP/2 streams of a connection to the HTTP API: the requests of a page, and its events.
+pub const MAX_HTTP_STREAMS: u32 = 32;
+/// Bytes of a request's body: the longest has 32 labels.
+pub const MAX_BODY_BYTES: usize = 64 << 10;
+/// Requests that are worked on at once over all callers from other processes: more wait for their turn.
+pub const MAX_REQUESTS_AT_ONCE: usize = 64;
+/// Requests of one address, and of one token, in a second and at once: a page is ten requests.
+pub const REQUESTS: Rate = Rate::new(100, 500);
+/// Requests of one address with a wrong token, code or cookie: nobody guesses 256 bits, but the log stays readable.
+pub const FAILED_LOGINS: Rate = Rate::every(Duration::from_secs(1), 10);
+/// Streams of events at once: pages that are open, and programs that follow.
+pub const MAX_EVENT_STREAMS: usize = 256;
+/// The same of one caller.
+pub const MAX_CALLER_EVENT_STREAMS: usize = 32;
+/// How often a stream of events shows that it stands, and looks whether its caller may still read.
+pub const EVENT_STREAM_INTERVAL: Duration = Duration::from_secs(15);
+/// Challenges whose course is kept for those who began them; the oldest makes room.
+pub const MAX_WATCHED: usize = 256;
+/// How long the course of a challenge is kept after its end, for whoever lost its connection.
+pub const WATCHED_LIMIT: Duration = Duration::from_secs(300);
+/// Downloads of evidence at once: each has a copy in a temporary file.
+pub const MAX_DOWNLOADS: usize = 4;
+/// Bytes of a part of a download that are read at once.
+pub const EVIDENCE_PART_BYTES: usize = 256 << 10;
+/// Rounds that operators began and that run: each has a task, and its members wait for places.
+pub const MAX_ROUNDS_AT_ONCE: usize = 4;
+/// Documents of one page of a list: a page of verdicts has some MiB.
+pub const MAX_PAGE: u32 = 1000;
+/// Logins of pages that stand; the oldest makes room.
+pub const MAX_LOGINS: usize = 256;
+/// How long a login of a page lasts: a working day.
+pub const LOGIN_LIMIT: Duration = Duration::from_secs(12 * 3600);
+/// How long a code to log in with can be used: until a browser has opened its link.
+pub const LOGIN_CODE_LIMIT: Duration = Duration::from_secs(60);
+/// Codes to log in with that were not used yet; the oldest makes room.
+pub const MAX_LOGIN_CODES: usize = 16;
+
 // The log.
 
 /// Log lines about the connections and sessions of one address.

@@ -19,6 +19,7 @@ use crate::bounds::{
 use crate::case::settings::{EvidenceConfig, RawEvidence};
 use crate::fleet::rules::{FleetFiles, RawFleet};
 use crate::hook::HookTarget;
+use crate::http::settings::{HttpSettings, RawHttp};
 use crate::policy::{Policy, RawPolicy};
 use crate::records_setting;
 use crate::tls::{RawTls, TlsConfig};
@@ -137,6 +138,9 @@ pub struct RawConfig {
     /// What miners are shown.
     #[command(flatten)]
     pub tls: RawTls,
+    /// The HTTP API.
+    #[command(flatten)]
+    pub http: RawHttp,
     /// Files.
     #[command(flatten)]
     pub files: RawFiles,
@@ -223,6 +227,8 @@ pub struct ValidatorConfig {
     pub listen: Address,
     /// What miners are shown.
     pub tls: TlsConfig,
+    /// Where the HTTP API is served, and for whom.
+    pub http: HttpSettings,
     /// The socket for commands.
     pub control_socket: PathBuf,
     /// The file with the validator's secret key.
@@ -280,7 +286,7 @@ impl ValidatorConfig {
     /// # Errors
     /// [`SettingsError::Value`] for the first value out of bounds, with the bound and its reason.
     pub fn check(settings: &Settings<RawConfig>) -> Result<Self, SettingsError> {
-        let RawConfig { service, tls, files, records, replays, policy, fleet, evidence, devices, logging } =
+        let RawConfig { service, tls, http, files, records, replays, policy, fleet, evidence, devices, logging } =
             &settings.raw;
         let ping = "faster pings load the link, slower ones notice a lost miner late";
         let ping_ms = settings.in_range("ping_interval_ms", service.ping_interval_ms, 100..=600_000, ping)?;
@@ -293,9 +299,11 @@ impl ValidatorConfig {
             enrolment: service.enrolment,
             ..Lists::default()
         };
+        let tls = TlsConfig::check(settings, tls, service.insecure_allow_remote_plaintext.0)?;
         Ok(Self {
             listen: settings.parsed("listen", &service.listen)?,
-            tls: TlsConfig::check(settings, tls, service.insecure_allow_remote_plaintext.0)?,
+            http: HttpSettings::check(settings, http, tls.plaintext)?,
+            tls,
             control_socket: files.control_socket.clone(),
             key_file: files.key_file.clone(),
             records: match &records.records {

@@ -22,7 +22,7 @@ use crate::intake::{Intake, Pause};
 use crate::peer::Peer;
 
 /// The first byte of a TLS connection: a handshake record. HTTP/2 begins with a letter.
-const TLS_HANDSHAKE: u8 = 22;
+pub const TLS_HANDSHAKE: u8 = 22;
 /// How often the operator is told of plaintext connections that are refused.
 const REFUSED_INTERVAL: Duration = Duration::from_secs(60);
 

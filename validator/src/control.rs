@@ -2,12 +2,9 @@
 
 mod records;
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use assay_program::exit::chain;
 use assay_protocol::message::MATRIX_SIZES;
@@ -20,7 +17,6 @@ use assay_protocol::wire::v1::{
     ListMinersResponse, QueryRequest, ReloadRequest, ReloadResponse, RunChallengeRequest, RunChallengeResponse,
 };
 use assay_receipts::EatNonce;
-use assay_transport::target::Target;
 use assay_work::challenge::MAX_ITERATIONS;
 use assay_work::{ChallengeId, PublicKey};
 use tokio::sync::{mpsc, oneshot};
@@ -32,7 +28,7 @@ use tonic::{Code, Request, Response, Status};
 use crate::order::Order;
 use crate::policy::{MAX_FILL_PERCENT, MAX_SAMPLES, Policy};
 use crate::registry::{Miner, RunningChallenge, SessionCommand, Update};
-use crate::reload::Reloader;
+use crate::running::Running;
 use crate::session::StartError;
 use crate::validator::Validator;
 use crate::verify::replay::shared::{ReplayWorker, SharedReplays};
@@ -138,26 +134,6 @@ impl Refusal {
 /// The gRPC service behind the control socket.
 #[derive(Clone)]
 pub struct Control(Arc<Running>);
-
-/// A validator that serves, with what its operator wants to know of it.
-pub struct Running {
-    /// What the sessions share.
-    pub validator: Arc<Validator>,
-    /// Reads the configuration again.
-    pub reloader: Arc<Reloader>,
-    /// Where miners connect to.
-    pub address: SocketAddr,
-    /// What a miner needs to dial.
-    pub target: Target,
-    /// The file that verdicts are added to.
-    pub verdict_log: Option<PathBuf>,
-    /// The most miners at once.
-    pub max_miners: u32,
-    /// When it started.
-    pub since: Instant,
-    /// When it started: seconds since 1970.
-    pub started_unix_seconds: u64,
-}
 
 impl Control {
     /// The service of a validator.
@@ -437,6 +413,8 @@ fn connected_miner(validator: &Validator, miner: Miner) -> ConnectedMiner {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     #[test]

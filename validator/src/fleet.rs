@@ -13,7 +13,7 @@ pub mod sweep;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use assay_fleet::{Group, Standing};
+use assay_fleet::{Distribution, Group, Standing};
 use assay_receipts::Signer;
 use assay_records::{DeviceFilter, DeviceRecord, MinerRecord, Records, RecordsError};
 use assay_work::ChallengeId;
@@ -91,6 +91,20 @@ impl Fleet {
         }
         let names: Vec<&str> = models.iter().map(String::as_str).collect();
         Ok(rules.policy.group_of(&record.labels, &names).clone())
+    }
+
+    /// How fast these models are in the fleet at a matrix size, and the others that are known, as a miner of this operator
+    /// is judged by them.
+    ///
+    /// # Errors
+    /// The records cannot be read.
+    pub async fn distributions(
+        &self,
+        models: impl IntoIterator<Item = &String>,
+        n: u32,
+        operator: Option<&str>,
+    ) -> Result<BTreeMap<String, Distribution>, RecordsError> {
+        self.speeds.distributions(&self.records, models, n, operator).await
     }
 
     /// Logs the verdicts that the records do not have, whole, when the validator ends; says how many they are.

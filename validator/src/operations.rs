@@ -8,8 +8,14 @@ mod change;
 mod find;
 mod keep;
 mod labels;
+pub mod read;
 pub mod rounds;
+pub mod running;
+pub mod series;
+pub mod tokens;
+mod why;
 
+use assay_api::ProblemCode;
 use assay_records::RecordsError;
 
 pub use self::ask::{DevicesQuery, HistoryQuery, MinersQuery, Query, ShowQuery, TokensQuery, VerdictsQuery};
@@ -40,6 +46,9 @@ pub enum OperationError {
     /// It cannot be done as things are.
     #[error("{0}")]
     NotPossible(String),
+    /// It is refused for this reason, in these words.
+    #[error("{1}")]
+    Refused(ProblemCode, String),
     /// The records cannot be read or written.
     #[error(transparent)]
     Records(RecordsError),

@@ -226,6 +226,12 @@ impl Registry {
         miners
     }
 
+    /// The challenge of a session with one of these keys.
+    #[must_use]
+    pub fn running(&self, key: PublicKey) -> Option<RunningChallenge> {
+        self.lock().values().find(|entry| entry.miner.key == key)?.miner.running.clone()
+    }
+
     /// How to reach a miner's session.
     #[must_use]
     pub fn commands(&self, key: PublicKey) -> Option<mpsc::Sender<SessionCommand>> {

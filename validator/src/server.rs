@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use assay_protocol::wire::codec::{control_server, session_server};
+use assay_protocol::wire::codec::session_server;
 use assay_protocol::wire::v1::FILE_DESCRIPTOR_SET;
 use assay_transport::liveness;
-use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
 use tokio_stream::Stream;
 use tonic::transport::Server;
@@ -19,7 +19,6 @@ use crate::bounds::{
     STREAM_WINDOW,
 };
 use crate::connection::{Admittance, Connection, PlaintextRule};
-use crate::control::{Control, Running};
 use crate::gate::Gate;
 use crate::handshake::HandshakeBound;
 use crate::health::follow;
@@ -42,6 +41,9 @@ pub enum ServeError {
     /// Reflection could not be built.
     #[error("reflection: {0}")]
     Reflection(#[from] tonic_reflection::server::Error),
+    /// TLS could not be set up.
+    #[error("TLS: {0}")]
+    Tls(String),
     /// The operator's socket could not be made.
     #[error("control socket {path}: {source}")]
     Socket {
@@ -112,32 +114,6 @@ pub fn check_unserved(path: &Path) -> Result<(), ServeError> {
     Ok(())
 }
 
-/// Serves the operator on a socket until the last session has ended after the validator was asked to stop, then removes
-/// it.
-///
-/// # Errors
-/// [`ServeError`].
-pub async fn serve_control(running: Arc<Running>, listener: UnixListener, path: &Path) -> Result<(), ServeError> {
-    let drain = running.validator.drain.clone();
-    let service = control_server(Control::new(running));
-    let _socket = SocketFile(path);
-    Server::builder()
-        .add_service(service)
-        .serve_with_incoming_shutdown(operators(listener), async move { drain.over().await })
-        .await?;
-    Ok(())
-}
-
-/// The file of a socket that is served; dropped, it is removed.
-struct SocketFile<'a>(&'a Path);
-
-impl Drop for SocketFile<'_> {
-    fn drop(&mut self) {
-        // Nobody listens there any more; a socket that is gone already is as good.
-        let _ = std::fs::remove_file(self.0);
-    }
-}
-
 /// Binds a socket with mode 0600. A stale socket that no process serves is replaced.
 fn bind_socket(path: &Path) -> io::Result<UnixListener> {
     if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
@@ -186,23 +162,10 @@ fn bounded(
     }
 }
 
-/// Connections of operators as they come.
-fn operators(listener: UnixListener) -> impl Stream<Item = io::Result<UnixStream>> {
-    let mut refused = RefusedConnections::new("operators");
-    async_stream::stream! {
-        loop {
-            match listener.accept().await {
-                Ok((stream, _)) => yield Ok(stream),
-                Err(error) => refused.pause(&error).await,
-            }
-        }
-    }
-}
-
 /// Connections that the system would not give, most likely for want of files: they wait, and are tried again ten times
 /// a second.
 #[derive(Debug)]
-struct RefusedConnections {
+pub(crate) struct RefusedConnections {
     /// Who they are of.
     of: &'static str,
     /// How many files may be open: with too many open it cannot be read any more.
@@ -212,12 +175,12 @@ struct RefusedConnections {
 }
 
 impl RefusedConnections {
-    fn new(of: &'static str) -> Self {
+    pub(crate) fn new(of: &'static str) -> Self {
         Self { of, limit: open_files_limit(), attempts: 0, said: None }
     }
 
     /// Says so now and then, and waits before the next attempt.
-    async fn pause(&mut self, error: &io::Error) {
+    pub(crate) async fn pause(&mut self, error: &io::Error) {
         if let Some(attempts) = self.due(Instant::now()) {
             let (of, remedy) = (self.of, remedy(error, self.limit));
             tracing::warn!(%error, attempts, "connections of {of} cannot be accepted, and wait{remedy}");

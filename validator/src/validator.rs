@@ -57,6 +57,8 @@ pub struct Validator {
     pub replays: ReplayPool,
     /// One permit for each challenge that may run at once; who waits gets one in turn.
     pub challenges: Arc<Semaphore>,
+    /// One permit for each round of an operator that may run at once.
+    pub rounds: Arc<Semaphore>,
     /// How long we were held up ourselves.
     pub lag: Arc<Lag>,
     /// One permit for each check that may run at once: as many as there are cores.

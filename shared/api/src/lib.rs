@@ -29,12 +29,13 @@ pub use self::miner::{
 };
 pub use self::problem::{MEDIA_TYPE as PROBLEM_MEDIA_TYPE, Problem, ProblemCode};
 pub use self::query::{
-    DevicesQuery, EventsQuery, HistoryQuery, MinersQuery, PageQuery, RoundsQuery, SeriesQuery, VerdictsQuery,
+    DevicesQuery, EventsQuery, Gap, HistoryQuery, MinersQuery, PageQuery, RoundsQuery, SeriesQuery, VerdictsQuery,
 };
 pub use self::round::{BeginRound, Round, RoundScope, RoundsBegun};
 pub use self::series::{Band, Quantity, Series};
-pub use self::status::{ReplayWorker, Status, VerdictCounts};
+pub use self::status::{Counts, ReplayWorker, Status, VerdictCounts};
 pub use self::token::{
-    ApiToken, Backup, CreateApiToken, CreateJoinToken, Export, JoinToken, LoginCode, Reloaded, WrittenFile, WrittenFolder,
+    ApiToken, Backup, CreateApiToken, CreateJoinToken, CreateLoginCode, Export, JoinToken, LoginCode, Reloaded,
+    WrittenFile, WrittenFolder,
 };
 pub use self::verdict::verdict_of;

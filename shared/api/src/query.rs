@@ -37,7 +37,7 @@ pub struct MinersQuery {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// At most so many.
-    #[param(minimum = 1, maximum = 10000)]
+    #[param(minimum = 1, maximum = 1000)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     /// The page after another one: its `next`.
@@ -64,7 +64,7 @@ pub struct DevicesQuery {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gone: Option<bool>,
     /// At most so many.
-    #[param(minimum = 1, maximum = 10000)]
+    #[param(minimum = 1, maximum = 1000)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     /// The page after another one: its `next`.
@@ -100,7 +100,7 @@ pub struct VerdictsQuery {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<i64>,
     /// At most so many.
-    #[param(minimum = 1, maximum = 10000)]
+    #[param(minimum = 1, maximum = 1000)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     /// The page after another one: its `next`.
@@ -115,7 +115,7 @@ pub struct VerdictsQuery {
 #[into_params(parameter_in = Query)]
 pub struct RoundsQuery {
     /// At most so many.
-    #[param(minimum = 1, maximum = 10000)]
+    #[param(minimum = 1, maximum = 1000)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     /// The page after another one: its `next`.
@@ -124,19 +124,31 @@ pub struct RoundsQuery {
     pub cursor: Option<Cursor>,
 }
 
-/// The newest of a list that has no pages.
+/// A list, newest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct PageQuery {
     /// At most so many.
-    #[param(minimum = 1, maximum = 10000)]
+    #[param(minimum = 1, maximum = 1000)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
+    /// The page after another one: its `next`.
+    #[param(value_type = Option<String>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<Cursor>,
 }
 
 /// What happened to a miner, newest first.
-pub type HistoryQuery = PageQuery;
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(default, deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct HistoryQuery {
+    /// At most so many.
+    #[param(minimum = 1, maximum = 1000)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+}
 
 /// What a miner's devices showed, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
@@ -148,9 +160,18 @@ pub struct SeriesQuery {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<i64>,
     /// At most so many points, the newest.
-    #[param(minimum = 1, maximum = 10000)]
+    #[param(minimum = 1, maximum = 1000)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
+}
+
+/// Events that a stream lacks: event `gap`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Gap {
+    /// After which event the stream was to go on.
+    pub after: i64,
+    /// The first one that can follow.
+    pub oldest: i64,
 }
 
 /// Events, from a place on.

@@ -1,5 +1,6 @@
 //! What a validator does.
 
+use assay_records::{MinerCount, ModelCount};
 use assay_work::PublicKey;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -47,6 +48,15 @@ pub struct Status {
     pub records_problem: Option<String>,
     /// Challenges that run.
     pub challenges: Vec<Running>,
+}
+
+/// The fleet in numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Counts {
+    /// Miners by status, attestation state and last outcome.
+    pub miners: Vec<MinerCount>,
+    /// The devices that miners list now, by model, the most frequent first.
+    pub models: Vec<ModelCount>,
 }
 
 /// A machine that replays for validators.

@@ -50,6 +50,14 @@ pub struct ApiToken {
     pub token: String,
 }
 
+/// A code to log in with on the page, to make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateLoginCode {
+    /// What whoever logs in with it may do.
+    pub role: Role,
+}
+
 /// A code to log in with on the page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LoginCode {

@@ -193,15 +193,23 @@ impl EvidenceStore {
     /// # Errors
     /// [`EvidenceError::Missing`], [`EvidenceError::Tampered`], [`EvidenceError::Oversized`], or what the store said.
     pub async fn read(&self, digest: &Digest) -> Result<EvidenceReader, EvidenceError> {
+        EvidenceReader::new(self.stored(digest).await?).map_err(EvidenceError::file(&self.folder))
+    }
+
+    /// An object as it is stored, compressed, in a temporary file that nobody else changes: its bytes were held against
+    /// its name.
+    ///
+    /// # Errors
+    /// As [`EvidenceStore::read`].
+    pub async fn stored(&self, digest: &Digest) -> Result<File, EvidenceError> {
         let (folder, expected) = (self.folder.clone(), *digest);
         let waits = self.folder.join(file_name(digest));
-        let file = if self.has_outbox() && waits.exists() {
+        if self.has_outbox() && waits.exists() {
             let copy = move || copy_of(&folder, expected, File::open(&waits).map_err(EvidenceError::file(&waits))?);
-            spawn_blocking(copy).await.map_err(lost_thread(&self.folder))??
+            spawn_blocking(copy).await.map_err(lost_thread(&self.folder))?
         } else {
-            self.fetch(digest).await?
-        };
-        EvidenceReader::new(file).map_err(EvidenceError::file(&self.folder))
+            self.fetch(digest).await
+        }
     }
 
     /// Every object of the store, those that wait for a bucket included.

@@ -419,7 +419,8 @@ struct FlatDeviceWork {
 impl From<FlatDeviceWork> for DeviceWork {
     fn from(flat: FlatDeviceWork) -> Self {
         let FlatDeviceWork { device_id, name, matrices, bytes_held, multiply_accumulates, seconds, tops, .. } = flat;
-        let FlatDeviceWork { probe_bytes, probe_seconds, probe_gb_per_s, samples, segments, claimed_seconds, .. } = flat;
+        let FlatDeviceWork { probe_bytes, probe_seconds, probe_gb_per_s, samples, segments, claimed_seconds, .. } =
+            flat;
         let FlatDeviceWork { claimed_telemetry, hiding, .. } = flat;
         let work = Work {
             matrices,

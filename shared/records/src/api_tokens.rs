@@ -66,6 +66,14 @@ pub struct ApiTokenCursor {
     pub id: String,
 }
 
+impl ApiTokenCursor {
+    /// The page after this one.
+    #[must_use]
+    pub fn of(last: &ApiTokenRecord) -> Self {
+        Self { created_ms: last.created_ms, id: last.id.clone() }
+    }
+}
+
 /// When uses of tokens were noted last, by their ids.
 #[derive(Debug, Default)]
 pub(crate) struct TokenUses(Mutex<HashMap<String, i64>>);

@@ -36,6 +36,7 @@ mod series;
 mod sessions;
 mod standing;
 mod store;
+mod summary;
 pub mod tables;
 #[cfg(all(unix, feature = "testing"))]
 pub mod testing;
@@ -68,6 +69,7 @@ pub use series::SeriesPoint;
 pub use sessions::{Connected, SessionRecord};
 pub use standing::{FindingFilter, NotedFinding, NotedTransition};
 pub use store::Records;
+pub use summary::MinerSummary;
 pub use tokens::{TokenCursor, TokenRecord, TokenRefusal};
 pub use validators::ValidatorRecord;
 pub use verdicts::{FullVerdict, MAX_SAMPLES_PER_OPERATOR, Sample, VerdictCursor, VerdictFilter, VerdictRecord};

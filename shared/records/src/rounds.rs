@@ -53,6 +53,14 @@ pub struct RoundCursor {
     pub id: String,
 }
 
+impl RoundCursor {
+    /// The page after this one.
+    #[must_use]
+    pub fn of(last: &RoundRecord) -> Self {
+        Self { begun_ms: last.begun_ms, id: last.id.clone() }
+    }
+}
+
 /// Which rounds; what is empty leaves none out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

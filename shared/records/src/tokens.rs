@@ -63,6 +63,14 @@ pub struct TokenCursor {
     pub hash: String,
 }
 
+impl TokenCursor {
+    /// The page after this one.
+    #[must_use]
+    pub fn of(last: &TokenRecord) -> Self {
+        Self { created_ms: last.created_ms, hash: last.hash.clone() }
+    }
+}
+
 fn hash(token: &str) -> String {
     let mut hasher = blake3::Hasher::new_derive_key("assay 2026 join token");
     hasher.update(token.as_bytes());

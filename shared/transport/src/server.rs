@@ -8,7 +8,7 @@ use rustls::version::TLS13;
 use rustls::{ServerConfig, SignatureScheme};
 
 use crate::certificate::Issued;
-use crate::provider::{ALPN, provider};
+use crate::provider::{ALPN, HTTP_ALPN, provider};
 
 pub use crate::provider::channel_of;
 /// A handshake under way, and a connection after it.
@@ -35,11 +35,23 @@ impl ServerTls {
     /// Rustls's, where its build lacks TLS 1.3.
     pub fn new(own: CertifiedKey, issued: Option<Issued>) -> Result<Self, rustls::Error> {
         let certificates = Arc::new(Certificates { own: RwLock::new(Arc::new(own)), issued: RwLock::new(issued) });
+        Self::presenting(certificates, &[ALPN])
+    }
+
+    /// The same certificates, also after one is replaced, for clients of HTTP: HTTP/2 or HTTP/1.1.
+    ///
+    /// # Errors
+    /// Rustls's, where its build lacks TLS 1.3.
+    pub fn for_http(&self) -> Result<Self, rustls::Error> {
+        Self::presenting(self.certificates.clone(), &HTTP_ALPN)
+    }
+
+    fn presenting(certificates: Arc<Certificates>, protocols: &[&[u8]]) -> Result<Self, rustls::Error> {
         let mut config = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&TLS13])?
             .with_no_client_auth()
             .with_cert_resolver(Arc::new(Resolver(certificates.clone())));
-        config.alpn_protocols = vec![ALPN.to_vec()];
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         // Every session begins with a whole handshake: nothing is kept of one for the next.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;

@@ -30,11 +30,10 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
 use crate::allow::AllowList;
-use crate::bounds::REPORT_INTERVAL;
+use crate::bounds::{MAX_ROUNDS_AT_ONCE, REPORT_INTERVAL};
 use crate::case::upkeep;
 use crate::clock::unix_seconds;
 use crate::config::{RawConfig, ValidatorConfig, resolve};
-use crate::control::Running;
 use crate::drain::Drain;
 use crate::expectations::Expectations;
 use crate::fleet::{Fleet, sweep};
@@ -42,11 +41,13 @@ use crate::gate::Gate;
 use crate::history::History;
 use crate::history::devices::ReadBack;
 use crate::hook::Hook;
+use crate::http::{self, Web};
 use crate::lag::Lag;
 use crate::policy::Policy;
 use crate::registry::Registry;
 use crate::reload::Reloader;
-use crate::server::{bind_control, check_unserved, serve_control, serve_miners};
+use crate::running::Running;
+use crate::server::{bind_control, check_unserved, serve_miners};
 use crate::session::Admission;
 use crate::sharing::leases::MinerLeases;
 use crate::sharing::presence::Presence;
@@ -188,6 +189,7 @@ fn validator(
         gate: Arc::new(Gate::new(&config.bounds, Instant::now())),
         registry: Registry::new(config.bounds),
         challenges: Arc::new(Semaphore::new(config.bounds.max_challenges as usize)),
+        rounds: Arc::new(Semaphore::new(MAX_ROUNDS_AT_ONCE)),
         replays: ReplayPool::new(replayer, shared),
         records,
         fleet,
@@ -219,6 +221,7 @@ async fn serve(
     let listener = TcpListener::bind(host).await.map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
     let control = bind_control(&config.control_socket)?;
+    let http = http::listener::bind(&config.http).await.map_err(|error| cannot_serve(config, error))?;
     // Before the first miner: who is kept out is refused from the first moment.
     validator.follow_decisions().await.context("the records do not say who is let in")?;
     let socket = config.control_socket.display();
@@ -248,8 +251,9 @@ async fn serve(
     };
     let (plaintext, bounds) = (config.tls.plaintext, config.bounds);
     let miners = serve_miners(validator.clone(), listener, plaintext, config.reflection, bounds);
-    let control = serve_control(Arc::new(running), control, &config.control_socket);
-    let both = async { tokio::try_join!(miners, control) };
+    let web = Web::new(Arc::new(running), config.http.clone());
+    let operators = http::serve(&web, control, &config.control_socket, http);
+    let both = async { tokio::try_join!(miners, operators) };
     tokio::select! {
         served = both => served.map(|_| ())?,
         // Connections that never end, such as a health check's, are not waited for.
@@ -346,6 +350,13 @@ fn cannot_listen(config: &ValidatorConfig, error: io::Error) -> Failure {
         _ => String::new(),
     };
     Failure::because(Exit::Io, format!("cannot listen on {}{why}", config.listen), error)
+}
+
+/// The same of the address that somebody chose for the HTTP API.
+fn cannot_serve(config: &ValidatorConfig, error: io::Error) -> Failure {
+    let listen = config.http.listen.as_ref().map_or_else(String::new, ToString::to_string);
+    let remedy = "give another http_listen, or leave it empty for none";
+    Failure::because(Exit::Io, format!("cannot serve the HTTP API on {listen}: {remedy}"), error)
 }
 
 /// The mode needs what the other settings exclude.

@@ -7,15 +7,14 @@ use assay_fleet::policy::RoundScope;
 use assay_protocol::wire::v1::{self, ChangeResponse, QueryResponse, change_request, query_request};
 use assay_records::{Actor, Format};
 use tokio_stream::Stream;
-use tonic::transport::server::UdsConnectInfo;
 use tonic::{Request, Status};
 
 use super::Refusal;
+use crate::http::origin::RequestOrigin;
 use crate::operations::{
     Backup, BeginRound, Change, DevicesQuery, Document, Enroll, Export, HistoryQuery, Label, MinersQuery,
     OperationError, Query, SetStatus, ShowQuery, StatusAction, TokensQuery, VerdictsQuery,
 };
-use crate::user;
 use crate::validator::Validator;
 
 /// Documents as they are sent.
@@ -23,10 +22,10 @@ pub(super) type Documents = Pin<Box<dyn Stream<Item = Result<QueryResponse, Stat
 
 /// Who asks: the user of the process at the other end of the socket.
 pub(super) fn actor<T>(request: &Request<T>) -> Actor {
-    let peer = request.extensions().get::<UdsConnectInfo>().and_then(|info| info.peer_cred);
-    let uid = peer.map(|peer| peer.uid());
-    let name = uid.map_or_else(|| "unknown".to_owned(), |uid| user::name(uid).unwrap_or_else(|| uid.to_string()));
-    Actor { name, uid }
+    match request.extensions().get::<RequestOrigin>() {
+        Some(RequestOrigin::Socket(actor)) => actor.clone(),
+        _ => Actor { name: "unknown".to_owned(), uid: None },
+    }
 }
 
 /// Answers a query.
@@ -62,6 +61,7 @@ fn refused(error: OperationError) -> Status {
         OperationError::NotFound(_) => Refusal::NotFound,
         OperationError::Invalid(_) => Refusal::Invalid,
         OperationError::NotPossible(_) => Refusal::NotPossible,
+        OperationError::Refused(..) => Refusal::NotPossible,
         OperationError::Records(_) => Refusal::Records,
     };
     refusal.status(error.to_string())

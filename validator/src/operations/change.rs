@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use assay_api::{JoinToken, Miner, MinerChanged};
 use assay_records::{Actor, Labels, Status};
 use serde::{Deserialize, Serialize};
 
-use super::ask::miner_document;
 use super::keep::{Backup, Export};
 use super::labels::{self, MAX_LABELS, parse_name};
+use super::read::miner_of;
 use super::rounds::BeginRound;
 use super::{Document, MAX_TOKEN_S, OperationError, document, find};
 use crate::allow::{Admitted, Enrolment};
@@ -94,6 +95,14 @@ impl Change {
 
 impl Enroll {
     async fn make(self, validator: &Validator, actor: &Actor) -> Result<Document, OperationError> {
+        document(&self.create(validator, actor).await?)
+    }
+
+    /// Makes the token.
+    ///
+    /// # Errors
+    /// [`OperationError`].
+    pub async fn create(self, validator: &Validator, actor: &Actor) -> Result<JoinToken, OperationError> {
         let labels = labels::check(self.labels)?;
         if !(1..=MAX_TOKEN_S).contains(&self.expires_s) {
             let days = MAX_TOKEN_S / 86_400;
@@ -103,14 +112,20 @@ impl Enroll {
         let (token, record) = validator.records.create_token(&labels, lifetime, actor).await?;
         // The hash names it in the records; the token itself is nowhere but in this answer.
         tracing::info!(token = &record.hash[..16], ?labels, by = actor.name, "a join token was made");
-        let mut made = document(&record)?;
-        made["token"] = token.into();
-        Ok(made)
+        Ok(JoinToken { record, token })
     }
 }
 
 impl SetStatus {
     async fn make(self, validator: &Validator, actor: &Actor) -> Result<Document, OperationError> {
+        document(&self.decide(validator, actor).await?)
+    }
+
+    /// Decides.
+    ///
+    /// # Errors
+    /// [`OperationError`].
+    pub async fn decide(self, validator: &Validator, actor: &Actor) -> Result<MinerChanged, OperationError> {
         let records = &validator.records;
         let miner = find::miner_or_key(records, &self.miner).await?;
         let before = records.miner(&miner).await?.map(|record| record.status);
@@ -133,11 +148,9 @@ impl SetStatus {
             );
         }
         tracing::info!(miner, %before, %status, by = actor.name, uid = actor.uid, "an operator decided about a miner");
-        let record = records.miner(&miner).await?.ok_or_else(|| OperationError::NotFound(miner.clone()))?;
-        let mut changed = miner_document(validator, &record)?;
-        changed["before"] = before.name().into();
-        changed["note"] = note(validator, &record.key, status).into();
-        Ok(changed)
+        let miner = miner_of(validator, &miner).await?;
+        let note = note(validator, &miner.record.key, status).map(str::to_owned);
+        Ok(MinerChanged { miner, before, note })
     }
 }
 
@@ -156,6 +169,14 @@ fn note(validator: &Validator, key: &str, status: Status) -> Option<&'static str
 
 impl Label {
     async fn make(self, validator: &Validator, actor: &Actor) -> Result<Document, OperationError> {
+        document(&self.change(validator, actor).await?)
+    }
+
+    /// Changes the labels.
+    ///
+    /// # Errors
+    /// [`OperationError`].
+    pub async fn change(self, validator: &Validator, actor: &Actor) -> Result<Miner, OperationError> {
         let records = &validator.records;
         let miner = find::miner(records, &self.miner).await?;
         let set = labels::check(self.set)?;
@@ -176,7 +197,6 @@ impl Label {
         let changes: BTreeMap<_, _> = set.into_iter().map(|(name, value)| (name, Some(value))).collect();
         let changes = names.into_iter().map(|name| (name, None)).chain(changes).collect();
         records.set_labels(&miner, &changes, actor).await?;
-        let record = records.miner(&miner).await?.ok_or_else(|| OperationError::NotFound(miner.clone()))?;
-        miner_document(validator, &record)
+        miner_of(validator, &miner).await
     }
 }

@@ -46,6 +46,25 @@ pub(super) async fn miner_or_key(records: &Records, text: &str) -> Result<String
     }
 }
 
+/// The one thing of a kind whose id starts so.
+pub(super) async fn one(
+    records: &Records,
+    text: &str,
+    is_meant: impl Fn(&Found) -> bool,
+    what: &str,
+) -> Result<Found, OperationError> {
+    let prefix = digits(text)?;
+    let mut found: Vec<_> = records.find(&prefix).await?.into_iter().filter(is_meant).collect();
+    if let Some(at) = found.iter().position(|found| id(found) == prefix) {
+        return Ok(found.swap_remove(at));
+    }
+    match found.len() {
+        1 => Ok(found.remove(0)),
+        0 => Err(OperationError::NotFound(format!("no {what} in the records has an id that starts with {prefix}"))),
+        _ => Err(several(&prefix, found.iter().map(|found| id(found).to_owned()).collect())),
+    }
+}
+
 /// The one thing whose id starts so.
 pub(super) async fn any(records: &Records, text: &str) -> Result<Found, OperationError> {
     let prefix = digits(text)?;

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use assay_api::{WrittenFile, WrittenFolder};
 use assay_records::{Actor, Format, RecordsError};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use super::{Document, OperationError, document};
 use crate::validator::Validator;
@@ -27,23 +27,36 @@ pub struct Backup {
 
 impl Export {
     pub(super) async fn make(self, validator: &Validator, actor: &Actor) -> Result<Document, OperationError> {
+        document(&self.write(validator, actor).await?)
+    }
+
+    /// Writes them.
+    ///
+    /// # Errors
+    /// [`OperationError`].
+    pub async fn write(self, validator: &Validator, actor: &Actor) -> Result<WrittenFolder, OperationError> {
         let Self { folder, format } = self;
         let exported = validator.records.export(format, &folder).await.map_err(not_written)?;
         noted(validator, actor, "export", &folder).await;
-        let mut made = document(&exported)?;
-        made["folder"] = folder.display().to_string().into();
-        made["format"] = document(&format)?;
-        Ok(made)
+        Ok(WrittenFolder { exported, folder: folder.display().to_string(), format })
     }
 }
 
 impl Backup {
     pub(super) async fn make(self, validator: &Validator, actor: &Actor) -> Result<Document, OperationError> {
+        document(&self.write(validator, actor).await?)
+    }
+
+    /// Copies them.
+    ///
+    /// # Errors
+    /// [`OperationError`].
+    pub async fn write(self, validator: &Validator, actor: &Actor) -> Result<WrittenFile, OperationError> {
         let Self { file } = self;
         validator.records.backup(&file).await.map_err(not_written)?;
         noted(validator, actor, "backup", &file).await;
         let bytes = std::fs::metadata(&file).map(|file| file.len()).unwrap_or_default();
-        Ok(json!({ "file": file.display().to_string(), "bytes": bytes }))
+        Ok(WrittenFile { file: file.display().to_string(), bytes })
     }
 }
 

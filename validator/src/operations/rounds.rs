@@ -1,8 +1,10 @@
 //! Rounds: the members of a group are challenged in the same moment, and who did not start in time is named.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::time::Duration;
 
+use assay_api::{ProblemCode, RoundsBegun};
 use assay_fleet::policy::{RoundScope, Rounds};
 use assay_fleet::round::{Member as Candidate, partition};
 use assay_fleet::schedule::draw_kind;
@@ -11,6 +13,7 @@ use assay_records::{Actor, MinerFilter, MinerRecord, RoundMember, RoundRecord};
 use serde::{Deserialize, Serialize};
 
 use super::{Document, OperationError, document};
+use crate::bounds::MAX_ROUNDS_AT_ONCE;
 use crate::clock::{unix_ms, unix_seconds};
 use crate::entropy::{Entropy, OsEntropy};
 
@@ -61,12 +64,74 @@ pub async fn of_group(validator: &Validator, group: &str, asked: Asked) -> Resul
     rounds(validator, Some(group), None, asked).await
 }
 
+/// Begins the rounds of a group, which go on by themselves, one after another.
+///
+/// # Errors
+/// [`OperationError`]: no such group, nobody in it, or as many rounds run as may.
+pub async fn begin(
+    validator: Arc<Validator>,
+    asked: assay_api::BeginRound,
+    actor: &Actor,
+) -> Result<RoundsBegun, OperationError> {
+    let place = validator.rounds.clone().try_acquire_owned();
+    let too_many = |_| {
+        let why = format!("{MAX_ROUNDS_AT_ONCE} rounds that operators began run: wait for one to end");
+        OperationError::Refused(ProblemCode::Overloaded, why)
+    };
+    let place = place.map_err(too_many)?;
+    let asked = BeginRound { group: asked.group.filter(|group| !group.is_empty()), by: asked.by.map(scope) };
+    let planned = plan(&validator, asked.group.as_deref(), asked.by).await?;
+    validator.records.note_action(actor, "round", None, &document(&asked)?.to_string()).await?;
+    let rounds = planned.iter().map(|planned| planned.id.clone()).collect();
+    tokio::spawn(async move {
+        for planned in planned {
+            let id = planned.id.clone();
+            if let Err(error) = round_of(&validator, planned, Asked::Operator).await {
+                tracing::warn!(round = id, "a round was not brought to its end: {error}");
+            }
+        }
+        drop(place);
+    });
+    Ok(RoundsBegun { rounds })
+}
+
+const fn scope(scope: assay_api::RoundScope) -> RoundScope {
+    match scope {
+        assay_api::RoundScope::All => RoundScope::All,
+        assay_api::RoundScope::Operator => RoundScope::Operator,
+        assay_api::RoundScope::Address => RoundScope::Address,
+        assay_api::RoundScope::Model => RoundScope::Model,
+    }
+}
+
 async fn rounds(
     validator: &Validator,
     group: Option<&str>,
     by: Option<RoundScope>,
     asked: Asked,
 ) -> Result<Vec<RoundReport>, OperationError> {
+    let mut reports = Vec::new();
+    for planned in plan(validator, group, by).await? {
+        reports.push(round_of(validator, planned, asked).await?);
+    }
+    Ok(reports)
+}
+
+/// A round that is to begin.
+struct Planned {
+    id: String,
+    /// The group, or what else its members have in common.
+    label: String,
+    invited: Vec<Invited>,
+    start_within: Duration,
+}
+
+/// The rounds of a group.
+async fn plan(
+    validator: &Validator,
+    group: Option<&str>,
+    by: Option<RoundScope>,
+) -> Result<Vec<Planned>, OperationError> {
     let rules = validator.fleet.rules();
     let named = group.map(|name| rules.policy.group(name).ok_or_else(|| no_group(validator, name))).transpose()?;
     let mut how = named.and_then(|group| group.rounds.clone()).unwrap_or(Rounds {
@@ -76,7 +141,7 @@ async fn rounds(
         most: None,
     });
     how.by = by.unwrap_or(how.by);
-    let invited = invited(validator, group).await?;
+    let mut invited = invited(validator, group).await?;
     if invited.is_empty() {
         let of = group.map_or_else(String::new, |group| format!(" in group {group}"));
         return Err(OperationError::NotFound(format!("no miner{of} that may be challenged is in the records")));
@@ -88,17 +153,21 @@ async fn rounds(
         let count = members.len();
         return Err(OperationError::NotPossible(format!("{count} miners in {set}: a round has at most {MAX_MEMBERS}")));
     }
-    let mut reports = Vec::with_capacity(sets.len());
+    let mut planned = Vec::with_capacity(sets.len());
     for (set, members) in sets {
         let label = match (group, set.as_str()) {
             (Some(group), "all") => group.to_owned(),
             (Some(group), set) => format!("{group}/{set}"),
             (None, set) => set.to_owned(),
         };
-        let of_set: Vec<_> = invited.iter().filter(|invited| members.contains(&invited.record.id)).collect();
-        reports.push(round_of(validator, &label, &of_set, asked, how.start_within).await?);
+        let (of_set, others) = invited.into_iter().partition(|invited| members.contains(&invited.record.id));
+        invited = others;
+        let mut id = [0; 16];
+        id.copy_from_slice(&OsEntropy.bytes().map_err(|error| OperationError::NotPossible(error.to_string()))?[..16]);
+        let id = assay_work::ChallengeId(id).to_string();
+        planned.push(Planned { id, label, invited: of_set, start_within: how.start_within });
     }
-    Ok(reports)
+    Ok(planned)
 }
 
 fn no_group(validator: &Validator, name: &str) -> OperationError {
@@ -146,19 +215,12 @@ fn candidate(validator: &Validator, invited: &Invited) -> Candidate {
     }
 }
 
-async fn round_of(
-    validator: &Validator,
-    label: &str,
-    invited: &[&Invited],
-    asked: Asked,
-    start_within: Duration,
-) -> Result<RoundReport, OperationError> {
-    let mut id = [0; 16];
-    id.copy_from_slice(&OsEntropy.bytes().map_err(|error| OperationError::NotPossible(error.to_string()))?[..16]);
-    let (id, began_ms) = (assay_work::ChallengeId(id).to_string(), unix_ms());
+async fn round_of(validator: &Validator, planned: Planned, asked: Asked) -> Result<RoundReport, OperationError> {
+    let Planned { id, label, invited, start_within } = planned;
+    let began_ms = unix_ms();
     let note = RoundRecord {
         id: id.clone(),
-        group: label.to_owned(),
+        group: label.clone(),
         asked: asked.name().to_owned(),
         validator: validator.admission.identity.public_key().to_string(),
         begun_ms: began_ms,
@@ -172,18 +234,23 @@ async fn round_of(
         at_ms: unix_ms(),
         detail,
     };
+    // Of one that committed it is known when.
+    let committed_at = |end: &MemberEnd| match end {
+        MemberEnd::Judged { committed_ms: Some(after), .. } => i64::try_from(*after).ok().map(|after| began_ms + after),
+        _ => None,
+    };
     let all: Vec<_> =
         invited.iter().map(|invited| member(&invited.record.id, "invited", None, String::new())).collect();
     validator.records.begin_round(&note, &all).await?;
     let mut hold = Duration::ZERO;
     let mut members = Vec::new();
-    for Invited { record, connected } in invited.iter().copied() {
+    for Invited { record, connected } in &invited {
         let Some(miner) = connected else { continue };
         let order = order_of(validator, record, miner, asked);
         hold = hold.max(order.policy.commit_deadline + HOLD_ALLOWANCE);
         members.push(Member { miner: miner.key, order });
     }
-    let mut report = round::run(validator, &id, label, began_ms, members, round::Limits { start_within, hold }).await;
+    let mut report = round::run(validator, &id, &label, began_ms, members, round::Limits { start_within, hold }).await;
     for Invited { record, .. } in invited.iter().filter(|invited| invited.connected.is_none()) {
         if let Ok(key) = record.key.parse() {
             report.members.insert(key, MemberEnd::NotStarted { why: "not connected".to_owned() });
@@ -196,7 +263,8 @@ async fn round_of(
             MemberEnd::Judged { challenge_id, outcome, .. } => ("judged", Some(challenge_id), outcome.to_string()),
             MemberEnd::Lost { challenge_id } => ("started", Some(challenge_id), String::new()),
         };
-        let member = member(&key.to_string(), state, challenge.map(ToString::to_string), detail);
+        let mut member = member(&key.to_string(), state, challenge.map(ToString::to_string), detail);
+        member.at_ms = committed_at(end).unwrap_or(member.at_ms);
         validator.records.round_member(&id, &member).await?;
     }
     let detail = serde_json::json!({ "probed_ms": report.probed_ms, "probed_together": report.probed_together });

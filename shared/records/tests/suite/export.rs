@@ -8,7 +8,8 @@ use std::time::Duration;
 use assay_protocol::verdict::ReasonCode;
 use assay_records::tables::{ColumnKind, TABLES};
 use assay_records::{
-    Actor, EventKind, Exported, FindingRecord, Format, JobRequest, NewWebhook, Records, Role, RoundMember, RoundRecord, SCHEMA_VERSION,
+    Actor, EventKind, Exported, FindingRecord, Format, JobRequest, NewWebhook, Records, Role, RoundMember, RoundRecord,
+    SCHEMA_VERSION,
 };
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;

@@ -155,10 +155,13 @@ pub async fn filters_leave_out(store: &TestStore) {
 pub async fn a_page_of_few_is_found_among_many(store: &TestStore) {
     let records = store.open().await;
     drop(records.connected(&connected(1, &[1], &[1], THEN_MS)).await.unwrap());
-    let rows: Vec<_> = (0..2500).map(|n| format!("('f{n:04}', 'f{n:04}', 'pending', '{{}}', 'enrolled', 1, 1, '', '')")).collect();
+    let rows: Vec<_> =
+        (0..2500).map(|n| format!("('f{n:04}', 'f{n:04}', 'pending', '{{}}', 'enrolled', 1, 1, '', '')")).collect();
     let columns = "id, key, status, labels, state, first_seen_ms, last_seen_ms, address, software";
     store.sql(&format!("INSERT INTO miners ({columns}) VALUES {}", rows.join(", "))).await;
-    store.sql("INSERT INTO miner_keys (key, miner, position, since_ms) SELECT id, id, 0, 1 FROM miners WHERE id > 'f'").await;
+    store
+        .sql("INSERT INTO miner_keys (key, miner, position, since_ms) SELECT id, id, 0, 1 FROM miners WHERE id > 'f'")
+        .await;
     store.sql("UPDATE miners SET labels = '{\"rack\":\"7\"}' WHERE id IN ('f0003', 'f1003', 'f2499')").await;
     let labels = Labels::from([("rack".to_owned(), "7".to_owned())]);
     let mut filter = MinerFilter { labels, limit: Some(2), ..MinerFilter::default() };

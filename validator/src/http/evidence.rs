@@ -1,0 +1,102 @@
+//! Stored evidence, as a download.
+
+use std::fs::File;
+use std::io::{self, Read};
+
+use assay_api::ProblemCode;
+use assay_evidence::EvidenceError;
+use axum::body::{Body, Bytes};
+use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::Web;
+use super::problem::Refused;
+use crate::bounds::EVIDENCE_PART_BYTES;
+use crate::operations::read;
+
+/// Parts of a download that wait for its reader.
+const WAITING_PARTS: usize = 2;
+/// The bytes of a name never change.
+const FOREVER: HeaderValue = HeaderValue::from_static("private, max-age=31536000, immutable");
+
+/// The evidence of a challenge, as it is stored.
+///
+/// # Errors
+/// The challenge has no evidence, or none that is kept still.
+pub async fn stored(web: &Web, challenge: &str, headers: &HeaderMap) -> Result<Response, Refused> {
+    let validator = &web.running.validator;
+    let verdict = read::verdict(validator, challenge).await?;
+    let id = verdict.record.challenge;
+    let none = || Refused::new(ProblemCode::NotFound, format!("no evidence of challenge {id} was kept"));
+    let kept = verdict.evidence.ok_or_else(none)?;
+    if kept.dropped_ms.is_some() {
+        return Err(gone(&id));
+    }
+    let tag = format!("\"{}\"", kept.evidence.digest);
+    if headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes()) {
+        return Ok((StatusCode::NOT_MODIFIED, [(ETAG, text(&tag))]).into_response());
+    }
+    let digest = kept.evidence.digest.parse().map_err(|_| internal("a digest in the records is malformed"))?;
+    // Each is copied to a temporary file first: a few at once.
+    let too_many = || {
+        let problem = assay_api::Problem::new(ProblemCode::TooManyRequests, "other evidence is being downloaded");
+        Refused(problem.after(5))
+    };
+    let place = web.downloads.clone().try_acquire_owned().map_err(|_| too_many())?;
+    let file = validator.evidence.stored(&digest).await.map_err(|error| match error {
+        EvidenceError::Missing(_) => gone(&id),
+        error => internal(&error.to_string()),
+    })?;
+    let bytes = file.metadata().map_err(|error| internal(&error.to_string()))?.len();
+    let (parts, body) = mpsc::channel(WAITING_PARTS);
+    tokio::task::spawn_blocking(move || {
+        send(file, &parts);
+        drop(place);
+    });
+    let name = format!("attachment; filename=\"{id}.evidence.zst\"");
+    let described = [
+        (CONTENT_TYPE, HeaderValue::from_static("application/zstd")),
+        (CONTENT_LENGTH, bytes.into()),
+        (CONTENT_DISPOSITION, text(&name)),
+        (ETAG, text(&tag)),
+        (CACHE_CONTROL, FOREVER),
+    ];
+    Ok((described, Body::from_stream(ReceiverStream::new(body))).into_response())
+}
+
+/// Sends a file in parts, for as long as somebody reads them.
+fn send(mut file: File, parts: &mpsc::Sender<io::Result<Bytes>>) {
+    loop {
+        let mut part = vec![0; EVIDENCE_PART_BYTES];
+        let sent = match file.read(&mut part) {
+            Ok(0) => return,
+            Ok(read) => {
+                part.truncate(read);
+                parts.blocking_send(Ok(part.into()))
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => parts.blocking_send(Err(error)),
+        };
+        if sent.is_err() {
+            return;
+        }
+    }
+}
+
+/// Digests and ids are hexadecimal.
+fn text(value: &str) -> HeaderValue {
+    HeaderValue::from_str(value).unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+fn gone(id: &str) -> Refused {
+    let why = format!("the evidence of challenge {id} was removed by the limits of age and size");
+    Refused::new(ProblemCode::Gone, why)
+}
+
+fn internal(why: &str) -> Refused {
+    tracing::error!("evidence cannot be given out: {why}");
+    Refused::new(ProblemCode::Internal, "the evidence cannot be read: the validator's log says why")
+}

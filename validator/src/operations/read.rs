@@ -1,0 +1,360 @@
+//! What the records have, as documents of the API.
+
+use assay_api::{
+    Challenge, Cursor, CursorError, Device, DevicesQuery, Found, HistoryQuery, Known, Listed, Miner, MinerDetail,
+    MinersQuery, PageQuery, Receipt, Round, RoundsQuery, VerdictsQuery,
+};
+use assay_fleet::state::State;
+use assay_protocol::verdict::ReasonCode;
+use assay_records::{
+    ApiTokenCursor, ApiTokenRecord, DeviceFilter, DeviceRecord, Event, FindingFilter, Found as FoundId, FullVerdict,
+    Labels, MinerFilter, MinerRecord, MinerSummary, Records, RoundCursor, RoundFilter, RoundRecord, TokenCursor,
+    TokenRecord, VerdictCursor, VerdictFilter, VerdictRecord,
+};
+use serde::de::DeserializeOwned;
+
+use super::labels::{self, parse_label};
+use super::why::why_not;
+use super::{DEFAULT_DOCUMENTS, OperationError, find, running};
+use crate::bounds::MAX_PAGE;
+use crate::validator::Validator;
+
+/// Changes of a device, and sessions of a miner, in the document that shows it.
+const MAX_SHOWN: u32 = 20;
+/// Devices in the document of a miner or a device.
+const MAX_SHOWN_DEVICES: u32 = 1024;
+/// The label that operators name a miner by.
+const NAME_LABEL: &str = "name";
+
+impl From<CursorError> for OperationError {
+    fn from(error: CursorError) -> Self {
+        Self::Invalid(error.to_string())
+    }
+}
+
+/// How many documents a page has.
+pub(super) fn page(limit: Option<u32>) -> Result<u32, OperationError> {
+    match limit.unwrap_or(DEFAULT_DOCUMENTS) {
+        limit if (1..=MAX_PAGE).contains(&limit) => Ok(limit),
+        limit => Err(OperationError::Invalid(format!("limit: {limit} is not from 1 to {MAX_PAGE}"))),
+    }
+}
+
+fn place<T: DeserializeOwned>(cursor: Option<&Cursor>) -> Result<Option<T>, OperationError> {
+    Ok(cursor.map(Cursor::place).transpose()?)
+}
+
+/// A text that is given: an empty one asks for nothing.
+fn given(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.is_empty())
+}
+
+fn not_found(found: &FoundId) -> OperationError {
+    OperationError::NotFound(format!("no {} {} in the records", find::kind(found), find::id(found)))
+}
+
+/// Miners, in order of their ids.
+///
+/// # Errors
+/// [`OperationError`].
+pub async fn miners(validator: &Validator, query: MinersQuery) -> Result<Listed<Miner>, OperationError> {
+    let MinersQuery { status, state, label, model, outcome, connected, text, limit, cursor } = query;
+    let limit = page(limit)?;
+    let state = given(state);
+    if let Some(other) = state.as_deref().filter(|name| State::named(name).is_none()) {
+        let names = State::ALL.map(State::name).join(", ");
+        return Err(OperationError::Invalid(format!("state: {other:?} is none of {names}")));
+    }
+    let filter = MinerFilter {
+        status,
+        state,
+        labels: given(label).map(|text| labels_of(&text)).transpose()?.unwrap_or_default(),
+        connected,
+        model: given(model),
+        outcome: outcome.map(|outcome| outcome.to_string()),
+        text: given(text),
+        after: place(cursor.as_ref())?,
+        limit: Some(limit + 1),
+    };
+    let found = validator.records.miners(&filter).await?;
+    let Listed { items, next } = Listed::page(found, limit, |miner| miner.id.clone());
+    Ok(Listed { items: shown(validator, items).await?, next })
+}
+
+fn labels_of(text: &str) -> Result<Labels, OperationError> {
+    let each: Result<Labels, _> = text.split(',').map(parse_label).collect();
+    labels::check(each.map_err(|error| OperationError::Invalid(format!("label: {error}")))?)
+}
+
+/// Miners with what is known of them beside their records.
+async fn shown(validator: &Validator, records: Vec<MinerRecord>) -> Result<Vec<Miner>, OperationError> {
+    let ids: Vec<&str> = records.iter().map(|record| record.id.as_str()).collect();
+    let mut summaries = validator.records.miner_summaries(&ids).await?;
+    let known = |record: MinerRecord| {
+        let summary = summaries.remove(&record.id).unwrap_or_default();
+        known_of(validator, record, &summary)
+    };
+    Ok(records.into_iter().map(known).collect())
+}
+
+fn known_of(validator: &Validator, record: MinerRecord, summary: &MinerSummary) -> Miner {
+    let admitted = record.key.parse().ok().map(|key| validator.admission.allowed.admitted(&key));
+    let known = Known {
+        admitted: admitted.map_or("unknown", |admitted| admitted.name()).to_owned(),
+        name: record.labels.get(NAME_LABEL).cloned(),
+        device_count: summary.models.values().sum(),
+        models: summary.models.keys().filter(|model| !model.is_empty()).cloned().collect(),
+        reason: why_not(&record, admitted, summary),
+    };
+    Miner { record, known }
+}
+
+/// A miner, by its id.
+pub(super) async fn miner_of(validator: &Validator, id: &str) -> Result<Miner, OperationError> {
+    let record = validator.records.miner(id).await?;
+    let record = record.ok_or_else(|| not_found(&FoundId::Miner(id.to_owned())))?;
+    let mut shown = shown(validator, vec![record]).await?;
+    shown.pop().ok_or_else(|| not_found(&FoundId::Miner(id.to_owned())))
+}
+
+/// A miner with all that lies behind it, by the first digits of one of its keys.
+///
+/// # Errors
+/// [`OperationError`].
+pub async fn miner(validator: &Validator, text: &str) -> Result<MinerDetail, OperationError> {
+    let id = find::miner(&validator.records, text).await?;
+    detail(validator, &id).await
+}
+
+async fn detail(validator: &Validator, id: &str) -> Result<MinerDetail, OperationError> {
+    let (records, miner) = (&validator.records, miner_of(validator, id).await?);
+    let devices = DeviceFilter {
+        miner: Some(id.to_owned()),
+        gone: true,
+        limit: Some(MAX_SHOWN_DEVICES),
+        ..DeviceFilter::default()
+    };
+    let findings = FindingFilter { miner: Some(id.to_owned()), limit: Some(MAX_SHOWN), ..FindingFilter::default() };
+    let connection = running::connection(validator, &miner.record.keys);
+    Ok(MinerDetail {
+        devices: records.devices(&devices).await?,
+        sessions: records.sessions(id, MAX_SHOWN).await?,
+        findings: records.findings(&findings).await?,
+        actions: records.actions(Some(id), 0, MAX_SHOWN).await?,
+        connection,
+        miner,
+    })
+}
+
+/// What happened to a miner, newest first.
+///
+/// # Errors
+/// [`OperationError`].
+pub async fn history(validator: &Validator, text: &str, query: HistoryQuery) -> Result<Listed<Event>, OperationError> {
+    let (limit, id) = (page(query.limit)?, find::miner(&validator.records, text).await?);
+    Ok(Listed::all(validator.records.history(&id, limit).await?))
+}
+
+/// Devices, in order of miner and id.
+///
+/// # Errors
+/// [`OperationError`].
+pub async fn devices(validator: &Validator, query: DevicesQuery) -> Result<Listed<DeviceRecord>, OperationError> {
+    let DevicesQuery { miner, device_id, model, gone, limit, cursor } = query;
+    let (records, limit) = (&validator.records, page(limit)?);
+    let filter = DeviceFilter {
+        miner: miner_named(records, miner).await?,
+        device_id: given(device_id).map(|text| find::digits(&text)).transpose()?,
+        model: given(model),
+        gone: gone.unwrap_or_default(),
+        after: place(cursor.as_ref())?,
+        limit: Some(limit + 1),
+    };
+    let found = records.devices(&filter).await?;
+    Ok(Listed::page(found, limit, |device| (device.miner.clone(), device.device_id.clone())))
+}
+
+async fn miner_named(records: &Records, text: Option<String>) -> Result<Option<String>, OperationError> {
+    match given(text) {
+        Some(text) => find::miner(records, &text).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// A device, by its id or its first digits.
+///
+/// # Errors
+/// [`OperationError`].
+pub async fn device(validator: &Validator, text: &str) -> Result<Device, OperationError> {
+    match find::one(&validator.records, text, |found| matches!(found, FoundId::Device(_)), "device").await? {
+        FoundId::Device(id) => device_of(validator, id).await,
+        other => Err(not_found(&other)),
+    }
+}
+
+async fn device_of(validator: &Validator, device_id: String) -> Result<Device, OperationError> {
+    let records = &validator.records;
+    let filter = DeviceFilter {
+        device_id: Some(device_id.clone()),
+        gone: true,
+        limit: Some(MAX_SHOWN_DEVICES),
+        ..DeviceFilter::default()
+    };
+    let at = records.devices(&filter).await?;
+    let events = records.device_events(None, Some(&device_id), MAX_SHOWN).await?;
+    Ok(Device { device_id, at, events })
+}
+
+/// Verdicts, newest first.
+///
+/// # Errors
+/// [`OperationError`].
+pub async fn verdicts(validator: &Validator, query: VerdictsQuery) -> Result<Listed<VerdictRecord>, OperationError> {
+    let VerdictsQuery { miner, outcome, code, round, since, until, limit, cursor } = query;
+    let (records, limit) = (&validator.records, page(limit)?);
+    let code = given(code);
+    if let Some(other) = code.as_deref().filter(|name| ReasonCode::named(name).is_none()) {
+        return Err(OperationError::Invalid(format!(
+            "code: {other:?} is no code of a reason: docs/verdicts.md lists them"
+        )));
+    }
+    for (name, time) in [("since", since), ("until", until)] {
+        if let Some(time) = time.filter(|time| *time < 0) {
+            return Err(OperationError::Invalid(format!("{name}: {time} is before 1970")));
+        }
+    }
+    let filter = VerdictFilter {
+        miner: miner_named(records, miner).await?,
+        outcome: outcome.map(|outcome| outcome.to_string()),
+        code,
+        round: given(round).map(|text| find::digits(&text)).transpose()?,
+        since_ms: since,
+        until_ms: until,
+        before: place::<VerdictCursor>(cursor.as_ref())?,
+        limit: Some(limit + 1),
+    };
+    let found = records.verdicts(&filter).await?;
+    Ok(Listed::page(found, limit, |verdict| VerdictCursor {
+        at_ms: verdict.at_ms,
+        challenge: verdict.challenge.clone(),
+    }))
+}
+
+/// The id of the challenge whose id begins so.
+///
+/// # Errors
+/// [`OperationError`].
+pub async fn challenge_id(validator: &Validator, text: &str) -> Result<String, OperationError> {
+    match find::one(&validator.records, text, |found| matches!(found, FoundId::Challenge(_)), "challenge").await? {
+        FoundId::Challenge(id) => Ok(id),
+        other => Err(not_found(&other)),
+    }
+}
+
+/// A verdict with everything behind it.
+///
+/// # Errors
+/// [`OperationError`].
+pub async fn verdict(validator: &Validator, text: &str) -> Result<FullVerdict, OperationError> {
+    let id = challenge_id(validator, text).await?;
+    let none = || OperationError::NotFound(format!("challenge {id} has no verdict"));
+    validator.records.verdict(&id).await?.ok_or_else(none)
+}
+
+/// A challenge, judged or not.
+///
+/// # Errors
+/// [`OperationError`].
+pub async fn challenge(validator: &Validator, text: &str) -> Result<Challenge, OperationError> {
+    let id = challenge_id(validator, text).await?;
+    let record = validator.records.challenge(&id).await?;
+    let record = record.ok_or_else(|| not_found(&FoundId::Challenge(id.clone())))?;
+    let running = running::challenge(validator, &record.begun.miner, &id);
+    Ok(Challenge { verdict: validator.records.verdict(&id).await?, record, running })
+}
+
+/// A receipt.
+///
+/// # Errors
+/// [`OperationError`].
+pub async fn receipt(validator: &Validator, text: &str) -> Result<Receipt, OperationError> {
+    match find::one(&validator.records, text, |found| matches!(found, FoundId::Receipt(_)), "receipt").await? {
+        FoundId::Receipt(id) => receipt_of(validator, id).await,
+        other => Err(not_found(&other)),
+    }
+}
+
+async fn receipt_of(validator: &Validator, id: String) -> Result<Receipt, OperationError> {
+    let found = validator.records.receipt(&id).await?;
+    let (challenge, record) = found.ok_or_else(|| not_found(&FoundId::Receipt(id)))?;
+    Ok(Receipt { record, challenge })
+}
+
+/// Rounds, newest first.
+///
+/// # Errors
+/// [`OperationError`].
+pub async fn rounds(validator: &Validator, query: RoundsQuery) -> Result<Listed<RoundRecord>, OperationError> {
+    let limit = page(query.limit)?;
+    let filter =
+        RoundFilter { before: place(query.cursor.as_ref())?, limit: Some(limit + 1), ..RoundFilter::default() };
+    let found = validator.records.rounds(&filter).await?;
+    Ok(Listed::page(found, limit, RoundCursor::of))
+}
+
+/// A round with its members.
+///
+/// # Errors
+/// [`OperationError`].
+pub async fn round(validator: &Validator, text: &str) -> Result<Round, OperationError> {
+    match find::one(&validator.records, text, |found| matches!(found, FoundId::Round(_)), "round").await? {
+        FoundId::Round(id) => round_of(validator, id).await,
+        other => Err(not_found(&other)),
+    }
+}
+
+async fn round_of(validator: &Validator, id: String) -> Result<Round, OperationError> {
+    let found = validator.records.round(&id).await?;
+    let (record, members) = found.ok_or_else(|| not_found(&FoundId::Round(id)))?;
+    Ok(Round { record, members })
+}
+
+/// What an id, or its first digits, stands for.
+///
+/// # Errors
+/// [`OperationError`].
+pub async fn found(validator: &Validator, text: &str) -> Result<Found, OperationError> {
+    Ok(match find::any(&validator.records, text).await? {
+        FoundId::Challenge(id) => match validator.records.verdict(&id).await? {
+            Some(verdict) => Found::Verdict(Box::new(verdict)),
+            None => {
+                let record = validator.records.challenge(&id).await?;
+                Found::Challenge(record.ok_or_else(|| not_found(&FoundId::Challenge(id)))?)
+            }
+        },
+        FoundId::Miner(id) => Found::Miner(Box::new(detail(validator, &id).await?)),
+        FoundId::Device(id) => Found::Device(device_of(validator, id).await?),
+        FoundId::Receipt(id) => Found::Receipt(receipt_of(validator, id).await?),
+        FoundId::Round(id) => Found::Round(round_of(validator, id).await?),
+    })
+}
+
+/// Tokens of the API, newest first: not the tokens themselves.
+///
+/// # Errors
+/// [`OperationError`].
+pub async fn api_tokens(validator: &Validator, query: PageQuery) -> Result<Listed<ApiTokenRecord>, OperationError> {
+    let limit = page(query.limit)?;
+    let found = validator.records.api_tokens(place(query.cursor.as_ref())?.as_ref(), limit + 1).await?;
+    Ok(Listed::page(found, limit, ApiTokenCursor::of))
+}
+
+/// Join tokens, newest first: not the tokens themselves.
+///
+/// # Errors
+/// [`OperationError`].
+pub async fn join_tokens(validator: &Validator, query: PageQuery) -> Result<Listed<TokenRecord>, OperationError> {
+    let limit = page(query.limit)?;
+    let found = validator.records.tokens(place(query.cursor.as_ref())?.as_ref(), limit + 1).await?;
+    Ok(Listed::page(found, limit, TokenCursor::of))
+}
