@@ -18,11 +18,11 @@ use crate::bounds::{
 };
 use crate::case::settings::{EvidenceConfig, RawEvidence};
 use crate::fleet::rules::{FleetFiles, RawFleet};
-use crate::hook::HookTarget;
 use crate::http::settings::{HttpSettings, RawHttp};
 use crate::policy::{Policy, RawPolicy};
 use crate::records_setting;
 use crate::tls::{RawTls, TlsConfig};
+use crate::webhook::Target;
 
 /// The name of the file with the key that receipts are signed with.
 const RECEIPT_KEY_FILE: &str = "receipt.key";
@@ -90,7 +90,7 @@ pub struct RawService {
     /// File to append every verdict to, one JSON object per line
     #[arg(long, value_name = "FILE")]
     pub verdict_log: Option<PathBuf>,
-    /// Command or http:// URL that is given each verdict, connect, leave and change of health, as JSON
+    /// Command or URL that is given each verdict, change of state, finding, connect, leave and change of health, as JSON
     #[arg(long, value_name = "COMMAND|URL")]
     pub on_event: Option<String>,
     /// Seconds that running challenges may continue after SIGTERM or SIGINT
@@ -246,7 +246,7 @@ pub struct ValidatorConfig {
     /// A file that every verdict is added to.
     pub verdict_log: Option<PathBuf>,
     /// Who is told of events.
-    pub on_event: Option<HookTarget>,
+    pub on_event: Option<Target>,
     /// A file with what is expected of miners.
     pub expectations: Option<PathBuf>,
     /// How long challenges may go on while draining.

@@ -1,4 +1,4 @@
-//! What happens, for operators: the lines of the log, and the events of the hook.
+//! What happens, for operators: the lines of the log.
 //!
 //! Each line has the same few fields under the same names, so that all of a miner or of a challenge is found by one.
 
@@ -9,20 +9,34 @@ use std::time::Instant;
 use assay_fleet::Change;
 use assay_program::logging::list;
 use assay_protocol::verdict::{NamedDevice, Outcome, Reason, Verdict};
-use assay_work::ChallengeId;
 use assay_work::text::quoted;
+use assay_work::{ChallengeId, PublicKey};
 use tracing::field::{DisplayValue, display};
 
 use crate::action::ChallengeFacts;
 use crate::fleet::facts::Found;
 use crate::gate::{Gate, Line};
-use crate::hook::{Event, Hook, Who};
 use crate::order::Order;
 use crate::registry::Miner;
 use crate::takeover::{EnterError, place};
 
+/// The session that something happens in.
+#[derive(Debug, Clone)]
+pub struct Who {
+    /// Its number.
+    pub session: u64,
+    /// The miner's key, proved.
+    pub miner: PublicKey,
+    /// Where it dialled from.
+    pub address: Option<SocketAddr>,
+    /// The miner's program and version: a claim.
+    pub agent: String,
+    /// When it was accepted.
+    pub since: Instant,
+}
+
 /// A miner proved its key and was entered, perhaps in the place of an earlier session.
-pub fn connected(hook: &Hook, gate: &Gate, who: &Who, devices: usize, before: Option<&Miner>) {
+pub fn connected(gate: &Gate, who: &Who, devices: usize, before: Option<&Miner>) {
     let Who { session, miner, address, agent, .. } = who;
     if let Some(Line { left_out }) = gate.line(*address) {
         let (address, agent) = (field(*address), agent.as_str());
@@ -42,7 +56,6 @@ pub fn connected(hook: &Hook, gate: &Gate, who: &Who, devices: usize, before: Op
             place(before.address)
         );
     }
-    hook.tell(Event::MinerConnected { who, devices });
 }
 
 /// A miner that proved its key was not entered.
@@ -67,11 +80,9 @@ pub fn not_entered(gate: &Gate, who: &Who, error: EnterError) {
 }
 
 /// A session of a miner ended.
-pub fn left(hook: &Hook, gate: &Gate, who: &Who, why: &str) {
+pub fn left(gate: &Gate, who: &Who, why: &str) {
     let Who { session, miner, address, agent, since } = who;
     let connected_s = since.elapsed().as_secs();
-    // The hook first: whoever acts on the line finds the event numbered before what follows.
-    hook.tell(Event::MinerLeft { who, why });
     let Some(Line { left_out }) = gate.line(*address) else { return };
     let (address, agent) = (field(*address), agent.as_str());
     tracing::info!(%miner, address, agent, connected_s, session, left_out, "miner left: {why}");
@@ -103,7 +114,7 @@ pub fn phase(who: &Who, challenge: ChallengeId, phase: &str, began: Instant) {
 }
 
 /// A verdict is on disk. `began` is absent where the host had nothing to challenge.
-pub fn verdict(hook: &Hook, who: &Who, verdict: &Verdict, began: Option<Instant>) {
+pub fn verdict(who: &Who, verdict: &Verdict, began: Option<Instant>) {
     let Verdict { challenge_id, miner_key, outcome, reasons, mode, n, iterations, devices, whole, .. } = verdict;
     let reason_codes = (!reasons.is_empty()).then(|| list(reasons.iter().map(|reason| reason.code.name())));
     let details = (!reasons.is_empty()).then(|| list(reasons.iter().map(detail)));
@@ -136,12 +147,7 @@ pub fn verdict(hook: &Hook, who: &Who, verdict: &Verdict, began: Option<Instant>
         };
     }
     let is_plain = *outcome == Outcome::Pass && verdict.missing_devices.is_empty();
-    if is_plain {
-        line!(info)
-    } else {
-        line!(warn)
-    }
-    hook.tell(Event::Verdict { who, verdict });
+    if is_plain { line!(info) } else { line!(warn) }
 }
 
 /// What was found beside the work, and how the attestation state changed.

@@ -14,6 +14,7 @@ pub mod running;
 pub mod series;
 pub mod tokens;
 mod why;
+pub mod webhooks;
 
 use assay_api::ProblemCode;
 use assay_records::RecordsError;
@@ -57,7 +58,8 @@ pub enum OperationError {
 impl From<RecordsError> for OperationError {
     fn from(error: RecordsError) -> Self {
         match error {
-            RecordsError::NoSuchMiner(_) => Self::NotFound(error.to_string()),
+            RecordsError::NoSuchMiner(_) | RecordsError::NoSuchWebhook(_) => Self::NotFound(error.to_string()),
+            RecordsError::TooMany { .. } | RecordsError::TooLarge { .. } => Self::NotPossible(error.to_string()),
             error => Self::Records(error),
         }
     }

@@ -154,7 +154,7 @@ impl Reloader {
             tracing::info!("receipts are signed with another key");
         }
         let other_rules = self.validator.fleet.set_rules(rules);
-        self.validator.hook.set(config.on_event);
+        self.validator.webhooks.set(config.on_event);
         let another_certificate = self.present(issued);
         self.validator.admission.allowed.replace(config.miners);
         let is_reloadable = |name: &String| reloadable().any(|reloadable| reloadable == *name);

@@ -15,12 +15,11 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::clock::unix_seconds;
 use crate::drain::Drain;
-use crate::events;
+use crate::events::{self, Who};
 use crate::fleet::Fleet;
 use crate::gate::Gate;
 use crate::history::History;
 use crate::history::devices::note;
-use crate::hook::{Hook, Who};
 use crate::lag::Lag;
 use crate::policy::Policy;
 use crate::registry::{Miner, Registry};
@@ -29,6 +28,7 @@ use crate::sharing::leases::MinerLeases;
 use crate::verdict_log::{OpenError, VerdictLog};
 use crate::verify::replay::pool::ReplayPool;
 use crate::waiting::WaitingKeys;
+use crate::webhook::Webhooks;
 
 /// How long an operator waits for the verdict log to take a line.
 const NOTE_LIMIT: Duration = Duration::from_secs(2);
@@ -75,8 +75,8 @@ pub struct Validator {
     pub evidence_passes_percent: u32,
     /// How challenges ended since the start.
     pub verdict_counts: VerdictCounts,
-    /// Who is told of events.
-    pub hook: Hook,
+    /// Who is sent events.
+    pub webhooks: Webhooks,
     /// When to end.
     pub shutdown: Shutdown,
     /// What is still under way when it is time to end.
@@ -127,7 +127,7 @@ impl Validator {
     pub fn concluded_lost(&self, verdict: Verdict) {
         let (miner, since) = (verdict.miner_key, Instant::now());
         let who = Who { session: 0, miner, address: None, agent: String::new(), since };
-        events::verdict(&self.hook, &who, &verdict, None);
+        events::verdict(&who, &verdict, None);
         self.verdict_counts.add(verdict.outcome);
         let log = self.verdicts.clone();
         tokio::spawn(async move { log.append(line(&verdict)).await });

@@ -18,6 +18,7 @@ mod series;
 mod status;
 mod token;
 mod verdict;
+mod webhook;
 
 pub use assay_records::{EventRecord as LiveEvent, Role, SeriesPoint};
 
@@ -39,3 +40,4 @@ pub use self::token::{
     WrittenFile, WrittenFolder,
 };
 pub use self::verdict::verdict_of;
+pub use self::webhook::{AddWebhook, AddedWebhook, TestedWebhook};

@@ -205,6 +205,16 @@ impl Records {
         }))
     }
 
+    /// The verdict of a challenge alone, as `--json` prints it.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn verdict_document(&self, challenge: &str) -> Result<Option<Box<RawValue>>, RecordsError> {
+        let found = sqlx::query_scalar("SELECT document FROM verdicts WHERE challenge = $1").bind(challenge);
+        let found: Option<String> = found.fetch_optional(self.read()).await?;
+        found.map(|document| json(&document, "verdict")).transpose()
+    }
+
     /// Challenges with a verdict whose ids begin with these digits, at most `limit`.
     ///
     /// # Errors

@@ -45,6 +45,9 @@ pub enum CertificateError {
         /// What it should have.
         problem: String,
     },
+    /// The system has no authorities.
+    #[error("this machine has no certificates of authorities (package ca-certificates){0}")]
+    System(String),
     /// The key makes no certificate.
     #[error("no certificate can be made from the validator's key: {0}")]
     Own(String),
@@ -135,6 +138,26 @@ pub fn authorities(path: &Path) -> Result<RootCertStore, CertificateError> {
         })?;
     }
     Ok(roots)
+}
+
+/// The certificates of authorities that this machine trusts, where its system keeps them.
+///
+/// # Errors
+/// [`CertificateError::System`] where it has none.
+pub fn system_authorities() -> Result<RootCertStore, CertificateError> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    // A system has some that are no authority's, or malformed: the others count.
+    let (added, _) = roots.add_parsable_certificates(found.certs);
+    if added > 0 {
+        return Ok(roots);
+    }
+    let problems: Vec<_> = found.errors.iter().map(ToString::to_string).collect();
+    Err(CertificateError::System(if problems.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", problems.join("; "))
+    }))
 }
 
 impl Facts {

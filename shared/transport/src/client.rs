@@ -1,4 +1,4 @@
-//! TLS of a miner: a handshake with whom it trusts, and what the connection is from then on.
+//! TLS of a client: a handshake with whom it trusts, and what the connection is from then on.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::certificate::Facts;
 use crate::failure::TlsFailure;
-use crate::provider::{ALPN, channel_of, provider};
+use crate::provider::{ALPN, ALPN_HTTP1, channel_of, provider};
 use crate::trust::Trust;
 
 /// A connection's stream after the handshake.
@@ -29,7 +29,16 @@ pub struct Secured<S> {
     pub key: Option<PublicKey>,
 }
 
-/// The handshake on a connection to a host.
+/// A TLS connection of an HTTP client, whose other end is trusted.
+#[derive(Debug)]
+pub struct SecuredHttp<S> {
+    /// What goes through it is encrypted.
+    pub stream: TlsStream<S>,
+    /// Whether the server speaks HTTP/2; else HTTP/1.1.
+    pub is_http2: bool,
+}
+
+/// The handshake on a connection to a host, for a session.
 ///
 /// # Errors
 /// [`TlsFailure`].
@@ -37,9 +46,7 @@ pub async fn secure<S>(stream: S, host: &str, trust: &Trust) -> Result<Secured<S
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let name = ServerName::try_from(host.to_owned()).map_err(|_| TlsFailure::Name(host.to_owned()))?;
-    let config = config(trust)?;
-    let stream = tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+    let stream = handshake(stream, host, trust, &[ALPN]).await?;
     let (_, connection) = stream.get_ref();
     if connection.alpn_protocol() != Some(ALPN) {
         return Err(TlsFailure::NotHttp2);
@@ -55,7 +62,41 @@ where
     Ok(Secured { stream, channel, key })
 }
 
-fn config(trust: &Trust) -> Result<ClientConfig, TlsFailure> {
+/// The handshake on a connection to a host, for HTTP of any version: a proxy in front of a validator may speak the older
+/// one alone.
+///
+/// # Errors
+/// [`TlsFailure`].
+pub async fn secure_http<S>(stream: S, host: &str, trust: &Trust) -> Result<SecuredHttp<S>, TlsFailure>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let stream = handshake(stream, host, trust, &[ALPN, ALPN_HTTP1]).await?;
+    let is_http2 = stream.get_ref().1.alpn_protocol() == Some(ALPN);
+    Ok(SecuredHttp { stream, is_http2 })
+}
+
+/// The handshake on a connection to a host, for HTTP/1.1 alone.
+///
+/// # Errors
+/// [`TlsFailure`].
+pub async fn secure_http1<S>(stream: S, host: &str, trust: &Trust) -> Result<TlsStream<S>, TlsFailure>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    handshake(stream, host, trust, &[ALPN_HTTP1]).await
+}
+
+async fn handshake<S>(stream: S, host: &str, trust: &Trust, protocols: &[&[u8]]) -> Result<TlsStream<S>, TlsFailure>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let name = ServerName::try_from(host.to_owned()).map_err(|_| TlsFailure::Name(host.to_owned()))?;
+    let config = config(trust, protocols)?;
+    Ok(tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await?)
+}
+
+fn config(trust: &Trust, protocols: &[&[u8]]) -> Result<ClientConfig, TlsFailure> {
     let verifier = trust.verifier().map_err(TlsFailure::Certificate)?;
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&TLS13])
@@ -63,7 +104,7 @@ fn config(trust: &Trust) -> Result<ClientConfig, TlsFailure> {
         .dangerous()
         .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();
-    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     config.resumption = Resumption::disabled();
     // A pinned key has no name: nobody on the way has to learn which host is meant.
     config.enable_sni = matches!(trust, Trust::Authorities(_));

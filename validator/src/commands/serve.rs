@@ -40,7 +40,6 @@ use crate::fleet::{Fleet, sweep};
 use crate::gate::Gate;
 use crate::history::History;
 use crate::history::devices::ReadBack;
-use crate::hook::Hook;
 use crate::http::{self, Web};
 use crate::lag::Lag;
 use crate::policy::Policy;
@@ -58,14 +57,15 @@ use crate::verify::replay::Replayer;
 use crate::verify::replay::pool::ReplayPool;
 use crate::verify::replay::shared::SharedReplays;
 use crate::waiting::WaitingKeys;
+use crate::webhook::{self, Webhooks};
 use crate::{port, preflight, receipt};
 
 /// How long sessions may take to end what they stop, to log and send the verdicts and to say goodbye, and how long
 /// their connections and those of operators may take after the last session.
 const STOP_LIMIT: Duration = Duration::from_millis(500);
 
-/// How long the hook may take to have the last events.
-const HOOK_LIMIT: Duration = Duration::from_secs(5);
+/// How long webhooks may take to have the last events.
+const WEBHOOKS_LIMIT: Duration = Duration::from_secs(5);
 
 /// Serves miners until a signal, then drains.
 ///
@@ -105,6 +105,8 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
     runtime.block_on(async {
         let shutdown = Shutdown::on_signals(config.drain_timeout).context("no signal handlers")?;
         let records = open_records(&config.records).await?;
+        // Before the first event.
+        webhook::keep(&records, config.on_event.as_ref()).await?;
         let fleet = Fleet::new(records.clone(), rules, signer);
         let kept = Kept { history, verdicts, evidence, expectations, tls, records, fleet };
         let validator = Arc::new(validator(&config, identity, replayer, kept, shutdown)?);
@@ -173,6 +175,7 @@ fn validator(
     let is_shared = matches!(records.location(), Location::Postgres(_));
     let shared = is_shared.then(|| SharedReplays::new(records.clone(), instance.clone()));
     let leases = if is_shared { MinerLeases::shared(records.clone(), instance.clone()) } else { MinerLeases::alone() };
+    let webhooks = Webhooks::start(records.clone(), instance.clone(), config.on_event.clone());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     Ok(Validator {
         admission: Arc::new(Admission {
@@ -203,7 +206,7 @@ fn validator(
         evidence,
         evidence_passes_percent: config.evidence.passes_percent,
         verdict_counts: VerdictCounts::default(),
-        hook: Hook::start(config.on_event.clone()),
+        webhooks,
         drain: Drain::new(shutdown.clone()),
         shutdown,
         next_session: AtomicU64::new(0),
@@ -266,7 +269,7 @@ async fn serve(
     presence.leave().await;
     let mut stopped = validator.shutdown.clone();
     tokio::select! {
-        () = validator.hook.finish(HOOK_LIMIT) => {}
+        () = validator.webhooks.finish(WEBHOOKS_LIMIT) => {}
         () = async {
             stopped.stopped().await;
             tokio::time::sleep(STOP_LIMIT).await;

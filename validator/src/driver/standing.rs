@@ -16,9 +16,8 @@ use super::Driver;
 use crate::action::Action;
 use crate::allow::{Followed, Lists, NotAllowed};
 use crate::clock::unix_seconds;
-use crate::events;
+use crate::events::{self, Who};
 use crate::history::devices::follow_note;
-use crate::hook::Who;
 use crate::peer::Peer;
 use crate::registry::Miner;
 use crate::takeover::{EnterError, Resumption};
@@ -46,7 +45,7 @@ impl Driver {
         let entered = self.enter(&standing, hello, &who, &connected).await;
         let gate = &self.validator.gate;
         let (before, record) = entered.inspect_err(|error| events::not_entered(gate, &who, *error))?;
-        events::connected(&self.validator.hook, gate, &who, devices, before.as_ref());
+        events::connected(gate, &who, devices, before.as_ref());
         self.noted_devices = connected.devices;
         self.record = Some(record);
         self.lease = Some(Arc::new(self.validator.leases.enter(standing.seat)));
@@ -147,7 +146,7 @@ impl Driver {
 
     pub(super) fn ended(&self, address: Option<SocketAddr>, why: &str) {
         match &self.who {
-            Some(who) => events::left(&self.validator.hook, &self.validator.gate, who, why),
+            Some(who) => events::left(&self.validator.gate, who, why),
             None => events::turned_away(&self.validator.gate, self.number, address, why),
         }
     }

@@ -145,7 +145,7 @@ impl Driver {
         };
         if let Some(who) = &self.who {
             let began = ongoing.as_ref().filter(|ongoing| ongoing.facts.is_some()).map(|ongoing| ongoing.began);
-            events::verdict(&self.validator.hook, who, &verdict, began);
+            events::verdict(who, &verdict, began);
             events::judged(who, &found, change.as_ref());
         }
         let was_busy = verdict.reasons.iter().any(|reason| reason.code == ReasonCode::MinerBusy);

@@ -1,4 +1,4 @@
-//! One attempt to deliver an event.
+//! One attempt to have a command read an event.
 
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
@@ -8,38 +8,21 @@ use std::time::{Duration, Instant};
 
 use assay_program::manager;
 use assay_work::text::quoted;
-use http_body_util::Full;
-use hyper::Request;
-use hyper::body::Bytes;
-use hyper::header::{CONTENT_TYPE, HOST, USER_AGENT};
-use hyper::http::uri::PathAndQuery;
-use hyper_util::rt::TokioIo;
 use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::net::TcpStream;
-
-use super::HookTarget;
 
 /// How often a command is looked at.
 const NAP: Duration = Duration::from_millis(10);
 /// Bytes kept of what a command last wrote to standard error, to say why it failed.
 const MAX_ERROR_BYTES: usize = 512;
 
-/// Delivers an event, in so much time.
+/// Runs a command that reads an event, in so much time.
 ///
 /// # Errors
 /// Why the event counts as not delivered, for an operator.
-pub async fn once(target: &HookTarget, body: &Arc<[u8]>, limit: Duration) -> Result<(), String> {
-    match target {
-        HookTarget::Command { program, arguments } => {
-            let (program, arguments, body) = (program.clone(), arguments.clone(), body.clone());
-            let run = move || run(&program, &arguments, body, limit);
-            tokio::task::spawn_blocking(run).await.map_err(|error| error.to_string())?
-        }
-        HookTarget::Http { host, port, path } => {
-            let post = post(host, *port, path, Bytes::copy_from_slice(body));
-            tokio::time::timeout(limit, post).await.map_err(|_| format!("no answer came within {limit:?}"))?
-        }
-    }
+pub async fn deliver(program: &str, arguments: &[String], body: &Arc<[u8]>, limit: Duration) -> Result<(), String> {
+    let (program, arguments, body) = (program.to_owned(), arguments.to_vec(), body.clone());
+    let run = move || run(&program, &arguments, body, limit);
+    tokio::task::spawn_blocking(run).await.map_err(|error| error.to_string())?
 }
 
 /// Runs a command in a process group of its own, which is killed when the time is over.
@@ -118,28 +101,4 @@ impl std::fmt::Display for Errors {
             text => write!(f, "; it said {}", quoted(text)),
         }
     }
-}
-
-/// Posts a body as JSON; any status of success will do.
-async fn post(host: &str, port: u16, path: &PathAndQuery, body: Bytes) -> Result<(), String> {
-    let stream = TcpStream::connect((host, port)).await.map_err(|error| format!("cannot connect: {error}"))?;
-    let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
-    let (mut sender, connection) = handshake.map_err(|error| error.to_string())?;
-    let name = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-    let request = Request::post(path.as_str())
-        .header(HOST, name)
-        .header(CONTENT_TYPE, "application/json")
-        .header(USER_AGENT, concat!("assay-validator/", env!("CARGO_PKG_VERSION")))
-        .body(Full::new(body))
-        .map_err(|error| error.to_string())?;
-    let answer = sender.send_request(request);
-    tokio::pin!(connection, answer);
-    let answer = tokio::select! {
-        biased;
-        answer = &mut answer => answer,
-        // The answer may have come just before the end, whatever that was.
-        _ = &mut connection => answer.await,
-    };
-    let answer = answer.map_err(|error| error.to_string())?;
-    if answer.status().is_success() { Ok(()) } else { Err(format!("the server answered {}", answer.status())) }
 }
