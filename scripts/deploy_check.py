@@ -1,4 +1,4 @@
-"""Holds the examples for Kubernetes and Nomad, and the bills of materials, against what these systems take; see
+"""Holds the examples for Kubernetes and Nomad, alerts and dashboards, and the bills of materials, against what these systems take; see
 scripts/check-deploy.
 """
 
@@ -75,6 +75,49 @@ def check_nomad(path):
     return len(jobs)
 
 
+def check_alerts(rules, tests):
+    """Each alert says how grave it is, what is wrong and what to do, and is in a test."""
+    tested = tests.read_text()
+    alerts = [rule for group in yaml.safe_load(rules.read_text())["groups"] for rule in group["rules"]]
+    for alert in alerts:
+        name = alert["alert"]
+        if not alert.get("labels", {}).get("severity") or not {"summary", "remedy"} <= alert.get("annotations", {}).keys():
+            fail(rules, f"{name} lacks a severity, a summary or a remedy")
+        if name not in tested:
+            fail(tests, f"{name} is not tested")
+    return len(alerts)
+
+
+def check_dashboard(path):
+    """A dashboard has panels with places of their own that ask something; gives what they ask."""
+    panels = [panel for panel in json.loads(path.read_text())["panels"] if panel["type"] != "row"]
+    if len({panel["id"] for panel in panels}) != len(panels) or not panels:
+        fail(path, "no panels, or two with one id")
+    asked = [(panel["title"], target["expr"]) for panel in panels for target in panel.get("targets", [])]
+    silent = {panel["title"] for panel in panels} - {title for title, _ in asked}
+    if silent:
+        fail(path, f"{silent} ask nothing")
+    taken = set()
+    for panel in panels:
+        place = panel["gridPos"]
+        cells = {(place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])}
+        if cells & taken or max(x for x, _ in cells) >= 24:
+            fail(path, f"{panel['title']} lies over another panel, or beyond the edge")
+        taken |= cells
+    return [expression for _, expression in asked]
+
+
+def as_rules(expressions):
+    """Recording rules with what dashboards ask, where Grafana's variables have values."""
+    values = {"$__rate_interval": "5m", "$validator": ".+", "$miner": ".+"}
+    rules = []
+    for number, expression in enumerate(expressions):
+        for variable, value in values.items():
+            expression = expression.replace(variable, value)
+        rules.append({"record": f"dashboard:{number}", "expr": expression})
+    return yaml.safe_dump({"groups": [{"name": "dashboards", "rules": rules}]})
+
+
 def check_bill(path):
     """A bill of materials fits its schema, and names every crate once, with a licence and, unless ours, a checksum."""
     text = path.read_text()
@@ -98,10 +141,19 @@ def main():
     jobs = sum(check_nomad(path) for path in sorted((deploy / "nomad").glob("*.hcl")))
     if not objects or not jobs:
         fail(deploy, "nothing to check")
+    alerts = check_alerts(deploy / "prometheus/assay.rules.yml", deploy / "prometheus/assay.rules.test.yml")
+    asked = [asks for path in sorted((deploy / "grafana").glob("*.json")) for asks in check_dashboard(path)]
+    if not alerts or not asked:
+        fail(deploy, "no alerts or no dashboards to check")
+    # For promtool.
+    (pathlib.Path(sys.argv[1]) / "dashboards.rules.yml").write_text(as_rules(asked))
     crates = sum(check_bill(path) for path in pathlib.Path(sys.argv[1]).glob("*.cdx.json"))
     if not crates:
         fail(sys.argv[1], "no bill of materials")
-    print(f"{objects} objects of Kubernetes, {jobs} jobs of Nomad, {crates} crates in two bills of materials")
+    print(
+        f"{objects} objects of Kubernetes, {jobs} jobs of Nomad, {alerts} alerts, {len(asked)} questions of dashboards, "
+        f"{crates} crates in two bills of materials"
+    )
 
 
 main()

@@ -78,6 +78,29 @@ need_python_venv() {
   [ -x "$python" ] || die "cannot write $folder"
 }
 
+# need_promtool: sets promtool to Prometheus' own tool, out of Debian's package: installed, that would start a server.
+need_promtool() {
+  promtool=$(command -v promtool) && return
+  local folder fresh
+  folder="$tools/prometheus"
+  promtool=$folder/usr/bin/promtool
+  [ -x "$promtool" ] && return
+  command -v apt-get >/dev/null || die "promtool is missing, and there is no apt-get to fetch it: install prometheus by hand"
+  printf 'fetching prometheus\n'
+  apt_update
+  fresh=$(mktemp -d "$tools/prometheus-new.XXXXXX")
+  { (cd "$fresh" && apt-get download -qq prometheus >"$tools/apt.log" 2>&1) &&
+    dpkg-deb --extract "$fresh"/prometheus_*.deb "$fresh"; } || {
+    rm -rf "$fresh"
+    die "cannot fetch prometheus:
+$(tail -n 20 "$tools/apt.log")"
+  }
+  rm -f "$fresh"/prometheus_*.deb
+  # A concurrent run may have been faster.
+  mv -T "$fresh" "$folder" 2>/dev/null || rm -rf "$fresh"
+  [ -x "$promtool" ] || die "cannot write $folder"
+}
+
 # reproducible_build FOLDER [CARGO ARGUMENT...]: a release build into FOLDER that says nothing of where it was made.
 reproducible_build() {
   local folder=$1 map

@@ -15,6 +15,8 @@ pub mod postgres;
 pub mod proxy;
 pub mod raw;
 pub mod relay;
+#[cfg(unix)]
+pub mod scrape;
 pub mod stage;
 pub mod standin;
 pub mod standin_nvml;
