@@ -24,4 +24,4 @@ pub use limits::{Limits, Swept, YOUNG};
 pub use location::{EvidenceLocation, NotALocation};
 pub use read::EvidenceReader;
 pub use spool::{Spool, Spooled};
-pub use store::{Delivered, EvidenceStore, Held, Stored};
+pub use store::{Backlog, Delivered, EvidenceStore, Held, Stored};

@@ -67,6 +67,15 @@ pub struct Held {
     pub modified: SystemTime,
 }
 
+/// What waits for a bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Backlog {
+    /// Objects.
+    pub objects: usize,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
 /// What an upload did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Delivered {
@@ -252,6 +261,18 @@ impl EvidenceStore {
 
     fn object_path(&self, digest: &Digest) -> ObjectPath {
         self.prefix().unwrap_or_default().child(file_name(digest))
+    }
+
+    /// How much waits for the bucket; nothing does where the store is a folder. Reads the outbox.
+    ///
+    /// # Errors
+    /// [`EvidenceError::File`]: the outbox cannot be read.
+    pub fn backlog(&self) -> Result<Backlog, EvidenceError> {
+        if !self.has_outbox() {
+            return Ok(Backlog::default());
+        }
+        let waiting = self.waiting()?;
+        Ok(Backlog { objects: waiting.len(), bytes: waiting.iter().map(|(_, bytes)| bytes).sum() })
     }
 
     /// What waits for the bucket, the oldest first, with its bytes.

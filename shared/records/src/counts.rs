@@ -54,6 +54,17 @@ impl Records {
         rows.iter().map(count).collect()
     }
 
+    /// Connected miners whose challenge has been due since before `since_ms`.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn overdue_miners(&self, since_ms: i64) -> Result<i64, RecordsError> {
+        let sql = "SELECT COUNT(*) FROM miners WHERE due_ms < $1 AND status NOT IN ('suspended', 'revoked') AND EXISTS \
+             (SELECT 1 FROM sessions WHERE sessions.miner = miners.id AND sessions.disconnected_ms IS NULL)";
+        let overdue = sqlx::query_scalar(sql).bind(since_ms).fetch_one(self.read()).await;
+        overdue.map_err(|error| RecordsError::from(error).doing("count overdue miners"))
+    }
+
     /// The models of the devices that miners list now, the most frequent first.
     ///
     /// # Errors

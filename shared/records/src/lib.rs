@@ -45,6 +45,7 @@ mod trouble;
 mod validators;
 mod verdicts;
 mod webhooks;
+mod writes;
 
 pub use api_tokens::{ApiTokenCursor, ApiTokenRecord, MAX_API_TOKENS, MAX_TOKEN_NAME_BYTES};
 pub use challenges::{Begun, ChallengeRecord, Duty, Orphan};
@@ -74,6 +75,7 @@ pub use tokens::{TokenCursor, TokenRecord, TokenRefusal};
 pub use validators::ValidatorRecord;
 pub use verdicts::{FullVerdict, MAX_SAMPLES_PER_OPERATOR, Sample, VerdictCursor, VerdictFilter, VerdictRecord};
 pub use webhooks::{DeliveryRecord, MAX_WEBHOOKS, NewWebhook, WebhookRecord, WebhookSecrets, WebhookSource};
+pub use writes::Writes;
 
 /// The most rows that one query gives; what asks for more pages on.
 pub const MAX_ROWS: u32 = 10_000;

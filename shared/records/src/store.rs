@@ -6,7 +6,7 @@ use std::path::Path;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::any::{AnyPoolOptions, AnyRow};
 use sqlx::{
@@ -18,6 +18,7 @@ use crate::api_tokens::TokenUses;
 use crate::kind::Kind;
 use crate::outbox::{self, Tx};
 use crate::trouble::{SLOW_LIMIT, Trouble};
+use crate::writes::{WriteCounter, Writes};
 use crate::{Location, RecordsError, schema};
 
 /// How long a connection is waited for: longer than writers of SQLite wait for each other.
@@ -51,6 +52,7 @@ pub(crate) struct Store {
     writers: AnyPool,
     trouble: Trouble,
     is_probed: AtomicBool,
+    writes: WriteCounter,
     /// The number of the last event that this process knows of.
     pub(crate) last_event: watch::Sender<i64>,
     /// When uses of API tokens were noted last.
@@ -84,7 +86,8 @@ impl Records {
         let (trouble, is_probed) = (Trouble::new(), AtomicBool::new(false));
         let (location, last_event) = (location.clone(), watch::Sender::new(0));
         let token_uses = TokenUses::default();
-        let store = Store { location, kind, readers, writers, trouble, is_probed, last_event, token_uses };
+        let writes = WriteCounter::default();
+        let store = Store { location, kind, readers, writers, trouble, is_probed, writes, last_event, token_uses };
         let records = Self { store: Arc::new(store) };
         records.write("note the start", records.store.touch()).await?;
         records.store.last_event.send_replace(records.store.read_last_event().await?);
@@ -113,6 +116,12 @@ impl Records {
         self.store.trouble.subscribe()
     }
 
+    /// What writing took so far.
+    #[must_use]
+    pub fn writes(&self) -> Writes {
+        self.store.writes.get()
+    }
+
     /// Closes every connection. A file is one file then, without a log beside it.
     pub async fn close(&self) {
         self.store.readers.close().await;
@@ -135,7 +144,7 @@ impl Records {
         doing: &'static str,
         work: impl Future<Output = Result<T, RecordsError>> + Send,
     ) -> Result<T, RecordsError> {
-        let mut work = pin!(work);
+        let (mut work, began) = (pin!(work), Instant::now());
         let ended = match tokio::time::timeout(SLOW_LIMIT, &mut work).await {
             Ok(ended) => ended,
             Err(_) => {
@@ -146,6 +155,7 @@ impl Records {
             }
         };
         let ended = ended.map_err(|error| error.doing(doing));
+        self.store.writes.note(began.elapsed(), ended.as_ref().is_err_and(RecordsError::is_trouble));
         match &ended {
             Err(error) if error.is_trouble() => self.trouble_began(error),
             // Who is refused by a constraint has reached the store, but has written nothing.

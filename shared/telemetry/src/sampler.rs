@@ -22,6 +22,8 @@ use assay_work::DeviceId;
 pub const PERIOD: Duration = Duration::from_millis(250);
 /// Interval between two looks at what wears out: a dozen calls.
 const WEAR_PERIOD: Duration = Duration::from_secs(1);
+/// Interval between readings of idle devices that are always watched: a scrape comes every 15 s or so.
+const IDLE_PERIOD: Duration = Duration::from_secs(5);
 /// The longest call to a source that is not reported to the operator.
 const MAX_SILENCE: Duration = Duration::from_secs(2);
 
@@ -69,11 +71,24 @@ struct SamplerShared {
 struct SamplerState {
     host_claims: Option<Result<HostClaims, HostClaimsError>>,
     watched: Option<Watched>,
+    /// Devices that are read while idle too, and what they said last.
+    always: Vec<DeviceId>,
+    latest: BTreeMap<DeviceId, Reading>,
+    /// When idle devices are read next.
+    glance_due: Option<Instant>,
     /// The number of the last [`Watched`].
     watches: u64,
     /// When the running call to the source began.
     calling_since: Option<Instant>,
     stopping: bool,
+}
+
+/// What the thread does next.
+enum Next {
+    /// Read these while they work.
+    Work(u64, Vec<DeviceId>),
+    /// Read these once.
+    Glance(Vec<DeviceId>),
 }
 
 /// The devices that work.
@@ -138,6 +153,17 @@ impl SensorWatch for Sampler {
         state.watched.as_mut()?.wear.get_or_insert_default().get(&id).cloned()
     }
 
+    fn watch_always(&self, ids: &[DeviceId]) {
+        let mut state = self.shared.state.lock();
+        state.always = ids.to_vec();
+        state.glance_due = (!ids.is_empty()).then(Instant::now);
+        self.shared.changed.notify_all();
+    }
+
+    fn latest(&self, id: DeviceId) -> Option<Reading> {
+        self.shared.state.lock().latest.get(&id).cloned()
+    }
+
     fn so_far(&self, id: DeviceId) -> Option<Telemetry> {
         let state = self.shared.state.lock();
         let summary = state.watched.as_ref()?.devices.get(&id)?.summary();
@@ -200,18 +226,52 @@ impl SamplerShared {
         let host_claims = self.call(|| source.host_claims());
         self.state.lock().host_claims = Some(Ok(host_claims));
         self.changed.notify_all();
-        while let Some((number, ids)) = self.next_watch() {
-            self.call(|| source.begin(&ids));
-            self.sample(&mut source, number, &ids);
+        while let Some(next) = self.next_reading() {
+            match next {
+                Next::Work(number, ids) => {
+                    self.call(|| source.begin(&ids));
+                    self.sample(&mut source, number, &ids);
+                }
+                Next::Glance(ids) => self.glance(&mut source, &ids),
+            }
         }
     }
 
-    /// Waits until devices work; `None` when the sampler stops.
-    fn next_watch(&self) -> Option<(u64, Vec<DeviceId>)> {
+    /// Waits until devices work, or idle ones are due; `None` when the sampler stops.
+    fn next_reading(&self) -> Option<Next> {
         let mut state = self.state.lock();
-        self.changed.wait_while(&mut state, |state| state.watched.is_none() && !state.stopping);
-        let watched = state.watched.as_ref().filter(|_| !state.stopping)?;
-        Some((watched.number, watched.devices.keys().copied().collect()))
+        loop {
+            if state.stopping {
+                return None;
+            }
+            if let Some(watched) = &state.watched {
+                return Some(Next::Work(watched.number, watched.devices.keys().copied().collect()));
+            }
+            match state.glance_due {
+                Some(due) if due <= Instant::now() => {
+                    state.glance_due = Some(Instant::now() + IDLE_PERIOD);
+                    return Some(Next::Glance(state.always.clone()));
+                }
+                Some(due) => drop(self.changed.wait_until(&mut state, due)),
+                None => self.changed.wait(&mut state),
+            }
+        }
+    }
+
+    /// Reads idle devices once, unless work begins meanwhile.
+    fn glance(&self, source: &mut impl SensorSource, ids: &[DeviceId]) {
+        for id in ids {
+            if self.state.lock().watched.is_some() {
+                return;
+            }
+            let reading = self.call(|| source.read(*id));
+            let mut state = self.state.lock();
+            match reading {
+                Some(reading) => drop(state.latest.insert(*id, reading.plausible().0)),
+                // What it said before is not so any more.
+                None => drop(state.latest.remove(id)),
+            }
+        }
     }
 
     /// Reads the devices once per [`PERIOD`] until they are no longer watched.
@@ -224,8 +284,12 @@ impl SamplerShared {
                 let mut state = self.state.lock();
                 let Some(watched) = state.watched.as_mut().filter(|watched| watched.number == number) else { return };
                 let Some(collector) = watched.devices.get_mut(id) else { return };
-                watched.newest.insert(*id, reading.clone().plausible().0);
+                let plausible = reading.clone().plausible().0;
+                watched.newest.insert(*id, plausible.clone());
                 collector.add(reading);
+                if state.always.contains(id) {
+                    state.latest.insert(*id, plausible);
+                }
             }
             if due >= wear_due && self.wants_wear(number) {
                 for id in ids {
@@ -415,6 +479,28 @@ mod tests {
         strings.answer(degrees(40));
         strings.expect(Asked::Read(A));
         assert_eq!(sampler.so_far(A).unwrap().temperature_c.unwrap().max, 40);
+    }
+
+    #[test]
+    fn devices_that_are_always_watched_are_read_while_idle_too() {
+        let (sampler, strings) = started();
+        strings.expect(Asked::HostClaims);
+        strings.answer(None);
+        sampler.watch_always(&[A, B]);
+        strings.expect(Asked::Read(A));
+        strings.answer(degrees(30));
+        strings.expect(Asked::Read(B));
+        assert_eq!(sampler.latest(A).and_then(|reading| reading.temperature_c), Some(30));
+        // Work that begins meanwhile comes first, and its readings count here too.
+        sampler.begin(&[A]);
+        strings.answer(None);
+        strings.expect(Asked::Begin(vec![A]));
+        strings.answer(None);
+        strings.expect(Asked::Read(A));
+        strings.answer(degrees(80));
+        strings.expect(Asked::Read(A));
+        assert_eq!(sampler.latest(A).and_then(|reading| reading.temperature_c), Some(80));
+        assert_eq!((sampler.latest(B), sampler.so_far(A).unwrap().samples), (None, 1), "idle readings are no claims");
     }
 
     /// A call that never returns blocks no caller, no later challenge and no shutdown.

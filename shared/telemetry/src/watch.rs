@@ -29,6 +29,14 @@ pub trait SensorWatch: Send + Sync {
         None
     }
 
+    /// From now on the sensors of these devices are read between challenges too, now and then.
+    fn watch_always(&self, _ids: &[DeviceId]) {}
+
+    /// The latest reading of a device that is always watched.
+    fn latest(&self, _id: DeviceId) -> Option<Reading> {
+        None
+    }
+
     /// What is wrong with the readings, as a sentence for the operator.
     fn trouble(&self) -> Option<String>;
 }

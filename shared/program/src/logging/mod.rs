@@ -140,6 +140,12 @@ pub fn reload(config: &LogConfig) -> Result<(), String> {
     log.filter.reload(filter).map_err(|error| format!("the log's level stays as it is: {error}"))
 }
 
+/// How many lines the log of this process lost: they came faster than they were written, or the output refused them.
+#[must_use]
+pub fn lost_lines() -> u64 {
+    LOG.get().map_or(0, |log| log.queue.lost())
+}
+
 /// The log of this process.
 static LOG: OnceLock<Log> = OnceLock::new();
 

@@ -42,6 +42,8 @@ struct State {
     bytes: usize,
     /// What the output refused, and has not told yet.
     refused: Option<Refused>,
+    /// All lines that were lost.
+    lost: u64,
     /// The number of the output that is written to.
     output: u64,
     /// Whether its thread is writing.
@@ -81,11 +83,18 @@ impl Queue {
             state.entries.push_back(Entry::Line(line.into_owned()));
         } else if let Some(Entry::Lost(lines)) = state.entries.back_mut() {
             *lines += 1;
+            state.lost += 1;
         } else {
             state.entries.push_back(Entry::Lost(1));
+            state.lost += 1;
         }
         drop(state);
         self.changed.notify_all();
+    }
+
+    /// How many lines were lost so far, told or not.
+    pub fn lost(&self) -> u64 {
+        self.state.lock().lost
     }
 
     /// Writes to this output from now on. What another output has not taken yet goes to this one.
@@ -124,8 +133,10 @@ impl Queue {
     /// Writes to one output until there is another.
     fn run(&self, mut sink: Sink, output: u64) {
         while let Some((refused, entry)) = self.next(output) {
+            // A notice of lost lines is no line that was logged.
+            let lines = u64::from(matches!(entry, Some(Entry::Line(_))));
             let refused = self.write(&mut sink, refused, entry).err();
-            self.written(output, refused);
+            self.written(output, refused, lines);
         }
     }
 
@@ -172,9 +183,10 @@ impl Queue {
         sink.write_line(&line).map_err(refused(lines))
     }
 
-    fn written(&self, output: u64, refused: Option<Refused>) {
+    fn written(&self, output: u64, refused: Option<Refused>, lines: u64) {
         let mut state = self.state.lock();
         if let Some(refused) = refused {
+            state.lost += lines;
             let before = state.refused.take().map_or(0, |before| before.lines);
             state.refused = Some(Refused { lines: before + refused.lines, ..refused });
         }
@@ -282,8 +294,10 @@ mod tests {
         let queue = Queue::new(Look::Worker);
         let line = vec![b'x'; 10_000];
         (0..1000).for_each(|_| queue.push(&line));
+        let lost = queue.lost();
         let state = queue.state.lock();
         assert!(state.bytes <= MAX_BYTES && state.entries.len() < 1000);
+        assert_eq!(lost, 1000 - (state.entries.len() as u64 - 1));
         assert!(matches!(state.entries.back(), Some(Entry::Lost(lines)) if *lines > 500));
     }
 

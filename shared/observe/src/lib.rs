@@ -1,0 +1,17 @@
+//! Metrics and traces, as both daemons give them: a page for Prometheus, and spans of a challenge for a collector of
+//! OpenTelemetry.
+//!
+//! Nothing here ever waits for who reads it: a metric is a number in memory, and a span that finds no place in its queue
+//! is counted as lost.
+
+#![forbid(unsafe_code)]
+
+mod export;
+pub mod metrics;
+pub mod settings;
+mod span;
+pub mod traces;
+
+pub use prometheus;
+pub use span::{Place, Span, places};
+pub use traces::{TraceCounts, Traces, trace_id};
