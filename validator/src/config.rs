@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use assay_devices::settings::{DeviceConfig, RawDevices, absent_key};
+use assay_observe::settings::{RawTraces, TraceEndpoint};
 use assay_program::address::Address;
 use assay_program::logging::{LogConfig, RawDaemonLog, RawLogging};
 use assay_program::paths;
@@ -162,6 +163,9 @@ pub struct RawConfig {
     /// The devices.
     #[command(flatten)]
     pub devices: RawDevices,
+    /// Traces.
+    #[command(flatten)]
+    pub traces: RawTraces,
     /// The log.
     #[command(flatten)]
     pub logging: RawDaemonLog,
@@ -261,6 +265,8 @@ pub struct ValidatorConfig {
     pub replays_locally: bool,
     /// The devices that replay work.
     pub devices: DeviceConfig,
+    /// Where spans of challenges go; `None`: nowhere.
+    pub traces: Option<TraceEndpoint>,
     /// The log.
     pub log: LogConfig,
 }
@@ -286,8 +292,20 @@ impl ValidatorConfig {
     /// # Errors
     /// [`SettingsError::Value`] for the first value out of bounds, with the bound and its reason.
     pub fn check(settings: &Settings<RawConfig>) -> Result<Self, SettingsError> {
-        let RawConfig { service, tls, http, files, records, replays, policy, fleet, evidence, devices, logging } =
-            &settings.raw;
+        let RawConfig {
+            service,
+            tls,
+            http,
+            files,
+            records,
+            replays,
+            policy,
+            fleet,
+            evidence,
+            devices,
+            traces,
+            logging,
+        } = &settings.raw;
         let ping = "faster pings load the link, slower ones notice a lost miner late";
         let ping_ms = settings.in_range("ping_interval_ms", service.ping_interval_ms, 100..=600_000, ping)?;
         let drain = "a supervisor kills the validator earlier";
@@ -323,6 +341,7 @@ impl ValidatorConfig {
             evidence: EvidenceConfig::check(settings, evidence, &files.key_file)?,
             replays_locally: replays.replay_locally.0,
             devices: DeviceConfig::check(settings, devices)?,
+            traces: assay_observe::settings::check(settings, traces)?,
             log: LogConfig::check(settings, logging)?,
         })
     }

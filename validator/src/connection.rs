@@ -19,6 +19,7 @@ use tokio::time::{Instant, Sleep};
 use tonic::transport::server::Connected;
 
 use crate::intake::{Intake, Pause};
+use crate::metrics::{Handshake, NetworkMetrics};
 use crate::peer::Peer;
 
 /// The first byte of a TLS connection: a handshake record. HTTP/2 begins with a letter.
@@ -32,6 +33,7 @@ pub struct Admittance {
     pub tls: ServerTls,
     /// Who may speak plaintext.
     pub plaintext: PlaintextRule,
+    metrics: NetworkMetrics,
     refused: Mutex<Refused>,
 }
 
@@ -65,12 +67,13 @@ impl PlaintextRule {
 impl Admittance {
     /// Takes connections by these rules.
     #[must_use]
-    pub fn new(tls: ServerTls, plaintext: PlaintextRule) -> Self {
-        Self { tls, plaintext, refused: Mutex::default() }
+    pub fn new(tls: ServerTls, plaintext: PlaintextRule, metrics: NetworkMetrics) -> Self {
+        Self { tls, plaintext, metrics, refused: Mutex::default() }
     }
 
     /// Counts a plaintext connection that is refused, and tells the operator now and then.
     fn refuse(&self, peer: &Peer) -> io::Error {
+        self.metrics.handshake(Handshake::PlaintextRefused);
         let due = self.refused.lock().unwrap_or_else(PoisonError::into_inner).due(Instant::now());
         if let Some(connections) = due {
             tracing::warn!(
@@ -140,6 +143,13 @@ impl Connection {
         Self { transport: Transport::Silent(stream), admittance, peer, intake, timer, _permit: permit }
     }
 
+    fn note_written(&self, written: io::Result<usize>) -> Poll<io::Result<usize>> {
+        if let Ok(bytes) = &written {
+            self.admittance.metrics.sent_bytes.inc_by(*bytes as u64);
+        }
+        Poll::Ready(written)
+    }
+
     /// Waits while the peer is ahead of its rate.
     fn poll_pause(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self.peer.pause(&mut self.intake) {
@@ -181,6 +191,7 @@ impl Connection {
                 let channel = self.admittance.plaintext.channel(self.peer.address.ip());
                 let Some(channel) = channel else { return Poll::Ready(Err(self.admittance.refuse(&self.peer))) };
                 self.peer.set_channel(channel);
+                self.admittance.metrics.handshake(Handshake::Plaintext);
                 self.transport = Transport::Plaintext(stream);
                 return Poll::Ready(Ok(()));
             }
@@ -189,6 +200,7 @@ impl Connection {
         let Transport::Handshake(handshake) = &mut self.transport else { return Poll::Ready(Ok(())) };
         let done = ready!(Pin::new(&mut **handshake).poll(cx));
         self.transport = Transport::Failed;
+        self.admittance.metrics.handshake(if done.is_ok() { Handshake::Tls } else { Handshake::TlsFailed });
         let stream = done.inspect_err(|error| {
             tracing::debug!(address = %self.peer.address, %error, "a TLS handshake failed");
         })?;
@@ -226,13 +238,16 @@ impl AsyncRead for Connection {
         ready!(this.poll_stream(cx))?;
         ready!(this.poll_pause(cx));
         ready!(ready!(this.poll_stream(cx))?.poll_read(cx, buf))?;
-        Poll::Ready(this.peer.count(&mut this.intake, &buf.filled()[before..]))
+        let read = &buf.filled()[before..];
+        this.admittance.metrics.received_bytes.inc_by(read.len() as u64);
+        Poll::Ready(this.peer.count(&mut this.intake, read))
     }
 }
 
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        ready!(self.poll_stream(cx))?.poll_write(cx, buf)
+        let written = ready!(ready!(self.poll_stream(cx))?.poll_write(cx, buf));
+        self.note_written(written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -256,7 +271,8 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        ready!(self.poll_stream(cx))?.poll_write_vectored(cx, bufs)
+        let written = ready!(ready!(self.poll_stream(cx))?.poll_write_vectored(cx, bufs));
+        self.note_written(written)
     }
 
     /// TCP and TLS both take many pieces at once.

@@ -5,6 +5,7 @@ mod checks;
 mod commands;
 mod records;
 mod schedule;
+mod stages;
 mod standing;
 mod verdict;
 
@@ -20,6 +21,7 @@ use assay_work::ChallengeId;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use self::schedule::{Turn, turn};
+use self::stages::Stages;
 use self::standing::{REVOKED_LIMIT, Standing};
 use self::verdict::{Recording, concluded};
 use crate::action::{Action, ChallengeFacts, SentAt};
@@ -198,6 +200,8 @@ struct Ongoing {
     /// Absent where the host had nothing to challenge.
     facts: Option<ChallengeFacts>,
     began: Instant,
+    /// How its time is spent.
+    stages: Stages,
     /// Milliseconds since 1970.
     began_ms: i64,
     order: Order,

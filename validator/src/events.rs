@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use assay_fleet::Change;
+use assay_observe::trace_id;
 use assay_program::logging::list;
 use assay_protocol::verdict::{NamedDevice, Outcome, Reason, Verdict};
 use assay_work::text::quoted;
@@ -102,7 +103,7 @@ pub fn started(who: &Who, facts: &ChallengeFacts, order: &Order) {
         (order.asked.name(), order.kind.as_str(), field(order.round.as_ref().map(|round| &round.id)));
     let Who { miner, address, .. } = who;
     tracing::info!(
-        challenge = %id, %miner, address = field(*address), n, iterations, devices, slots, %mode, by, kind, round,
+        challenge = %id, trace_id = trace_id(id), %miner, address = field(*address), n, iterations, devices, slots, %mode, by, kind, round,
         "challenge started"
     );
 }
@@ -110,7 +111,8 @@ pub fn started(who: &Who, facts: &ChallengeFacts, order: &Order) {
 /// A phase of a challenge began.
 pub fn phase(who: &Who, challenge: ChallengeId, phase: &str, began: Instant) {
     let seconds = seconds(began);
-    tracing::info!(challenge = %challenge, miner = %who.miner, address = field(who.address), phase, seconds, "challenge goes on");
+    let (miner, address, trace_id) = (&who.miner, field(who.address), trace_id(challenge));
+    tracing::info!(%challenge, trace_id, %miner, address, phase, seconds, "challenge goes on");
 }
 
 /// A verdict is on disk. `began` is absent where the host had nothing to challenge.
@@ -125,6 +127,7 @@ pub fn verdict(who: &Who, verdict: &Verdict, began: Option<Instant>) {
         ($level:ident) => {
             tracing::$level!(
                 challenge = %challenge_id,
+                trace_id = trace_id(*challenge_id),
                 miner = %miner_key,
                 address = field(who.address),
                 reasons = reason_codes,

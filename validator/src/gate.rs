@@ -48,6 +48,8 @@ struct State {
     lines: Buckets<IpAddr>,
     all_lines: Bucket,
     report: Report,
+    /// All reports before.
+    reported: Report,
 }
 
 /// What was turned away and left out since the report before.
@@ -82,6 +84,7 @@ impl Gate {
             lines: Buckets::new(LINES_PER_ADDRESS, MAX_ADDRESSES, now),
             all_lines: Bucket::full(LINES, now),
             report: Report::default(),
+            reported: Report::default(),
         }))
     }
 
@@ -151,7 +154,15 @@ impl Gate {
 
     /// What was turned away since the last report.
     pub fn report(&self) -> Report {
-        std::mem::take(&mut self.lock().report)
+        let mut state = self.lock();
+        state.reported = state.reported.and(&state.report);
+        std::mem::take(&mut state.report)
+    }
+
+    /// What was turned away since the start.
+    pub fn totals(&self) -> Report {
+        let state = self.lock();
+        state.reported.and(&state.report)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -175,6 +186,18 @@ pub struct Line {
 }
 
 impl Report {
+    /// Both together; the busiest address is of no interest any more.
+    const fn and(&self, other: &Self) -> Self {
+        Self {
+            over_address_rate: self.over_address_rate + other.over_address_rate,
+            over_rate: self.over_rate + other.over_rate,
+            busiest: None,
+            made_room: self.made_room + other.made_room,
+            sent_too_much: self.sent_too_much + other.sent_too_much,
+            lines_left_out: self.lines_left_out + other.lines_left_out,
+        }
+    }
+
     /// Tells the operator, where there is anything to tell.
     pub fn tell(&self) {
         if *self != Self::default() {
@@ -234,6 +257,9 @@ mod tests {
         assert_eq!((report.over_address_rate, report.busiest), (980, Some((host(1), 980))));
         assert_eq!(report.to_string(), "980 connections over the rate of their address, most of 10.0.0.1");
         assert_eq!(gate.report(), Report::default());
+        gate.made_room();
+        let totals = gate.totals();
+        assert_eq!((totals.over_address_rate, totals.made_room), (980, 1), "also what was reported before");
     }
 
     #[test]

@@ -160,6 +160,7 @@ pub fn router(web: Arc<Web>) -> Router {
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(CatchPanicLayer::custom(problem::panicked))
         .layer(from_fn_with_state(web.clone(), guard::guard))
+        .layer(from_fn_with_state(web.clone(), metrics::observe))
         .layer(CompressionLayer::new().gzip(true))
         .with_state(web)
 }

@@ -32,6 +32,7 @@ pub mod intake;
 pub mod issue;
 pub mod lag;
 pub mod memory;
+pub mod metrics;
 pub mod operations;
 pub mod order;
 pub mod peer;

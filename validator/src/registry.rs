@@ -115,6 +115,23 @@ pub struct Miner {
     pub resumption: Resumption,
 }
 
+/// How many miners are connected, and what their challenges do.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Census {
+    /// Miners with a session.
+    pub connected: usize,
+    /// The phase of each challenge that runs.
+    pub phases: Vec<&'static str>,
+}
+
+impl Census {
+    /// How many challenges are in a phase.
+    #[must_use]
+    pub fn in_phase(&self, phase: &str) -> usize {
+        self.phases.iter().filter(|other| **other == phase).count()
+    }
+}
+
 /// All connected miners, at most one session for each, and as many as the validator takes. A miner's *seat* is the first
 /// of its keys: one that changed its key has one session with both.
 #[derive(Debug)]
@@ -216,6 +233,20 @@ impl Registry {
         if let Some(entry) = self.lock().get_mut(&seat).filter(|entry| entry.session == session) {
             change(&mut entry.miner);
         }
+    }
+
+    /// How many are connected, and what their challenges do.
+    #[must_use]
+    pub fn census(&self) -> Census {
+        let entries = self.lock();
+        let running = entries.values().filter_map(|entry| entry.miner.running.as_ref());
+        Census { connected: entries.len(), phases: running.map(|running| running.phase).collect() }
+    }
+
+    /// How many may be connected and challenged at once.
+    #[must_use]
+    pub const fn bounds(&self) -> &Bounds {
+        &self.bounds
     }
 
     /// Everyone connected, in order of key.

@@ -74,7 +74,7 @@ pub async fn serve_miners(
     } else {
         None
     };
-    let admittance = Arc::new(Admittance::new(validator.tls.clone(), plaintext));
+    let admittance = Arc::new(Admittance::new(validator.tls.clone(), plaintext, validator.metrics.network.clone()));
     let incoming = bounded(listener, admittance, validator.gate.clone(), bounds);
     let sessions = HandshakeBound(session_server(Sessions::new(validator.clone())));
     Server::builder()

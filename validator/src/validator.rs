@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use assay_evidence::EvidenceStore;
+use assay_observe::Traces;
 use assay_program::shutdown::Shutdown;
 use assay_protocol::verdict::{NamedDevice, Outcome, Verdict};
 use assay_records::Records;
@@ -21,6 +22,7 @@ use crate::gate::Gate;
 use crate::history::History;
 use crate::history::devices::note;
 use crate::lag::Lag;
+use crate::metrics::Metrics;
 use crate::policy::Policy;
 use crate::registry::{Miner, Registry};
 use crate::session::{Admission, StartError};
@@ -73,6 +75,10 @@ pub struct Validator {
     pub evidence: EvidenceStore,
     /// The share of passes whose evidence is kept.
     pub evidence_passes_percent: u32,
+    /// What is counted, for Prometheus.
+    pub metrics: Metrics,
+    /// Where spans of challenges go.
+    pub traces: Traces,
     /// How challenges ended since the start.
     pub verdict_counts: VerdictCounts,
     /// Who is sent events.
@@ -129,6 +135,7 @@ impl Validator {
         let who = Who { session: 0, miner, address: None, agent: String::new(), since };
         events::verdict(&who, &verdict, None);
         self.verdict_counts.add(verdict.outcome);
+        self.metrics.challenges.verdict(&verdict, None);
         let log = self.verdicts.clone();
         tokio::spawn(async move { log.append(line(&verdict)).await });
     }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
 use assay_evidence::{Digest, EvidenceError, EvidenceStore, Limits, Swept};
+use assay_observe::prometheus::IntCounter;
 use assay_records::{Records, RecordsError};
 
 use crate::clock::unix_ms;
@@ -24,11 +25,13 @@ pub enum SweepError {
     Records(#[from] RecordsError),
 }
 
-/// Uploads for ever what waits for the bucket. Says so when that stops or goes on again.
-pub async fn deliver(store: EvidenceStore) {
+/// Uploads for ever what waits for the bucket, and counts what fails. Says so when that stops or goes on again.
+pub async fn deliver(store: EvidenceStore, failures: IntCounter) {
     let mut fails = false;
     loop {
-        match store.deliver().await {
+        let delivered = store.deliver().await;
+        failures.inc_by(delivered.is_err().into());
+        match delivered {
             Ok(delivered) => {
                 if std::mem::take(&mut fails) {
                     tracing::info!(objects = delivered.objects, "the evidence store takes evidence again");

@@ -12,6 +12,7 @@ use assay_device::machine::limit_freed_memory;
 use assay_devices::BackendChoice;
 use assay_devices::choice::ChooseError;
 use assay_evidence::EvidenceStore;
+use assay_observe::Traces;
 use assay_program::address::Address;
 use assay_program::exit::{Exit, Failure, chain};
 use assay_program::lock::StateLock;
@@ -42,6 +43,7 @@ use crate::history::History;
 use crate::history::devices::ReadBack;
 use crate::http::{self, Web};
 use crate::lag::Lag;
+use crate::metrics::Metrics;
 use crate::policy::Policy;
 use crate::registry::Registry;
 use crate::reload::Reloader;
@@ -66,6 +68,9 @@ const STOP_LIMIT: Duration = Duration::from_millis(500);
 
 /// How long webhooks may take to have the last events.
 const WEBHOOKS_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long the collector of traces may take to have the last spans.
+const TRACES_LIMIT: Duration = Duration::from_secs(2);
 
 /// Serves miners until a signal, then drains.
 ///
@@ -171,6 +176,8 @@ fn validator(
 ) -> anyhow::Result<Validator> {
     let Kept { history, verdicts, evidence, expectations, tls, records, fleet } = kept;
     let instance = Records::new_instance()?;
+    let metrics = Metrics::new()?;
+    let traces = traces(config, &instance, &metrics)?;
     // A file is this validator's alone.
     let is_shared = matches!(records.location(), Location::Postgres(_));
     let shared = is_shared.then(|| SharedReplays::new(records.clone(), instance.clone()));
@@ -205,12 +212,22 @@ fn validator(
         verdicts,
         evidence,
         evidence_passes_percent: config.evidence.passes_percent,
+        metrics,
+        traces,
         verdict_counts: VerdictCounts::default(),
         webhooks,
         drain: Drain::new(shutdown.clone()),
         shutdown,
         next_session: AtomicU64::new(0),
     })
+}
+
+/// Where spans go, where they are wanted.
+fn traces(config: &ValidatorConfig, instance: &str, metrics: &Metrics) -> anyhow::Result<Traces> {
+    let Some(endpoint) = &config.traces else { return Ok(Traces::off()) };
+    let (service, version) = ("assay-validator", env!("CARGO_PKG_VERSION"));
+    let traces = Traces::start(endpoint, service, version, instance.to_owned(), metrics.traces.clone());
+    Ok(traces.map_err(|error| Failure::new(Exit::Config, error.to_string()))?)
 }
 
 async fn serve(
@@ -238,7 +255,7 @@ async fn serve(
     preflight::warn_of_few_files(&config.bounds);
     tokio::spawn(report(validator.gate.clone()));
     tokio::spawn(validator.lag.clone().watch());
-    tokio::spawn(upkeep::deliver(validator.evidence.clone()));
+    tokio::spawn(upkeep::deliver(validator.evidence.clone(), validator.metrics.storage.evidence_failures.clone()));
     let (evidence, records) = (validator.evidence.clone(), validator.records.clone());
     tokio::spawn(upkeep::sweep_at_intervals(evidence, records, config.evidence.limits));
     share(&validator, presence.clone());
@@ -267,6 +284,7 @@ async fn serve(
     }
     validator.verdicts.finish().await;
     presence.leave().await;
+    validator.traces.finish(TRACES_LIMIT).await;
     let mut stopped = validator.shutdown.clone();
     tokio::select! {
         () = validator.webhooks.finish(WEBHOOKS_LIMIT) => {}

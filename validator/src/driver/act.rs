@@ -73,6 +73,7 @@ impl Driver {
                 Action::Started(facts) => {
                     if let (Some(who), Some(Ongoing { order, .. })) = (&self.who, &self.challenge) {
                         events::started(who, &facts, order);
+                        self.validator.metrics.challenges.started(order);
                     }
                 }
                 Action::Phase(phase) => self.phase(phase),
@@ -105,6 +106,9 @@ impl Driver {
 
     /// A phase of the challenge begins.
     fn phase(&mut self, phase: &'static str) {
+        if let Some(ongoing) = &mut self.challenge {
+            ongoing.stages.enter(phase, &self.validator);
+        }
         // The first one begins with the challenge.
         if let (Some(who), Some(Ongoing { facts: Some(facts), began, .. })) = (&self.who, &self.challenge)
             && phase != "work"

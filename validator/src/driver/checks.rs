@@ -9,6 +9,7 @@ use assay_work::ChallengeId;
 use super::Driver;
 use crate::action::Action;
 use crate::bounds::CHECK_WAIT_LIMIT;
+use crate::metrics::Counted;
 use crate::verify::check::{CheckJob, TrustedValues};
 use crate::verify::replay::Extent;
 use crate::verify::replay::pool::ReplayRequest;
@@ -19,6 +20,9 @@ impl Driver {
     pub(super) async fn check(&mut self, job: CheckJob) -> Vec<Action> {
         let began = Instant::now();
         let result = self.check_on_a_core(job).await;
+        if let Some(ongoing) = &mut self.challenge {
+            ongoing.stages.checked(began);
+        }
         self.session.excuse(began.elapsed());
         match result {
             Ok(result) => self.session.checked(result),
@@ -28,12 +32,22 @@ impl Driver {
 
     /// The check's result, or why it could not be made.
     async fn check_on_a_core(&self, job: CheckJob) -> Result<Result<(), Reason>, Reason> {
-        let Ok(Ok(_permit)) = tokio::time::timeout(CHECK_WAIT_LIMIT, self.validator.checks.acquire()).await else {
+        let counts = &self.validator.metrics.challenges;
+        let waiting = Counted::new(&counts.checks_waiting);
+        let permit = tokio::time::timeout(CHECK_WAIT_LIMIT, self.validator.checks.acquire()).await;
+        drop(waiting);
+        let Ok(Ok(_permit)) = permit else {
             let detail = format!("a check waited {CHECK_WAIT_LIMIT:?} for a core");
             return Err(Reason::new(ReasonCode::ValidatorOverloaded, detail));
         };
         let internal = |error: tokio::task::JoinError| Reason::new(ReasonCode::ValidatorInternal, error.to_string());
-        tokio::task::spawn_blocking(|| job.run()).await.map_err(internal)
+        let _running = Counted::new(&counts.checks_running);
+        let seconds = counts.check_seconds.clone();
+        let run = move || {
+            let _timer = seconds.start_timer();
+            job.run()
+        };
+        tokio::task::spawn_blocking(run).await.map_err(internal)
     }
 
     pub(super) fn start_replay(&mut self, id: ChallengeId, work: TrustedValues, extent: Extent) -> Vec<Action> {

@@ -7,6 +7,7 @@ use assay_records::Begun;
 use assay_work::{Challenge, DeviceId};
 use tokio::task::JoinHandle;
 
+use super::stages::Stages;
 use super::{Driver, Ongoing, context};
 use crate::action::Action;
 use crate::clock::unix_ms;
@@ -131,8 +132,8 @@ impl Driver {
                     Action::Started(facts) => Some(*facts),
                     _ => None,
                 });
-                self.challenge =
-                    Some(Ongoing { facts, began: Instant::now(), began_ms: unix_ms(), order, signed: None });
+                let (began, stages) = (Instant::now(), Stages::begin(facts.map(|facts| facts.id)));
+                self.challenge = Some(Ongoing { facts, began, stages, began_ms: unix_ms(), order, signed: None });
                 (self.places, self.turn) = (Some(places), None);
             }
             Err(_) => self.unchallenged(),

@@ -44,7 +44,12 @@ impl Driver {
         let connected = self.connected_record(&standing.lineage, &hello);
         let entered = self.enter(&standing, hello, &who, &connected).await;
         let gate = &self.validator.gate;
-        let (before, record) = entered.inspect_err(|error| events::not_entered(gate, &who, *error))?;
+        let counts = &self.validator.metrics.network;
+        let (before, record) = entered.inspect_err(|error| {
+            counts.refused(error);
+            events::not_entered(gate, &who, *error);
+        })?;
+        counts.sessions.inc();
         events::connected(gate, &who, devices, before.as_ref());
         self.noted_devices = connected.devices;
         self.record = Some(record);

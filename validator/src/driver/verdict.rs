@@ -8,6 +8,7 @@ use assay_protocol::verdict::{Reason, ReasonCode, Verdict};
 use assay_records::{CommitmentRecord, MinerRecord, Status};
 use tokio::task::JoinHandle;
 
+use super::stages::RECORD;
 use super::{Driver, Ongoing};
 use crate::action::Action;
 use crate::bounds::HELD_UP_LIMIT;
@@ -66,6 +67,9 @@ impl Driver {
         if let Some(running) = &mut self.running {
             running.phase = "verdict";
             self.publish();
+        }
+        if let Some(ongoing) = &mut self.challenge {
+            ongoing.stages.enter(RECORD, &self.validator);
         }
         let draft = self.draft(verdict);
         let least_percent = self.validator.evidence_passes_percent;
@@ -135,7 +139,7 @@ impl Driver {
     /// Gives a verdict out that is on disk now, to the miner first; returns how the session ends, where it does.
     pub(super) async fn recorded(&mut self, concluded: Option<Concluded>) -> Vec<Action> {
         let Some(Recording { then, .. }) = self.recording.take() else { return Vec::new() };
-        let ongoing = self.challenge.take();
+        let mut ongoing = self.challenge.take();
         (self.places, self.running) = (None, None);
         self.publish();
         self.unchallenged();
@@ -143,6 +147,12 @@ impl Driver {
             // Whatever ended the task: what cannot be told is not told.
             return self.session.stop_run(Reason::new(ReasonCode::ValidatorInternal, "a verdict was lost"));
         };
+        let counts = &self.validator.metrics.challenges;
+        counts.verdict(&verdict, ongoing.as_ref().and_then(|ongoing| ongoing.stages.since_commitment()));
+        counts.judged(&found, change.as_ref());
+        if let Some(ongoing) = &mut ongoing {
+            ongoing.end(&verdict, &self.validator);
+        }
         if let Some(who) = &self.who {
             let began = ongoing.as_ref().filter(|ongoing| ongoing.facts.is_some()).map(|ongoing| ongoing.began);
             events::verdict(who, &verdict, began);

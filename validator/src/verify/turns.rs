@@ -40,6 +40,15 @@ impl Default for Queue {
 #[derive(Debug)]
 pub struct Turn(ReplayTurns);
 
+/// How many replays run and wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Load {
+    /// Those that have a machine.
+    pub running: usize,
+    /// Those that wait for one.
+    pub waiting: usize,
+}
+
 /// There is no turn: too many miners wait, all of whom waited for longer, or one of this key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{MAX_WAITING_REPLAYS} replays wait already, or one of this miner does")]
@@ -65,6 +74,14 @@ impl ReplayTurns {
     #[must_use]
     pub fn now(&self) -> Option<Turn> {
         self.lock().begin().then(|| Turn(self.clone()))
+    }
+
+    /// How many replays run and wait.
+    #[must_use]
+    pub fn load(&self) -> Load {
+        let queue = self.lock();
+        let waiting = queue.waiting.iter().filter(|waiting| !waiting.start.is_closed()).count();
+        Load { running: queue.running, waiting }
     }
 
     /// Lets so many replays run at once from now on, at least one. Those that run go on.
@@ -171,6 +188,7 @@ mod tests {
         let running = turns.wait(key(0), None).await.unwrap();
         let mut waiting: Vec<_> = (1..=8).map(|number| enter(&turns, number, Some(now)).unwrap()).collect();
         assert_eq!(enter(&turns, 9, Some(now)).unwrap_err(), NoTurn);
+        assert_eq!(turns.load(), Load { running: 1, waiting: 8 });
         assert_eq!(enter(&turns, 3, None).unwrap_err(), NoTurn, "one for each miner");
         let first = enter(&turns, 10, None).unwrap();
         assert!(waiting.remove(7).await.is_err(), "the one that came last made room");

@@ -12,7 +12,7 @@ use super::shared::SharedReplays;
 use super::{Extent, Replayed, Replayer};
 use crate::history::History;
 use crate::verify::check::TrustedValues;
-use crate::verify::turns::{NoTurn, ReplayTurns, Turn};
+use crate::verify::turns::{Load, NoTurn, ReplayTurns, Turn};
 
 /// What replays for this validator.
 #[derive(Default)]
@@ -63,6 +63,17 @@ impl ReplayPool {
     #[must_use]
     pub const fn shared(&self) -> Option<&SharedReplays> {
         self.shared.as_ref()
+    }
+
+    /// How many replays run and wait, here and on workers.
+    #[must_use]
+    pub fn load(&self) -> Load {
+        let local = self.local.iter().map(|local| local.turns.load());
+        let shared = self.shared.iter().map(|shared| shared.turns.load());
+        local.chain(shared).fold(Load::default(), |all, load| Load {
+            running: all.running + load.running,
+            waiting: all.waiting + load.waiting,
+        })
     }
 
     /// Whether anything may ever replay here: devices of its own, or workers that may come.

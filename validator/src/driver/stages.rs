@@ -1,0 +1,122 @@
+//! How the time of a challenge is spent: its phases, for metrics and traces.
+
+use std::time::{Duration, Instant};
+
+use assay_observe::{Place, Span, places};
+use assay_protocol::verdict::{Mode, Outcome, Verdict};
+use assay_work::ChallengeId;
+
+use super::Ongoing;
+use crate::validator::Validator;
+
+/// The first phase.
+const WORK: &str = "work";
+/// The phase in which a verdict is held against the fleet, and written.
+pub(super) const RECORD: &str = "record";
+
+/// The phases of a challenge so far.
+pub(super) struct Stages {
+    /// Absent where the host had nothing to challenge.
+    challenge: Option<ChallengeId>,
+    phase: &'static str,
+    since: Instant,
+    /// When the miner had committed.
+    committed: Option<Instant>,
+    checks: Option<Checks>,
+}
+
+/// The checks of openings.
+struct Checks {
+    began: Instant,
+    ended: Instant,
+    count: u32,
+}
+
+impl Stages {
+    /// A challenge that begins now.
+    pub(super) fn begin(challenge: Option<ChallengeId>) -> Self {
+        Self { challenge, phase: WORK, since: Instant::now(), committed: None, checks: None }
+    }
+
+    /// Another phase begins, and ends the one before.
+    pub(super) fn enter(&mut self, phase: &'static str, validator: &Validator) {
+        if phase == self.phase {
+            return;
+        }
+        let now = Instant::now();
+        self.end_phase(now, validator);
+        if self.phase == WORK && phase != RECORD {
+            self.committed = Some(now);
+        }
+        (self.phase, self.since) = (phase, now);
+    }
+
+    /// A part of the openings was checked, since then.
+    pub(super) fn checked(&mut self, began: Instant) {
+        let checks = self.checks.get_or_insert(Checks { began, ended: began, count: 0 });
+        checks.ended = Instant::now();
+        checks.count += 1;
+    }
+
+    /// How long ago the miner committed, where it did.
+    pub(super) fn since_commitment(&self) -> Option<Duration> {
+        self.committed.map(|at| at.elapsed())
+    }
+
+    fn end_phase(&self, now: Instant, validator: &Validator) {
+        let Some(challenge) = self.challenge else { return };
+        validator.metrics.challenges.phase(self.phase, now.saturating_duration_since(self.since));
+        if let Some(place) = place(self.phase) {
+            validator.traces.add(|| Span::new(challenge, place, self.since, now));
+        }
+    }
+}
+
+impl Ongoing {
+    /// The verdict is on disk.
+    pub(super) fn end(&mut self, verdict: &Verdict, validator: &Validator) {
+        let Some(facts) = self.facts else { return };
+        let now = Instant::now();
+        self.stages.end_phase(now, validator);
+        if let Some(Checks { began, ended, count }) = self.stages.checks {
+            let span = || Span::new(facts.id, &places::CHECK, began, ended).with("assay.checks", i64::from(count));
+            validator.traces.add(span);
+        }
+        validator.traces.add(|| self.root(verdict, now));
+    }
+
+    fn root(&self, verdict: &Verdict, now: Instant) -> Span {
+        let Verdict { challenge_id, miner_key, outcome, reasons, mode, n, iterations, devices, whole, .. } = verdict;
+        let codes = reasons.iter().map(|reason| reason.code.name()).collect::<Vec<_>>().join(", ");
+        let span = Span::new(*challenge_id, &places::CHALLENGE, self.began, now)
+            .with("assay.miner", miner_key.to_string())
+            .with("assay.outcome", outcome.to_string())
+            .with("assay.reasons", codes.clone())
+            .with("assay.mode", mode.map_or("none", Mode::name))
+            .with("assay.asked", self.order.asked.name())
+            .with("assay.kind", self.order.kind.clone())
+            .with("assay.n", i64::from(*n))
+            .with("assay.iterations", i64::from(*iterations))
+            .with("assay.devices", i64::try_from(devices.len()).unwrap_or(i64::MAX))
+            .with("assay.slots", i64::try_from(whole.matrices).unwrap_or(i64::MAX));
+        match outcome {
+            Outcome::Pass => span.ok(),
+            Outcome::Fail => span.failed(&codes),
+            // Nobody's failure.
+            Outcome::Inconclusive => span,
+        }
+    }
+}
+
+/// The span of a phase.
+fn place(phase: &str) -> Option<&'static Place> {
+    Some(match phase {
+        WORK => &places::WORK,
+        crate::run::HELD => &places::HELD,
+        "probe" => &places::PROBE,
+        "openings" => &places::OPENINGS,
+        "replay" => &places::REPLAY,
+        RECORD => &places::RECORD,
+        _ => return None,
+    })
+}
