@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use assay_devices::settings::{DeviceConfig, RawDevices};
+use assay_observe::settings::{RawTraces, TraceEndpoint};
 use assay_program::logging::{LogConfig, RawDaemonLog, RawLogging};
 use assay_program::paths;
 use assay_program::settings::{Settings, SettingsError};
@@ -11,6 +12,7 @@ use clap::{Args, ValueEnum};
 
 use crate::limits::Limits;
 use crate::limits::hours::{DeclineHours, Zone};
+use crate::metrics::endpoint::MetricsAddress;
 use crate::target::{self, RawConnection, ValidatorTarget};
 
 /// What the miner's environment variables start with.
@@ -86,6 +88,16 @@ pub struct RawTelemetry {
     pub telemetry: TelemetryChoice,
 }
 
+/// Settings of the page of metrics, as written.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Metrics")]
+pub struct RawMetrics {
+    /// Address to serve metrics at for Prometheus, over HTTP without a password: a port of 127.0.0.1, such as 9464, or
+    /// host:port to let other machines scrape. Off unless given
+    #[arg(long, value_name = "PORT|ADDRESS")]
+    pub metrics_listen: Option<String>,
+}
+
 /// All settings, as written.
 #[derive(Debug, Clone, Args)]
 pub struct RawConfig {
@@ -107,6 +119,12 @@ pub struct RawConfig {
     /// What is told about the hardware.
     #[command(flatten)]
     pub telemetry: RawTelemetry,
+    /// The page of metrics.
+    #[command(flatten)]
+    pub metrics: RawMetrics,
+    /// Traces.
+    #[command(flatten)]
+    pub traces: RawTraces,
     /// The log.
     #[command(flatten)]
     pub logging: RawDaemonLog,
@@ -163,6 +181,10 @@ pub struct MinerConfig {
     pub devices: DeviceConfig,
     /// Whether sensors are read.
     pub telemetry: TelemetryChoice,
+    /// Where metrics are served; `None`: nowhere.
+    pub metrics: Option<MetricsAddress>,
+    /// Where spans of challenges go; `None`: nowhere.
+    pub traces: Option<TraceEndpoint>,
     /// The log.
     pub log: LogConfig,
 }
@@ -174,6 +196,7 @@ impl MinerConfig {
     /// [`SettingsError::Value`] for the first value out of bounds, with the bound and its reason.
     pub fn check(settings: &Settings<RawConfig>) -> Result<Self, SettingsError> {
         let raw = &settings.raw.connection;
+        let metrics = &settings.raw.metrics.metrics_listen;
         let (reconnect_min, reconnect_max) = reconnect(settings)?;
         let drain_reason = "a supervisor kills the miner earlier";
         let drain_s = settings.in_range("drain_timeout_s", raw.drain_timeout_s, 0..=MAX_DRAIN_S, drain_reason)?;
@@ -191,6 +214,8 @@ impl MinerConfig {
             limits: limits(settings)?,
             devices: DeviceConfig::check(settings, &settings.raw.devices)?,
             telemetry: settings.raw.telemetry.telemetry,
+            metrics: metrics.as_ref().map(|text| settings.parsed("metrics_listen", text)).transpose()?,
+            traces: assay_observe::settings::check(settings, &settings.raw.traces)?,
             log: LogConfig::check(settings, &settings.raw.logging)?,
         })
     }

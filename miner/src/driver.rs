@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use assay_device::Handle;
+use assay_device::{DeviceError, Handle};
 use assay_program::shutdown::Shutdown;
 use assay_protocol::channel::Channel;
 use assay_protocol::identity::Identity;
@@ -25,7 +25,7 @@ use crate::limits::SharedLimits;
 use crate::outbox::Outbox;
 use crate::reach::ToKeep;
 use crate::session::{Action, Closed, Event, Session, SessionLimits, SessionStart};
-use crate::turns::{Turn, Turns};
+use crate::turns::{Busy, Turn, Turns};
 
 /// How often progress is read while the devices work.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -102,8 +102,69 @@ pub trait Observer: Send {
     fn stopped(&mut self, _stop: &Stop) {}
     /// No challenge runs any more.
     fn released(&mut self) {}
+    /// A part of a challenge ended on the devices.
+    fn part_ended(&mut self, _ended: &PartEnded<'_>) {}
+    /// A challenge was declined for another validator's turn.
+    fn waits(&mut self, _busy: Busy) {}
     /// The session ended or did not come about, and the next attempt comes in a while.
     fn disconnected(&mut self, _why: &str, _again_in: Duration) {}
+}
+
+/// A part of a challenge that the devices do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Memory is filled, and committed to.
+    Fill,
+    /// The probe is walked.
+    Probe,
+    /// Openings are read and sent.
+    Open,
+}
+
+impl Part {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fill => "fill",
+            Self::Probe => "probe",
+            Self::Open => "open",
+        }
+    }
+}
+
+/// A part of a challenge that ended on the devices.
+#[derive(Debug)]
+pub struct PartEnded<'a> {
+    /// The challenge.
+    pub challenge: ChallengeId,
+    /// Which part.
+    pub part: Part,
+    /// When it began.
+    pub began: Instant,
+    /// How long each device took, in the order of the challenge; empty where that is not measured.
+    pub devices: Vec<Duration>,
+    /// Why it failed.
+    pub error: Option<&'a DeviceError>,
+}
+
+impl<'a> PartEnded<'a> {
+    /// What an event of the engine says; `None` for any other.
+    fn of(event: &'a Event, began: Instant) -> Option<Self> {
+        let (challenge, part, error, messages) = match event {
+            Event::Worked(id, ended) => (*id, Part::Fill, ended.as_ref().err(), ended.as_deref().ok()),
+            Event::Probed(id, ended) => (*id, Part::Probe, ended.as_ref().err(), ended.as_deref().ok()),
+            Event::Opened(id, ended) => (*id, Part::Open, ended.as_ref().err(), None),
+            _ => return None,
+        };
+        let claimed = |message: &MinerMessage| match message {
+            MinerMessage::DeviceRoots(roots) => Some(roots.claimed),
+            MinerMessage::DeviceDigests(digests) => Some(digests.claimed),
+            _ => None,
+        };
+        let devices = messages.unwrap_or_default().iter().filter_map(claimed).collect();
+        Some(Self { challenge, part, began, devices, error })
+    }
 }
 
 /// A stage of a challenge after its work.
@@ -171,6 +232,7 @@ pub async fn drive(
         observer,
         handle,
         queue: None,
+        part_began: now,
         changes_seen,
         inventory_read: Instant::now(),
         idle,
@@ -206,6 +268,8 @@ struct Driver<'a> {
     handle: Handle,
     /// The last thing asked of the engine: each waits for the one before.
     queue: Option<JoinHandle<()>>,
+    /// When the part of a challenge began that runs, or ran last.
+    part_began: Instant,
     /// The engine's changes when the inventory was read last.
     changes_seen: Arc<AtomicU64>,
     inventory_read: Instant,
@@ -253,7 +317,12 @@ impl Driver<'_> {
                     Some(Err(problem)) => return Err(problem),
                     None => return Err("the validator closed the stream".into()),
                 },
-                Some(event) = reports.recv() => event,
+                Some(event) = reports.recv() => {
+                    if let Some(ended) = PartEnded::of(&event, self.part_began) {
+                        self.observer.part_ended(&ended);
+                    }
+                    event
+                }
                 () = shutdown.draining(), if !drained => {
                     drained = true;
                     Event::Drain
@@ -287,7 +356,10 @@ impl Driver<'_> {
         let turn = (limits.declines.is_none() && !self.session.is_running()).then(|| self.turns.take());
         let (turn, busy) = match turn {
             Some(Ok(turn)) => (Some(turn), None),
-            Some(Err(busy)) => (None, Some(busy.to_string())),
+            Some(Err(busy)) => {
+                self.observer.waits(busy);
+                (None, Some(busy.to_string()))
+            }
             None => (None, None),
         };
         self.session.set_limits(SessionLimits { busy, ..limits });
@@ -363,6 +435,7 @@ impl Driver<'_> {
     }
 
     fn start_work(&mut self, challenge: Arc<Challenge>) {
+        self.part_began = Instant::now();
         if let Some(turn) = &self.turn {
             turn.begin();
         }
@@ -374,11 +447,13 @@ impl Driver<'_> {
     }
 
     fn start_probe(&mut self, id: ChallengeId, probe: Probe) {
+        self.part_began = Instant::now();
         let handle = self.handle.clone();
         self.report(move |engine| Event::Probed(id, engine.probe(id, &probe, &handle)));
     }
 
     fn start_opening(&mut self, id: ChallengeId, items: Vec<OpenItem>) {
+        self.part_began = Instant::now();
         let (handle, openings) = (self.handle.clone(), self.outbox.openings.clone());
         self.report(move |engine| {
             let give = |chunk| openings.blocking_send(chunk).is_ok();

@@ -14,7 +14,7 @@ use assay_protocol::message::{
     DeviceClaim, DeviceDigests, DeviceRoots, Inventory, MATRIX_SIZES, MinerMessage, OpenItem, OpenWhat, OpeningsChunk,
     OpeningsPart, SignedChecksum,
 };
-use assay_telemetry::{NoSensors, SensorWatch};
+use assay_telemetry::{NoSensors, Reading, SensorWatch};
 use assay_work::audit::roots_at;
 use assay_work::commitment::{Evidence, commitment_message};
 use assay_work::opening::Sample;
@@ -104,6 +104,23 @@ impl Engine {
     #[must_use]
     pub fn watched_by(self, watch: impl SensorWatch + 'static) -> Self {
         Self { watch: Box::new(watch), ..self }
+    }
+
+    /// Asks the devices what they are, and has their sensors read between challenges too.
+    ///
+    /// # Errors
+    /// [`DeviceError::Sick`] when a device's thread is gone.
+    pub fn watch_always(&self) -> Result<(), DeviceError> {
+        self.inventory(0)?;
+        let devices: Vec<_> = self.asked().into_iter().map(|asked| asked.info.id).collect();
+        self.watch.watch_always(&devices);
+        Ok(())
+    }
+
+    /// What a device's sensors said last, where they are read between challenges too. Waits for nothing.
+    #[must_use]
+    pub fn latest_reading(&self, device: DeviceId) -> Option<Reading> {
+        self.watch.latest(device)
     }
 
     /// How often a device was lost or came back, or another share of memory was allowed.

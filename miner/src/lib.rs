@@ -14,6 +14,7 @@ pub mod first_byte;
 pub mod health;
 pub mod joining;
 pub mod limits;
+pub mod metrics;
 pub mod outbox;
 pub mod reach;
 pub mod receipt;

@@ -7,9 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use assay_devices::start::WorkerMonitor;
+use assay_device::DeviceError;
+use assay_devices::start::{WorkerHealth, WorkerMonitor};
 use assay_protocol::message::Stop;
 use assay_protocol::verdict::{Outcome, Verdict};
+use assay_telemetry::Reading;
 use assay_work::{Challenge, DeviceId, PublicKey};
 use serde::{Deserialize, Serialize};
 
@@ -214,6 +216,27 @@ pub struct DeviceStatus {
     pub worker_restarts: u64,
 }
 
+/// A device as it is at a moment, with what the status leaves out.
+#[derive(Debug, Clone)]
+pub struct SeenDevice {
+    /// The index by which settings name it.
+    pub index: Option<usize>,
+    /// Its model.
+    pub name: String,
+    /// All its memory.
+    pub total_bytes: u64,
+    /// What a challenge could take when it was asked last.
+    pub free_bytes: u64,
+    /// How much of that was offered.
+    pub offered_bytes: u64,
+    /// Why it can take no work now.
+    pub fault: Option<DeviceError>,
+    /// The process that drives it.
+    pub worker: Option<WorkerHealth>,
+    /// Its sensors, where they are read.
+    pub reading: Option<Reading>,
+}
+
 /// A moment in seconds since 1970.
 #[must_use]
 pub fn unix_s(at: SystemTime) -> u64 {
@@ -246,17 +269,16 @@ pub struct DeviceWatch {
 
 impl DeviceWatch {
     fn devices(&self) -> Vec<DeviceStatus> {
-        let status = |AskedDevice { info, offered_bytes, fault }: AskedDevice| {
-            let worker = self.workers.get(&info.id).map(WorkerMonitor::health);
-            // What became of the device since it was asked.
-            let fault = worker.as_ref().map_or(fault, |worker| worker.fault.clone());
+        let status = |asked: AskedDevice| {
+            let (device_id, backend) = (asked.info.id.to_string(), asked.info.backend.to_string());
+            let SeenDevice { index, name, total_bytes, free_bytes, offered_bytes, fault, worker, .. } = self.see(asked);
             DeviceStatus {
-                device_id: info.id.to_string(),
-                index: self.indices.get(&info.id).copied(),
-                name: info.name,
-                backend: info.backend.to_string(),
-                total_bytes: info.total_bytes,
-                free_bytes: info.free_bytes,
+                device_id,
+                index,
+                name,
+                backend,
+                total_bytes,
+                free_bytes,
                 offered_bytes,
                 fault: fault.map(|fault| fault.to_string()),
                 worker_pid: worker.as_ref().and_then(|worker| worker.process),
@@ -264,6 +286,21 @@ impl DeviceWatch {
             }
         };
         self.engine.asked().into_iter().map(status).collect()
+    }
+
+    fn see(&self, AskedDevice { info, offered_bytes, fault }: AskedDevice) -> SeenDevice {
+        let worker = self.workers.get(&info.id).map(WorkerMonitor::health);
+        SeenDevice {
+            index: self.indices.get(&info.id).copied(),
+            reading: self.engine.latest_reading(info.id),
+            name: info.name,
+            total_bytes: info.total_bytes,
+            free_bytes: info.free_bytes,
+            offered_bytes,
+            // What became of the device since it was asked.
+            fault: worker.as_ref().map_or(fault, |worker| worker.fault.clone()),
+            worker,
+        }
     }
 }
 
@@ -316,6 +353,13 @@ impl StatusBoard {
     pub fn watch(&self, devices: DeviceWatch) {
         // Once in a miner.
         let _ = self.devices.set(devices);
+    }
+
+    /// The devices, with what the status leaves out; none before they are watched. Waits for none of them.
+    #[must_use]
+    pub fn seen_devices(&self) -> Vec<SeenDevice> {
+        let Some(watch) = self.devices.get() else { return Vec::new() };
+        watch.engine.asked().into_iter().map(|asked| watch.see(asked)).collect()
     }
 
     /// The state now, with the devices. Waits for none of them.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use assay_observe::{Span, Traces, places, trace_id};
 use assay_program::exit::{Exit, Failure, chain};
 use assay_program::lock::StateLock;
 use assay_program::manager::ServiceManager;
@@ -19,19 +20,25 @@ use assay_work::{Challenge, ChallengeId, PublicKey};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
+use crate::clock::unix_seconds;
 use crate::config::MinerConfig;
 use crate::connection::{ConnectionError, Dial, serve};
-use crate::driver::{Observer, Stage};
+use crate::driver::{Observer, Part, PartEnded, Stage};
 use crate::engine::Engine;
 use crate::joining::{ENV_TOKEN, Joining};
 use crate::limits::SharedLimits;
+use crate::metrics::Metrics;
+use crate::metrics::endpoint::{self, MetricsAddress};
 use crate::reach::{self, Reach};
 use crate::receipt::ReceiptFile;
 use crate::reload::{Reloader, Resolve};
 use crate::status::file::{StatusWriter, path_of, read};
-use crate::status::{DeviceWatch, StatusBoard};
+use crate::status::{DeviceWatch, StatusBoard, VerdictStatus};
 use crate::telemetry;
-use crate::turns::Turns;
+use crate::turns::{Busy, Turns};
+
+/// How long the collector of traces may take to have the last spans.
+const TRACES_LIMIT: Duration = Duration::from_secs(2);
 
 /// Serves the validators until a signal, then drains. `resolve` reads the settings again on SIGHUP.
 ///
@@ -90,6 +97,16 @@ fn serve_with(
     let engine = Arc::new(engine);
     let receipts = ReceiptFile::beside(&config.key_file);
     board.watch(DeviceWatch { engine: engine.clone(), workers: chosen.workers, indices: chosen.indices });
+    let metrics = Metrics::new()?;
+    if let Some(VerdictStatus { outcome, at, .. }) = board.get().last_verdict {
+        metrics.challenges.recall(&outcome, at);
+    }
+    if let Some(address) = &config.metrics {
+        engine.watch_always().context("the devices do not answer")?;
+        serve_metrics(address, runtime, &metrics, board)?;
+    }
+    let traces = runtime.block_on(async { traces(config, &metrics) })?;
+    let watch = Watch { metrics, traces };
     let turns = Turns::default();
     let dial = |(number, reach): (usize, Reach)| Dial {
         reach,
@@ -106,13 +123,39 @@ fn serve_with(
         let shutdown = Shutdown::on_signals(config.drain_timeout).context("no signal handlers")?;
         manager.ready(format_args!("connecting to {}", addresses(config).join(", ")));
         let cut_short = tokio::select! {
-            served = serve_each(dials, &engine, &shutdown, board, &receipts) => served?,
+            served = serve_each(dials, &engine, &shutdown, board, (&receipts, &watch)) => served?,
             never = manager.attend(shutdown.clone(), || board.get().in_a_line()) => match never {},
         };
         manager.stopping();
+        watch.traces.finish(TRACES_LIMIT).await;
         Ok::<_, anyhow::Error>(cut_short.filter(|_| shutdown.was_cut_short()))
     })?;
     Ok(ended(cut_short, board))
+}
+
+/// Serves the page of metrics beside everything else.
+fn serve_metrics(
+    address: &MetricsAddress,
+    runtime: &Runtime,
+    metrics: &Arc<Metrics>,
+    board: &StatusBoard,
+) -> anyhow::Result<()> {
+    let bound = runtime.block_on(address.bind());
+    let (listener, bound) = bound
+        .map_err(|error| Failure::new(Exit::Config, format!("metrics_listen: cannot listen on {address}: {error}")))?;
+    tracing::info!(address = %bound, "metrics are served at http://{bound}/metrics");
+    let (metrics, board) = (metrics.clone(), board.clone());
+    runtime.spawn(endpoint::serve(listener, Arc::new(move || metrics.page(&board))));
+    Ok(())
+}
+
+/// Where spans go, where they are wanted. Called in the runtime.
+fn traces(config: &MinerConfig, metrics: &Metrics) -> anyhow::Result<Traces> {
+    let Some(endpoint) = &config.traces else { return Ok(Traces::off()) };
+    // This run: a process id comes again.
+    let instance = format!("{}-{}", std::process::id(), unix_seconds());
+    let traces = Traces::start(endpoint, "assay-miner", env!("CARGO_PKG_VERSION"), instance, metrics.traces.clone());
+    Ok(traces.map_err(|error| Failure::new(Exit::Config, error.to_string()))?)
 }
 
 /// Serves each validator in a session of its own, until all have ended; gives the challenge that was under way then.
@@ -122,13 +165,14 @@ async fn serve_each(
     engine: &Arc<Engine>,
     shutdown: &Shutdown,
     board: &StatusBoard,
-    receipts: &ReceiptFile,
+    (receipts, watch): (&ReceiptFile, &Watch),
 ) -> anyhow::Result<Option<ChallengeId>> {
     let is_only_one = dials.len() == 1;
     let mut sessions = JoinSet::new();
     for (number, dial) in dials.into_iter().enumerate() {
         let address = dial.reach.address().to_string();
-        let mut log = Log::new(board.of(number), receipts.clone(), (!is_only_one).then(|| address.clone()));
+        let validator = (!is_only_one).then(|| address.clone());
+        let mut log = Log::new(board.of(number), receipts.clone(), validator, watch.clone());
         let (engine, shutdown) = (engine.clone(), shutdown.clone());
         sessions.spawn(async move {
             let served = serve(dial, engine, shutdown, &mut log).await;
@@ -187,9 +231,17 @@ fn ended(cut_short: Option<ChallengeId>, board: &StatusBoard) -> Exit {
     }
 }
 
+/// Where what happens is counted, and where spans go.
+#[derive(Clone)]
+struct Watch {
+    metrics: Arc<Metrics>,
+    traces: Traces,
+}
+
 /// Shows a session in the log, and notes it for `status`.
 struct Log {
     board: StatusBoard,
+    watch: Watch,
     receipts: ReceiptFile,
     /// The validator's address, where there are several validators.
     validator: Option<String>,
@@ -201,8 +253,8 @@ struct Log {
 }
 
 impl Log {
-    const fn new(board: StatusBoard, receipts: ReceiptFile, validator: Option<String>) -> Self {
-        Self { board, receipts, validator, challenge: None, all_slots: 0, since: None }
+    const fn new(board: StatusBoard, receipts: ReceiptFile, validator: Option<String>, watch: Watch) -> Self {
+        Self { board, watch, receipts, validator, challenge: None, all_slots: 0, since: None }
     }
 
     fn seconds(&self) -> f64 {
@@ -239,8 +291,9 @@ impl Observer for Log {
         self.all_slots = slots * u64::from(challenge.iterations());
         self.since = Some(Instant::now());
         self.board.challenged(challenge);
+        self.watch.metrics.challenges.started();
         tracing::info!(
-            challenge = %challenge.id(), validator = self.validator.as_deref(), n = challenge.n(), iterations = challenge.iterations(),
+            challenge = %challenge.id(), trace_id = trace_id(challenge.id()), validator = self.validator.as_deref(), n = challenge.n(), iterations = challenge.iterations(),
             devices = challenge.shares().len(), slots, "working"
         );
     }
@@ -252,19 +305,21 @@ impl Observer for Log {
 
     fn stage(&mut self, stage: Stage) {
         self.board.stage(stage.name());
-        let challenge = self.challenge.map(tracing::field::display);
+        let (challenge, trace_id) = (self.challenge.map(tracing::field::display), self.challenge.and_then(trace_id));
         let validator = self.validator.as_deref();
-        tracing::info!(challenge, validator, seconds = self.seconds(), "{}", stage.about());
+        tracing::info!(challenge, trace_id, validator, seconds = self.seconds(), "{}", stage.about());
     }
 
     fn stopped(&mut self, stop: &Stop) {
         self.board.stopped(stop);
+        self.watch.metrics.challenges.stopped(stop);
+        let trace_id = trace_id(stop.challenge_id);
         let (challenge, validator) = (stop.challenge_id, self.validator.as_deref());
         if self.challenge == Some(challenge) {
             let seconds = self.seconds();
-            tracing::warn!(%challenge, validator, code = ?stop.code, seconds, "broke the challenge off: {}", stop.detail);
+            tracing::warn!(%challenge, trace_id, validator, code = ?stop.code, seconds, "broke the challenge off: {}", stop.detail);
         } else {
-            tracing::info!(%challenge, validator, code = ?stop.code, "declined a challenge: {}", stop.detail);
+            tracing::info!(%challenge, trace_id, validator, code = ?stop.code, "declined a challenge: {}", stop.detail);
         }
     }
 
@@ -272,21 +327,48 @@ impl Observer for Log {
         self.board.released();
     }
 
+    fn waits(&mut self, busy: Busy) {
+        self.watch.metrics.challenges.waited(busy);
+    }
+
+    fn part_ended(&mut self, ended: &PartEnded<'_>) {
+        let PartEnded { challenge, part, began, devices, error } = ended;
+        let (challenge, began, now) = (*challenge, *began, Instant::now());
+        self.watch.metrics.challenges.part(*part, now.saturating_duration_since(began), error.is_some());
+        let place = match part {
+            Part::Fill => &places::FILL,
+            Part::Probe => &places::WALK,
+            Part::Open => &places::OPEN,
+        };
+        self.watch.traces.add(|| {
+            let span = Span::new(challenge, place, began, now);
+            match error {
+                Some(error) => span.failed(&error.to_string()),
+                None => span.ok(),
+            }
+        });
+        for (device, took) in (0..).zip(devices) {
+            self.watch.traces.add(|| Span::new(challenge, place, began, now.min(began + *took)).of_device(device));
+        }
+    }
+
     fn verdict(&mut self, verdict: &Verdict) {
         let seconds = self.challenge.take().map(|_| self.seconds());
         self.board.verdict(verdict);
+        self.watch.metrics.challenges.verdict(verdict, unix_seconds());
         if let Some(token) = &verdict.receipt {
             self.receipts.keep(token);
         }
         let validator = self.validator.as_deref();
+        let trace_id = trace_id(verdict.challenge_id);
         let (challenge, tops) = (verdict.challenge_id, (verdict.whole.tops * 1000.0).round() / 1000.0);
         match verdict.outcome {
-            Outcome::Pass => tracing::info!(%challenge, validator, tops, seconds, "verdict: pass"),
+            Outcome::Pass => tracing::info!(%challenge, trace_id, validator, tops, seconds, "verdict: pass"),
             outcome => {
                 for reason in &verdict.reasons {
                     let (code, class) = (reason.code.name(), reason.code.class().name());
                     let detail = quoted(&reason.detail);
-                    tracing::warn!(%challenge, validator, code, class, seconds, "verdict: {outcome}: {detail}");
+                    tracing::warn!(%challenge, trace_id, validator, code, class, seconds, "verdict: {outcome}: {detail}");
                 }
             }
         }
