@@ -22,9 +22,17 @@ pub struct ChallengeView<'a> {
 
 /// The phases, in their order, each with what happens in it.
 const PHASES: [(&str, &str, &str); 6] = [
-    ("work", "Work", "The devices fill their memory with matrix products. The clock of the work runs until the commitment."),
+    (
+        "work",
+        "Work",
+        "The devices fill their memory with matrix products. The clock of the work runs until the commitment.",
+    ),
     ("held", "Held", "The commitment is in. The probe waits for the other members of the round."),
-    ("probe", "Probe", "The devices read their memory at addresses that depend on what they read. The clock of the memory runs."),
+    (
+        "probe",
+        "Probe",
+        "The devices read their memory at addresses that depend on what they read. The clock of the memory runs.",
+    ),
     ("openings", "Openings", "Both clocks have stopped. The parts drawn now are opened and checked as they arrive."),
     ("replay", "Replay", "What was opened has held. The work is computed again."),
     ("verdict", "Verdict", "Everything is judged, and written down before it is told."),
@@ -44,7 +52,14 @@ pub fn challenge(view: &ChallengeView<'_>) -> String {
             }
         }
         div id="progress" data-part="whole" { (progress(view.running)) }
-        section.panel { dl.facts { dt { "Challenge" } dd { (whole_id(&id)) } dt { "Miner's key" } dd { (whole_id(&view.running.miner_key.to_string())) } } }
+        section.panel {
+            dl.facts {
+                dt { "Challenge" }
+                dd { (whole_id(&id)) }
+                dt { "Miner's key" }
+                dd { (whole_id(&view.running.miner_key.to_string())) }
+            }
+        }
         p.muted { "The verdict takes the place of this page once it is there." }
     };
     page(&view.frame, Place::Elsewhere, Live::Challenge(&id), &format!("Challenge {}", short(&id)), &body)

@@ -1,5 +1,5 @@
-//! Charts as SVG: how a figure went over time, against what its model does. Lines differ by dashes and numbers, outcomes
-//! by shapes and the band by hatching, so that nothing is told by colour alone. A sentence says what a chart shows.
+//! Charts as SVG: how a figure went over time, against what its model does. Lines differ by dashes and numbers,
+//! outcomes by shapes, the band by hatching: nothing is told by colour alone. A sentence says what a chart shows.
 
 use assay_program::render::units::figures;
 use assay_protocol::verdict::Outcome;
@@ -80,7 +80,8 @@ impl Chart<'_> {
                 @if self.points().next().is_none() {
                     p.none { "Not shown by any challenge yet." }
                 } @else {
-                    svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-labelledby=(title_id) aria-describedby=(about_id) {
+                    svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img"
+                        aria-labelledby=(title_id) aria-describedby=(about_id) {
                         title id=(title_id) { (self.title) " in " (self.unit) }
                         desc id=(about_id) { (self.summary()) }
                         (self.drawing())
@@ -149,7 +150,10 @@ impl Chart<'_> {
                     line.hatch x1="0" y1="0" x2="0" y2="6" {}
                 }
             }
-            rect.band x=(LEFT) y=(top) width=(RIGHT - LEFT) height=((bottom - top).max(1.0)) fill={ "url(#" (hatch) ")" } {}
+            rect.band x=(LEFT) y=(top) width=(RIGHT - LEFT) height=((bottom - top).max(1.0)) fill= {
+                "url(#" (hatch) ")"
+            }
+            {}
             @for bound in [range.low, range.high].into_iter().filter(|bound| bound.is_finite()) {
                 line.bound x1=(LEFT) x2=(RIGHT) y1=(y.at(bound)) y2=(y.at(bound)) {}
             }
@@ -210,7 +214,8 @@ fn sign(outcome: Outcome, (x, y): (f64, f64)) -> Markup {
         Outcome::Pass => html! { circle.pass cx=(x) cy=(y) r="2.6" {} },
         Outcome::Fail => {
             let (left, right, up, down) = (x - 4.0, x + 4.0, y - 4.0, y + 4.0);
-            html! { path.fail d={ "M" (left) " " (up) "L" (right) " " (down) "M" (right) " " (up) "L" (left) " " (down) } {} }
+            let cross = format!("M{left} {up}L{right} {down}M{right} {up}L{left} {down}");
+            html! { path.fail d=(cross) {} }
         }
         Outcome::Inconclusive => {
             html! { path.unclear d={ "M" (x) " " (y - 4.5) "l4.5 4.5-4.5 4.5-4.5-4.5z" } {} }
@@ -237,12 +242,12 @@ pub fn legend(labels: &[Markup]) -> Markup {
                 }
             }
             ul.signs aria-label="Signs" {
-                @for (outcome, words) in [(Outcome::Pass, "pass"), (Outcome::Fail, "fail"), (Outcome::Inconclusive, "inconclusive")] {
+                @for outcome in [Outcome::Pass, Outcome::Fail, Outcome::Inconclusive] {
                     li {
                         svg.sample viewBox="0 0 12 12" width="12" height="12" aria-hidden="true" focusable="false" {
                             (sign(outcome, (6.0, 6.0)))
                         }
-                        " " (words)
+                        " " (outcome.to_string())
                     }
                 }
                 li { span.hatched aria-hidden="true" {} " what the model does" }

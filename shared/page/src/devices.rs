@@ -58,8 +58,10 @@ pub fn devices(view: &DevicesView<'_>) -> String {
     let cursor = devices.next.as_ref().map(|cursor| cursor.as_str().to_owned());
     let following = cursor.map(|cursor| DevicesFilter { cursor, ..(*filter).clone() }.address());
     let named: Vec<_> = models.iter().filter(|count| is_choice(&count.model)).collect();
-    let choices: Vec<_> =
-        named.iter().map(|count| (count.model.clone(), format!("{} ({})", option(&count.model), count.devices))).collect();
+    let choices: Vec<_> = named
+        .iter()
+        .map(|count| (count.model.clone(), format!("{} ({})", option(&count.model), count.devices)))
+        .collect();
     let gone = [("true".to_owned(), "Also those that are gone".to_owned())];
     let body = html! {
         div.title { h1 { "Devices" } p.muted { "Names, models and memory are what the miners claim." } }
@@ -68,7 +70,8 @@ pub fn devices(view: &DevicesView<'_>) -> String {
                 li {
                     a href=(DevicesFilter { model: count.model.clone(), ..DevicesFilter::default() }.address())
                         aria-current=[(filter.model == count.model).then_some("true")] {
-                        strong { (count.devices) } (name(&count.model)) span.muted { " at " (counted(count.miners.unsigned_abs(), "miner")) }
+                        strong { (count.devices) }
+                        (name(&count.model)) span.muted { " at " (counted(count.miners.unsigned_abs(), "miner")) }
                     }
                 }
             }
@@ -80,7 +83,11 @@ pub fn devices(view: &DevicesView<'_>) -> String {
             button.primary type="submit" { "Filter" }
             @if **filter != DevicesFilter::default() { a.button href="/devices" { "Show all" } }
         }
-        @if devices.items.is_empty() { p.panel.none { "No device fits." } } @else { (table(&devices.items, frame.now_ms, true)) }
+        @if devices.items.is_empty() {
+            p.panel.none { "No device fits." }
+        } @else {
+            (table(&devices.items, frame.now_ms, true))
+        }
         (next(following.as_deref()))
     };
     page(frame, Place::Devices, Live::All, "Devices", &body)
@@ -112,11 +119,21 @@ pub(crate) fn table(devices: &[DeviceRecord], now_ms: i64, with_miner: bool) -> 
 fn row(device: &DeviceRecord, now_ms: i64, with_miner: bool) -> Markup {
     html! {
         tr id={ "device-" (device.miner) "-" (device.device_id) } {
-            th scope="row" { a href={ "/devices/" (device.device_id) } { (name(&device.name)) } span.sub { code { (short(&device.device_id)) } } }
+            th scope="row" {
+                a href={ "/devices/" (device.device_id) }
+                { (name(&device.name)) }
+                span.sub { code { (short(&device.device_id)) } }
+            }
             td data-of="State" { (presence(device, now_ms)) }
-            @if with_miner { td data-of="Miner" { a href={ "/miners/" (device.miner) } { code { (short(&device.miner)) } } } }
-            td data-of="Model" { @if device.model.is_empty() { span.muted { "Unknown" } } @else { (name(&device.model)) } }
-            td.num data-of="GiB" { @if device.memory_bytes > 0 { (gib(device.memory_bytes.unsigned_abs())) } @else { "–" } }
+            @if with_miner {
+                td data-of="Miner" { a href={ "/miners/" (device.miner) } { code { (short(&device.miner)) } } }
+            }
+            td data-of="Model" {
+                @if device.model.is_empty() { span.muted { "Unknown" } } @else { (name(&device.model)) }
+            }
+            td.num data-of="GiB" {
+                @if device.memory_bytes > 0 { (gib(device.memory_bytes.unsigned_abs())) } @else { "–" }
+            }
             td data-of="Last held" {
                 @match device.last_pass_ms { Some(at_ms) => (time::ago(at_ms, now_ms)), None => span.muted { "Never" } }
             }
@@ -133,7 +150,10 @@ fn presence(device: &DeviceRecord, now_ms: i64) -> Markup {
                 None => (badge(Icon::Online, Tone::Good, "Listed"))
             }
             @if !device.also_at.is_empty() {
-                span.sub { (badge(Icon::Doubt, Tone::Bad, "Also elsewhere")) " at " (counted(device.also_at.len() as u64, "other miner")) }
+                span.sub {
+                    (badge(Icon::Doubt, Tone::Bad, "Also elsewhere")) " at "
+                    (counted(device.also_at.len() as u64, "other miner"))
+                }
             }
         }
     }
@@ -158,8 +178,16 @@ pub fn device(view: &DeviceView<'_>) -> String {
             h1 { "Device " code { (short(&device.device_id)) } }
             p { (whole_id(&device.device_id)) }
         }
-        p.muted { "An id is a claim: " @if device.at.len() > 1 { "several miners list this one, or did." } @else { "one miner lists this one, or did." } }
-        section aria-labelledby="at" { h2 id="at" { "Miners that list it, or did" } (table(&device.at, frame.now_ms, true)) }
+        p.muted {
+            "An id is a claim: " @if device.at.len() > 1 {
+                "several miners list this one, or did."
+            } @else {
+                "one miner lists this one, or did."
+            }
+        }
+        section aria-labelledby="at" {
+            h2 id="at" { "Miners that list it, or did" } (table(&device.at, frame.now_ms, true))
+        }
         section aria-labelledby="changes" {
             h2 id="changes" { "Changes" }
             @if device.events.is_empty() { p.none { "None." } }
@@ -167,7 +195,8 @@ pub fn device(view: &DeviceView<'_>) -> String {
                 @for event in &device.events {
                     li {
                         (time::at(event.at_ms, frame.now_ms)) br;
-                        (capital(&option(&event.what))) " at " a href={ "/miners/" (event.miner) } { code { (short(&event.miner)) } }
+                        (capital(&option(&event.what))) " at "
+                        a href={ "/miners/" (event.miner) } { code { (short(&event.miner)) } }
                         @if !event.detail.is_empty() { ": " (detail(&event.detail)) }
                     }
                 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::frame::{Frame, Live, Place, next, page};
 use crate::icon::{Icon, Tone, badge};
-use crate::text::{capital, counted, detail, is_choice, name, short};
+use crate::text::{capital, counted, is_choice, name, sentence, short};
 use crate::{address, time, words};
 
 /// Models that can be chosen.
@@ -109,8 +109,11 @@ fn in_state(counts: &[MinerCount], state: &str) -> i64 {
 }
 
 fn headline(view: &FleetView<'_>, all: i64) -> Markup {
-    let attested: i64 =
-        State::ALL.into_iter().filter(|state| state.is_attested()).map(|state| in_state(view.counts, state.name())).sum();
+    let attested: i64 = State::ALL
+        .into_iter()
+        .filter(|state| state.is_attested())
+        .map(|state| in_state(view.counts, state.name()))
+        .sum();
     html! {
         @if all == 0 { "No miner yet" }
         @else { strong { (attested) " of " (counted(all.unsigned_abs(), "miner")) } " attested" }
@@ -140,15 +143,17 @@ fn counts(view: &FleetView<'_>, all: i64) -> Markup {
 
 fn filters(view: &FleetView<'_>) -> Markup {
     let filter = view.filter;
+    let presences =
+        [("true", "Connected"), ("false", "Away")].map(|(value, words)| (value.to_owned(), words.to_owned()));
     html! {
         form.filters method="get" action="/" role="search" aria-label="Filter miners" {
             (field("text", "Key, label, address", &filter.text, "search", ""))
             (field("label", "Label", &filter.label, "text", "rack=7"))
             (select("model", "Model", &filter.model, &models(view)))
-            (select("state", "State", &filter.state, &State::ALL.map(|state| (state.name().to_owned(), capital(state.name())))))
+            (select("state", "State", &filter.state, &State::ALL.map(|state| same(state.name()))))
             (select("outcome", "Last verdict", &filter.outcome, &["pass", "fail", "inconclusive"].map(same)))
             (select("status", "Decision", &filter.status, &Status::ALL.map(|status| same(status.name()))))
-            (select("connected", "Connection", &filter.connected, &[("true".to_owned(), "Connected".to_owned()), ("false".to_owned(), "Away".to_owned())]))
+            (select("connected", "Connection", &filter.connected, &presences))
             button.primary type="submit" { "Filter" }
             @if !filter.is_empty() { a.button href="/" { "Show all" } }
         }
@@ -162,7 +167,9 @@ fn same(value: &str) -> (String, String) {
 /// Models with how many devices there are of each.
 fn models(view: &FleetView<'_>) -> Vec<(String, String)> {
     let named = view.models.iter().filter(|count| is_choice(&count.model)).take(MAX_MODELS);
-    named.map(|count| (count.model.clone(), format!("{} ({})", crate::text::option(&count.model), count.devices))).collect()
+    named
+        .map(|count| (count.model.clone(), format!("{} ({})", crate::text::option(&count.model), count.devices)))
+        .collect()
 }
 
 /// A field of a form of filters.
@@ -192,9 +199,11 @@ pub(crate) fn select(id: &str, label: &str, value: &str, choices: &[(String, Str
 }
 
 fn list(view: &FleetView<'_>) -> Markup {
-    let following = view.miners.next.as_ref().map(|cursor| {
-        FleetFilter { cursor: cursor.as_str().to_owned(), ..view.filter.clone() }.address()
-    });
+    let following = view
+        .miners
+        .next
+        .as_ref()
+        .map(|cursor| FleetFilter { cursor: cursor.as_str().to_owned(), ..view.filter.clone() }.address());
     html! {
         div id="list" {
             @if view.miners.items.is_empty() {
@@ -230,7 +239,9 @@ fn row(miner: &Miner, now_ms: i64) -> Markup {
         tr id={ "miner-" (record.id) } {
             th scope="row" {
                 (link(miner))
-                span.sub { @if miner.known.name.is_some() { code { (short(&record.id)) } " · " } (name(&record.address)) }
+                span.sub {
+                    @if miner.known.name.is_some() { code { (short(&record.id)) } " · " } (name(&record.address))
+                }
                 (labels(&record.labels))
             }
             td data-of="State" { div { (words::state_badge(&record.state)) span.sub { (presence(miner)) } } }
@@ -239,7 +250,8 @@ fn row(miner: &Miner, now_ms: i64) -> Markup {
                 @match &record.last_verdict {
                     Some(last) => {
                         div {
-                            a href={ "/verdicts/" (last.challenge) } { (words::outcome_badge(words::outcome(&last.outcome))) }
+                            a href={ "/verdicts/" (last.challenge) }
+                            { (words::outcome_badge(words::outcome(&last.outcome))) }
                             span.sub { (time::ago(last.at_ms, now_ms)) }
                         }
                     }
@@ -263,8 +275,8 @@ pub(crate) fn why(miner: &Miner) -> Markup {
         @match &miner.known.reason {
             Some(reason) => {
                 div.why {
-                    (detail(&reason.why))
-                    @if !reason.remedy.is_empty() { span.sub.remedy { (detail(&reason.remedy)) } }
+                    (sentence(&reason.why))
+                    @if !reason.remedy.is_empty() { span.sub.remedy { (sentence(&reason.remedy)) } }
                 }
             }
             None => span.muted { "Nothing to do" }
@@ -299,7 +311,9 @@ fn devices(miner: &Miner) -> Markup {
                 models => {
                     (counted(known.device_count.into(), "device"))
                     @for model in models.iter().take(MAX_NAMED) { span.sub { (name(model)) } }
-                    @if models.len() > MAX_NAMED { span.sub { "and " (counted((models.len() - MAX_NAMED) as u64, "more model")) } }
+                    @if models.len() > MAX_NAMED {
+                        span.sub { "and " (counted((models.len() - MAX_NAMED) as u64, "more model")) }
+                    }
                 }
             }
         }
@@ -326,7 +340,9 @@ fn label_tag(label: &str, value: &str) -> Markup {
     let words = html! { (name(label)) "=" (name(value)) };
     let both = format!("{label}={value}");
     html! {
-        @if is_choice(&both) { a.tag href=(FleetFilter { label: both, ..FleetFilter::default() }.address()) { (words) } }
+        @if is_choice(&both) {
+            a.tag href=(FleetFilter { label: both, ..FleetFilter::default() }.address()) { (words) }
+        }
         @else { span.tag { (words) } }
     }
 }
@@ -342,8 +358,14 @@ fn welcome(view: &FleetView<'_>) -> Markup {
                     pre tabindex="0" { code data-copy="the command" { "assay-validator enroll > token" } }
                 }
                 li {
-                    p { "On the host with the GPUs, with that file, start the miner. It dials this validator, and nobody else:" }
-                    pre tabindex="0" { code data-copy="the command" { "assay-miner run --validator '" (view.target) "' --join-token-file token" } }
+                    p {
+                        "On the host with the GPUs, with that file, start the miner. It dials this validator only:"
+                    }
+                    pre tabindex="0" {
+                        code data-copy="the command" {
+                            "assay-miner run --validator '" (view.target) "' --join-token-file token"
+                        }
+                    }
                 }
                 li {
                     p { "Here again, challenge it and read the verdict:" }

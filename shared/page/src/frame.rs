@@ -1,7 +1,7 @@
 //! What all pages have around them: head, navigation, who is looking, and of when the page is.
 
 use assay_api::Role;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{DOCTYPE, Markup, html};
 
 use crate::assets::{SCRIPT, STYLE};
 use crate::{icon, text, time};
@@ -148,7 +148,8 @@ fn banner(frame: &Frame<'_>, place: Place) -> Markup {
 fn logo() -> Markup {
     html! {
         svg.logo viewBox="0 0 24 24" width="24" height="24" aria-hidden="true" focusable="false" {
-            (PreEscaped(r#"<rect class="stone" x="1" y="1" width="22" height="22" rx="5"/><path class="streak" d="M5 17.5L12 5l7 12.5M8 13.5h8"/>"#))
+            rect.stone x="1" y="1" width="22" height="22" rx="5" {}
+            path.streak d="M5 17.5L12 5l7 12.5M8 13.5h8" {}
         }
     }
 }

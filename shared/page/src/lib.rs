@@ -1,8 +1,8 @@
-//! The pages of a validator, as HTML: pure functions of the API's documents, with the charts, styles and script that they
-//! need. Nothing is loaded from elsewhere.
+//! The pages of a validator, as HTML: pure functions of the API's documents, with the charts, styles and script that
+//! they need. Nothing is loaded from elsewhere.
 //!
-//! A page is complete without its script, which only brings it up to date. What others wrote goes through [`text`] before
-//! it stands on a page, and `maud` escapes all that is not markup.
+//! A page is complete without its script, which only brings it up to date. What others wrote goes through [`text`]
+//! before it stands on a page, and `maud` escapes all that is not markup.
 
 #![forbid(unsafe_code)]
 
@@ -28,7 +28,7 @@ pub use self::challenge::{ChallengeView, challenge};
 pub use self::devices::{DeviceView, DevicesFilter, DevicesView, device, devices};
 pub use self::fleet::{FleetFilter, FleetView, fleet};
 pub use self::frame::{Frame, Viewer};
-pub use self::login::{LoginView, ProblemView, login, problem};
+pub use self::login::{LoginView, ProblemView, login, login_address, problem};
 pub use self::miner::{MinerView, miner};
 pub use self::rounds::{MAX_COLUMNS, Names, Outcomes, RoundView, RoundsView, round, rounds};
 pub use self::verdict::{VerdictView, verdict};

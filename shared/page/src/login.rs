@@ -3,6 +3,7 @@
 use assay_api::Problem;
 use maud::{Markup, html};
 
+use crate::address;
 use crate::frame::{Frame, Live, Place, page};
 use crate::text::detail;
 
@@ -17,6 +18,12 @@ pub struct LoginView<'a> {
     pub refused: Option<&'a str>,
 }
 
+/// The address of the page to sign in on, that goes on to another one.
+#[must_use]
+pub fn login_address(then: &str) -> String {
+    address::with("/login", &[("then", if then == "/" { "" } else { then })])
+}
+
 /// The page to sign in on.
 #[must_use]
 pub fn login(view: &LoginView<'_>) -> String {
@@ -28,15 +35,20 @@ pub fn login(view: &LoginView<'_>) -> String {
                 input type="hidden" name="then" value=(view.then);
                 div.field {
                     label for="token" { "Token" }
-                    input id="token" name="token" type="password" required autocomplete="current-password" spellcheck="false"
+                    input id="token" name="token" type="password" required autocomplete="current-password"
+                        spellcheck="false"
                         aria-describedby="about" autofocus aria-invalid=[view.refused.map(|_| "true")];
                 }
                 button.primary type="submit" { "Sign in" }
             }
             div id="about" {
-                p.muted { "The validator's operator makes a token, for whoever only reads or for whoever operates too:" }
+                p.muted {
+                    "The validator's operator makes a token, for whoever only reads or for whoever operates too:"
+                }
             }
-            pre tabindex="0" { code data-copy="the command" { "assay-validator token create --role read" } }
+            pre tabindex="0" { code data-copy="the command" { "assay-validator token create --role read NAME" } }
+            p.muted { "On the validator's own machine, this prints a link that signs a browser in, once:" }
+            pre tabindex="0" { code data-copy="the command" { "assay-validator page" } }
         }
     };
     page(&view.frame, Place::Elsewhere, Live::Not, "Sign in", &body)

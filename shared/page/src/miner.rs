@@ -2,12 +2,13 @@
 
 use assay_api::{Miner, MinerDetail, Series};
 use assay_fleet::state::{Standing, Until};
+use assay_program::render::units::figures as figures_of;
 use assay_records::{Event, SessionRecord};
 use maud::{Markup, html};
 
 use crate::chart::strip;
 use crate::frame::{Frame, Live, Place, page};
-use crate::text::{capital, counted, detail, name, short, spaced, whole_id};
+use crate::text::{capital, counted, detail, name, sentence, short, spaced, whole_id};
 use crate::verdicts::{ListedVerdict, VerdictsFilter};
 use crate::{challenge, devices, fleet, time, verdicts, words};
 
@@ -40,6 +41,7 @@ pub fn miner(view: &MinerView<'_>) -> String {
     let MinerView { frame, detail, verdicts, .. } = view;
     let record = &detail.miner.record;
     let title = detail.miner.known.name.as_deref().map_or_else(|| short(&record.id).to_owned(), crate::text::option);
+    let outcomes: Vec<_> = verdicts.iter().map(|listed| words::outcome(&listed.record.outcome)).collect();
     let running = detail.connection.as_ref().and_then(|connection| connection.challenge.as_ref());
     let body = html! {
         div id="standing" data-part="whole" { (headline(&detail.miner)) }
@@ -47,7 +49,11 @@ pub fn miner(view: &MinerView<'_>) -> String {
         div id="running" data-part="whole" {
             @if let Some(running) = running {
                 section aria-labelledby="runs" {
-                    h2 id="runs" { "Challenge " a href={ "/challenges/" (running.challenge_id) } { (short(&running.challenge_id.to_string())) } " runs" }
+                    h2 id="runs" {
+                        "Challenge " a href={ "/challenges/" (running.challenge_id) }
+                        { (short(&running.challenge_id.to_string())) }
+                        " runs"
+                    }
                     (challenge::progress(running))
                 }
             }
@@ -57,18 +63,26 @@ pub fn miner(view: &MinerView<'_>) -> String {
             h2 id="verdicts-title" { "Verdicts" }
             div id="history" data-part="whole" {
                 @if !verdicts.is_empty() {
-                    (strip::strip(&verdicts.iter().map(|listed| words::outcome(&listed.record.outcome)).collect::<Vec<_>>()))
+                    (strip::strip(&outcomes))
                 }
             }
             @if verdicts.is_empty() { p.none { "None yet." } }
             @else { (verdicts::table(&verdicts[..verdicts.len().min(MAX_LISTED)], frame.now_ms, false)) }
             @if verdicts.len() > MAX_LISTED {
-                p.paging { a href=(VerdictsFilter { miner: record.id.clone(), ..VerdictsFilter::default() }.address()) { "All its verdicts" } }
+                p.paging {
+                    a href=(VerdictsFilter { miner: record.id.clone(), ..VerdictsFilter::default() }.address()) {
+                        "All its verdicts"
+                    }
+                }
             }
         }
         section aria-labelledby="devices-title" {
             h2 id="devices-title" { "Devices" }
-            @if detail.devices.is_empty() { p.none { "It listed none yet." } } @else { (devices::table(&detail.devices, frame.now_ms, false)) }
+            @if detail.devices.is_empty() {
+                p.none { "It listed none yet." }
+            } @else {
+                (devices::table(&detail.devices, frame.now_ms, false))
+            }
         }
         (findings(view))
         div.grid {
@@ -84,7 +98,11 @@ fn headline(miner: &Miner) -> Markup {
     let record = &miner.record;
     html! {
         div.title {
-            h1 { @match &miner.known.name { Some(named) => (name(named)), None => { "Miner " code { (short(&record.id)) } } } }
+            h1 {
+                @match &miner.known.name {
+                    Some(named) => (name(named)), None => { "Miner " code { (short(&record.id)) } }
+                }
+            }
             p { (words::state_badge(&record.state)) }
             p { (fleet::presence(miner)) }
             (fleet::labels(&record.labels))
@@ -92,8 +110,8 @@ fn headline(miner: &Miner) -> Markup {
         @match &miner.known.reason {
             Some(reason) => {
                 div.callout.warn {
-                    p { (detail(&reason.why)) }
-                    @if !reason.remedy.is_empty() { p.remedy { (detail(&reason.remedy)) } }
+                    p { (sentence(&reason.why)) }
+                    @if !reason.remedy.is_empty() { p.remedy { (sentence(&reason.remedy)) } }
                 }
             }
             None => div.callout.good { p { "Attested. There is nothing to do." } }
@@ -109,15 +127,22 @@ fn facts(view: &MinerView<'_>) -> Markup {
         dl.facts {
             dt { "Id" } dd { (whole_id(&record.id)) }
             @if record.key != record.id { dt { "Newest key" } dd { (whole_id(&record.key)) } }
-            @if record.keys.len() > 2 { dt { "Keys" } dd { (counted(record.keys.len() as u64, "key")) ", one after the other" } }
-            dt { "Decision" } dd { (capital(record.status.name())) "; admitted: " (name(&view.detail.miner.known.admitted)) }
+            @if record.keys.len() > 2 {
+                dt { "Keys" } dd { (counted(record.keys.len() as u64, "key")) ", one after the other" }
+            }
+            dt { "Decision" }
+            dd { (capital(record.status.name())) "; admitted: " (name(&view.detail.miner.known.admitted)) }
             dt { "Next challenge" }
-            dd { @match &record.due { Some(due) => { (time::at(due.at_ms, now_ms)) ", " (name(&due.kind)) } None => "none is due" } }
+            dd {
+                @match &record.due {
+                    Some(due) => { (time::at(due.at_ms, now_ms)) ", " (name(&due.kind)) } None => "none is due"
+                }
+            }
             @if let Some(standing) = &standing { (of_standing(standing, now_ms)) }
             dt { "Address" } dd { (name(&record.address)) }
             dt { "Software" } dd { (name(&record.software)) }
             @if let Some(ms) = view.detail.connection.as_ref().and_then(|connection| connection.round_trip_ms) {
-                dt { "Round trip" } dd { (assay_program::render::units::figures(ms)) " ms" }
+                dt { "Round trip" } dd { (figures_of(ms)) " ms" }
             }
             dt { "First seen" } dd { (time::at(record.first_seen_ms, now_ms)) }
             dt { "Came or left" } dd { (time::at(record.last_seen_ms, now_ms)) }
@@ -132,7 +157,12 @@ fn of_standing(standing: &Standing, now_ms: i64) -> Markup {
         @if let Some(last) = standing.last_pass_s { dt { "Last pass" } dd { (time::at(ms(last), now_ms)) } }
         @if let Some(until) = standing.quarantine {
             dt { "Quarantine" }
-            dd { @match until { Until::Time(until) => { "until " (time::at(ms(until), now_ms)) } Until::Release => "until an operator releases it" } }
+            dd {
+                @match until {
+                    Until::Time(until) => { "until " (time::at(ms(until), now_ms)) }
+                    Until::Release => "until an operator releases it"
+                }
+            }
         }
         dt { "In all" }
         dd {
@@ -158,8 +188,12 @@ fn findings(view: &MinerView<'_>) -> Markup {
                     p.muted {
                         (time::ago(noted.at_ms, view.frame.now_ms))
                         @if let Some(device) = &noted.finding.device_id { " · device " code { (short(device)) } }
-                        @if let Some(other) = &noted.finding.other_miner { " · other miner " a href={ "/miners/" (other) } { code { (short(other)) } } }
-                        @if let Some(challenge) = &noted.challenge { " · " a href={ "/verdicts/" (challenge) } { "verdict " (short(challenge)) } }
+                        @if let Some(other) = &noted.finding.other_miner {
+                            " · other miner " a href={ "/miners/" (other) } { code { (short(other)) } }
+                        }
+                        @if let Some(challenge) = &noted.challenge {
+                            " · " a href={ "/verdicts/" (challenge) } { "verdict " (short(challenge)) }
+                        }
                     }
                 }
             }
@@ -189,7 +223,9 @@ fn happened(event: &Event) -> Markup {
             Event::Transition(noted) => {
                 (words::state_badge(&noted.transition.from)) " → " (words::state_badge(&noted.transition.to))
                 @if !noted.transition.detail.is_empty() { ": " (detail(&noted.transition.detail)) }
-                @if let Some(challenge) = &noted.challenge { " (" a href={ "/verdicts/" (challenge) } { (short(challenge)) } ")" }
+                @if let Some(challenge) = &noted.challenge {
+                    " (" a href={ "/verdicts/" (challenge) } { (short(challenge)) } ")"
+                }
             }
             Event::Device(event) => {
                 "Device " code { (short(&event.device_id)) } " " (name(&event.what))
@@ -222,7 +258,9 @@ fn sessions(view: &MinerView<'_>) -> Markup {
                                 th scope="col" { "Ended" }
                             }
                         }
-                        tbody id="sessions" data-part="rows" { @for session in sessions { (session_row(session, now_ms)) } }
+                        tbody id="sessions" data-part="rows" {
+                            @for session in sessions { (session_row(session, now_ms)) }
+                        }
                     }
                 }
             }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use assay_api::Round;
+use assay_program::render::units::figures;
 use assay_protocol::verdict::Outcome;
 use assay_records::RoundMember;
 use maud::{Markup, html};
@@ -55,7 +56,10 @@ pub struct RoundView<'a> {
 pub fn rounds(view: &RoundsView<'_>) -> String {
     let following = view.next.map(|cursor| address::with("/rounds", &[("cursor", cursor)]));
     let body = html! {
-        div.title { h1 { "Rounds" } p.muted { "Members of a round are challenged in the same moment: one host cannot answer for two." } }
+        div.title {
+            h1 { "Rounds" }
+            p.muted { "Members of a round are challenged in the same moment: one host cannot answer for two." }
+        }
         @if view.rounds.is_empty() {
             section.panel aria-labelledby="none" {
                 h2 id="none" { "No round yet" }
@@ -99,14 +103,23 @@ fn matrix(view: &RoundsView<'_>) -> Markup {
                         tr id={ "miner-" (miner) } {
                             th scope="row" { (link(miner, view.names)) }
                             @for cell in cells {
-                                td { @match cell { Some((round, member)) => (answered(round, member, view.outcomes)), None => span.muted { "–" } } }
+                                td {
+                                    @match cell {
+                                        Some((round, member)) => (answered(round, member, view.outcomes)),
+                                        None => span.muted { "–" }
+                                    }
+                                }
                             }
                         }
                     }
                 }
             }
         }
-        @if miners.len() > MAX_ROWS { p.muted { "And " (counted((miners.len() - MAX_ROWS) as u64, "more miner")) "; each round's own page has all." } }
+        @if miners.len() > MAX_ROWS {
+            p.muted {
+                "And " (counted((miners.len() - MAX_ROWS) as u64, "more miner")) "; each round's own page has all."
+            }
+        }
     }
 }
 
@@ -120,11 +133,16 @@ fn link(miner: &str, names: &Names) -> Markup {
 
 /// What became of a member, and how long after the round's start.
 fn answered(round: &Round, member: &RoundMember, outcomes: &Outcomes) -> Markup {
-    let after_ms = member.at_ms.saturating_sub(round.record.begun_ms).max(0);
     html! {
         (state(member, outcomes))
-        span.sub { "+" (assay_program::render::units::figures(after_ms as f64 / 1000.0)) " s" }
+        span.sub { "+" (after(round, member)) " s" }
     }
+}
+
+/// How long after the round's start it became so, in seconds.
+fn after(round: &Round, member: &RoundMember) -> String {
+    let after_ms = member.at_ms.saturating_sub(round.record.begun_ms).max(0);
+    figures(after_ms as f64 / 1000.0)
 }
 
 fn state(member: &RoundMember, outcomes: &Outcomes) -> Markup {
@@ -160,7 +178,8 @@ pub fn round(view: &RoundView<'_>) -> String {
                 dt { "Group" } dd { (name(&record.group)) }
                 dt { "Asked by" } dd { (name(&record.asked)) }
                 dt { "Begun" } dd { (time::at(record.begun_ms, frame.now_ms)) }
-                dt { "Ended" } dd { @match record.ended_ms { Some(end) => (time::at(end, frame.now_ms)), None => (words::online()) } }
+                dt { "Ended" }
+                dd { @match record.ended_ms { Some(end) => (time::at(end, frame.now_ms)), None => (words::online()) } }
                 @if let Some(words) = together(&record.detail) { dt { "Probes" } dd { (words) } }
             }
         }
@@ -169,13 +188,20 @@ pub fn round(view: &RoundView<'_>) -> String {
             div.table.cards {
                 table {
                     caption.sr { "Members of the round" }
-                    thead { tr { th scope="col" { "Miner" } th scope="col" { "What became of it" } th scope="col" { "After the start" } th scope="col" { "Circumstances" } } }
+                    thead {
+                        tr {
+                            th scope="col" { "Miner" }
+                            th scope="col" { "What became of it" }
+                            th scope="col" { "After the start" }
+                            th scope="col" { "Circumstances" }
+                        }
+                    }
                     tbody id="members" data-part="rows" {
                         @for member in &round.members {
                             tr id={ "member-" (member.miner) } {
                                 th scope="row" { (link(&member.miner, names)) }
                                 td data-of="Became" { (state(member, outcomes)) }
-                                td data-of="After" { (assay_program::render::units::figures(member.at_ms.saturating_sub(record.begun_ms).max(0) as f64 / 1000.0)) " s" }
+                                td data-of="After" { (after(round, member)) " s" }
                                 td data-of="Details" { (detail(&member.detail)) }
                             }
                         }
@@ -204,5 +230,5 @@ fn together(detail: &str) -> Option<String> {
     let ms = told.get("probed_ms")?.as_u64()?;
     let together = told.get("probed_together").and_then(serde_json::Value::as_bool).unwrap_or(false);
     let what = if together { "sent together" } else { "sent, not all together" };
-    Some(format!("{what} {} s after the start", assay_program::render::units::figures(ms as f64 / 1000.0)))
+    Some(format!("{what} {} s after the start", figures(ms as f64 / 1000.0)))
 }

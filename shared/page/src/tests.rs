@@ -37,7 +37,12 @@ fn miner_page(role: Role) -> String {
 fn verdict_page(codes: &[ReasonCode]) -> String {
     let verdict = sample::verdict(codes);
     let record = sample::full(&verdict);
-    super::verdict(&VerdictView { frame: sample::frame(), verdict: &verdict, record: &record, miner_name: Some(HOSTILE) })
+    super::verdict(&VerdictView {
+        frame: sample::frame(),
+        verdict: &verdict,
+        record: &record,
+        miner_name: Some(HOSTILE),
+    })
 }
 
 /// Every page, by its name.
@@ -47,11 +52,8 @@ fn pages() -> Vec<(&'static str, String)> {
     let listed = sample::listed();
     let (rounds_shown, names, outcomes) = sample::rounds();
     let devices_shown = Listed::all(sample::detail().devices);
-    let device_shown = assay_api::Device {
-        device_id: "ab".repeat(16),
-        at: devices_shown.items.clone(),
-        events: Vec::new(),
-    };
+    let device_shown =
+        assay_api::Device { device_id: "ab".repeat(16), at: devices_shown.items.clone(), events: Vec::new() };
     let running = sample::running();
     let problem_shown = Problem::new(ProblemCode::NotFound, HOSTILE).after(3);
     vec![
@@ -61,7 +63,10 @@ fn pages() -> Vec<(&'static str, String)> {
         ("pass", verdict_page(&[])),
         ("fail", verdict_page(&[ReasonCode::AuditElement, ReasonCode::TooSlow])),
         ("inconclusive", verdict_page(&[ReasonCode::Disconnected])),
-        ("challenge", challenge(&ChallengeView { frame, running: &running, miner: &"ab".repeat(32), miner_name: None })),
+        (
+            "challenge",
+            challenge(&ChallengeView { frame, running: &running, miner: &"ab".repeat(32), miner_name: None }),
+        ),
         (
             "verdicts",
             verdicts(&VerdictsView { frame, verdicts: &listed, next: Some("abc"), filter: &VerdictsFilter::default() }),
@@ -73,10 +78,18 @@ fn pages() -> Vec<(&'static str, String)> {
         ("round", round(&RoundView { frame, round: &rounds_shown[0], names: &names, outcomes: &outcomes })),
         (
             "devices",
-            devices(&DevicesView { frame, devices: &devices_shown, filter: &DevicesFilter::default(), models: &sample::models() }),
+            devices(&DevicesView {
+                frame,
+                devices: &devices_shown,
+                filter: &DevicesFilter::default(),
+                models: &sample::models(),
+            }),
         ),
         ("device", device(&DeviceView { frame, device: &device_shown })),
-        ("login", login(&LoginView { frame: Frame { viewer: None, ..frame }, then: HOSTILE, refused: Some(HOSTILE) })),
+        (
+            "login",
+            login(&LoginView { frame: Frame { viewer: None, ..frame }, then: "/miners/ab12", refused: Some(HOSTILE) }),
+        ),
         ("problem", problem(&ProblemView { frame, problem: &problem_shown, remedy: "Look again." })),
     ]
 }
@@ -84,7 +97,9 @@ fn pages() -> Vec<(&'static str, String)> {
 #[test]
 fn no_page_has_what_the_policy_of_contents_forbids() {
     for (name, html) in pages() {
-        for forbidden in [" style=", " onclick=", " onload=\"", "<script>", "javascript:", "<style", "http://", "https://"] {
+        for forbidden in
+            [" style=", " onclick=", " onload=\"", "<script>", "javascript:", "<style", "http://", "https://"]
+        {
             assert!(!html.contains(forbidden), "{forbidden} on {name}");
         }
         assert_eq!(html.matches("<script").count(), 1, "{name}");
@@ -112,7 +127,13 @@ fn ids_are_unique_and_labels_have_what_they_name() {
 #[test]
 fn the_fleet_says_who_does_not_pass_and_what_to_do() {
     let html = fleet_page(24, &FleetFilter { state: "failed".to_owned(), ..FleetFilter::default() });
-    for part in ["of 24 miners</strong> attested", "The last verdict failed.", "Look at its verdict.", "aria-current=\"true\"", "8 × <bdi>NVIDIA H200</bdi>"] {
+    for part in [
+        "of 24 miners</strong> attested",
+        "The last verdict failed.",
+        "Look at its verdict.",
+        "aria-current=\"true\"",
+        "8 × <bdi>NVIDIA H200</bdi>",
+    ] {
         assert!(html.contains(part), "{part}");
     }
     assert!(html.contains("<option value=\"failed\" selected>Failed</option>"));
@@ -121,7 +142,9 @@ fn the_fleet_says_who_does_not_pass_and_what_to_do() {
 #[test]
 fn an_empty_fleet_has_the_first_three_commands() {
     let html = fleet_page(0, &FleetFilter::default());
-    for command in ["assay-validator enroll", "--validator 'assay://validator.example:7400#b94e'", "assay-validator challenge"] {
+    for command in
+        ["assay-validator enroll", "--validator 'assay://validator.example:7400#b94e'", "assay-validator challenge"]
+    {
         assert!(html.contains(command), "{command}");
     }
     assert!(!html.contains("<table"));
@@ -146,7 +169,8 @@ fn a_verdict_has_every_reason_with_its_remedy_and_every_bound_in_a_sentence() {
             assert!(html.contains(&words.replace('\'', "&#39;")) || html.contains(words), "{words}");
         }
     }
-    let sentence = "Had 1 % of the work of a device rested on wrong values, it would have passed with a probability of 27.7 % at most.";
+    let sentence = "Had 1 % of the work of a device rested on wrong values, it would have passed with a probability of \
+         27.7 % at most.";
     assert!(verdict_page(&[]).contains(sentence));
     assert!(html.contains("assay-validator receipt verify receipt.jwt --keys keys.json"));
     assert!(html.contains("/evidence\""));
@@ -181,8 +205,11 @@ fn fleet_of(miners: &Listed<assay_api::Miner>) -> String {
 fn outcomes_of_rounds_are_links() {
     let (rounds_shown, names, outcomes) = sample::rounds();
     assert!(outcomes.values().any(|outcome| *outcome == Outcome::Pass));
-    let html = round(&RoundView { frame: sample::frame(), round: &rounds_shown[0], names: &names, outcomes: &outcomes });
-    assert!(html.contains("/verdicts/") && html.contains("Absent") && html.contains("sent together 1.20 s after the start"));
+    let html =
+        round(&RoundView { frame: sample::frame(), round: &rounds_shown[0], names: &names, outcomes: &outcomes });
+    assert!(
+        html.contains("/verdicts/") && html.contains("Absent") && html.contains("sent together 1.20 s after the start")
+    );
 }
 
 /// For whoever changes a page: `ASSAY_WRITE_PAGES=FOLDER` has them all written there, to be looked at.

@@ -51,6 +51,24 @@ pub fn detail(text: &str) -> Markup {
     html! { bdi { (shown) @if is_cut { "… (of " (text.len()) " bytes)" } } }
 }
 
+/// Words of the validator's own with others' among them, as a sentence; what stands in backticks is code.
+#[must_use]
+pub fn sentence(text: &str) -> Markup {
+    let (shown, is_cut) = cut(text, MAX_DETAIL_BYTES);
+    let shown = capital(&shown);
+    let is_open = !shown.is_empty() && !shown.ends_with(['.', '!', '?']);
+    html! {
+        bdi {
+            // Every second part stands in backticks; one that never ends is none.
+            @let parts: Vec<_> = shown.split('`').collect();
+            @for (index, part) in parts.iter().enumerate() {
+                @if index % 2 == 1 && index + 1 < parts.len() { code { (part) } } @else { (part) }
+            }
+            @if is_cut { "… (of " (text.len()) " bytes)" } @else if is_open { "." }
+        }
+    }
+}
+
 /// The same where no markup can be: in a choice of a form.
 #[must_use]
 pub fn option(text: &str) -> String {
@@ -102,6 +120,14 @@ mod tests {
         assert!(long.len() < 2 * MAX_NAME_BYTES && long.ends_with("…</bdi>"), "{long}");
         let words = name_in_words("x\" is fine \u{202e}");
         assert_eq!(words, "\u{2068}\"x\\\" is fine  \"\u{2069}");
+    }
+
+    #[test]
+    fn a_sentence_begins_and_ends_as_one() {
+        let html = sentence("resume it: `assay-validator resume` <b>").into_string();
+        assert_eq!(html, "<bdi>Resume it: <code>assay-validator resume</code> &lt;b&gt;.</bdi>");
+        assert_eq!(sentence("Done.").into_string(), "<bdi>Done.</bdi>");
+        assert_eq!(sentence("a `b").into_string(), "<bdi>A b.</bdi>");
     }
 
     #[test]

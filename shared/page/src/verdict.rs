@@ -1,11 +1,12 @@
 //! A verdict, and every figure behind it.
 
+use assay_program::render::units::{figures as shown, gib};
 use assay_protocol::verdict::{Outcome, Reason, Verdict};
 use assay_records::FullVerdict;
 use maud::{Markup, html};
 
 use crate::frame::{Frame, Live, Place, page};
-use crate::text::{capital, counted, detail, name, short, whole_id};
+use crate::text::{capital, counted, detail, name, sentence, short, whole_id};
 use crate::{time, words};
 
 mod figures;
@@ -90,7 +91,7 @@ fn paragraph(reason: &Reason, verdict: &Verdict) -> Markup {
                 p { "Device " code { (id) } @if let Some(device) = named { " (" (name(&device.name)) ")" } "." }
             }
             @if !reason.detail.is_empty() { p { (detail(&reason.detail)) } }
-            p.remedy { (code.advice()) }
+            p.remedy { (sentence(code.advice())) }
         }
     }
 }
@@ -104,15 +105,20 @@ fn facts(view: &VerdictView<'_>) -> Markup {
             dt { "Miner's key" } dd { (whole_id(&verdict.miner_key.to_string())) }
             dt { "Validator's key" } dd { (whole_id(&verdict.validator_key.to_string())) }
             dt { "Sent" } dd { (time::at(record.at_ms, frame.now_ms)) }
-            dt { "Asked by" } dd { (name(&record.asked)) ", kind " (name(&record.kind)) ", group " (name(&record.group)) }
+            dt { "Asked by" }
+            dd { (name(&record.asked)) ", kind " (name(&record.kind)) ", group " (name(&record.group)) }
             @if let Some(round) = &record.round {
                 dt { "Round" } dd { a href={ "/rounds/" (round) } { (short(round)) } }
             }
             dt { "Work" } dd { (work(verdict)) }
-            dt { "Device time" } dd { (assay_program::render::units::figures(record.device_ms as f64 / 1000.0)) " s over all devices" }
+            dt { "Device time" }
+            dd { (shown(record.device_ms as f64 / 1000.0)) " s over all devices" }
             @if verdict.abandoned_recently > 0 {
                 dt { "Broken off" }
-                dd { (verdict.abandoned_recently) " of the last " (counted(verdict.recent_challenges.into(), "challenge")) }
+                dd {
+                    (verdict.abandoned_recently) " of the last "
+                    (counted(verdict.recent_challenges.into(), "challenge"))
+                }
             }
             dt { "Session" } dd { (whole_id(&full.session)) }
         }
@@ -139,15 +145,22 @@ fn other_devices(verdict: &Verdict) -> Markup {
             h2 id="other-devices" { "Other devices" }
             ul.sentences {
                 @for device in missing_devices {
-                    li { "Missing: " (name(&device.name)) " (" code { (device.device_id) } "), which the key showed before." }
+                    li {
+                        "Missing: " (name(&device.name)) " (" code { (device.device_id) }
+                        "), which the key showed before."
+                    }
                 }
                 @for device in new_devices {
-                    li { "New: " (name(&device.name)) " (" code { (device.device_id) } "), which the key never showed before." }
+                    li {
+                        "New: " (name(&device.name)) " (" code { (device.device_id) }
+                        "), which the key never showed before."
+                    }
                 }
                 @for device in not_challenged {
                     li {
                         "Not challenged: " (name(&device.name)) " (" code { (device.device_id) } "), which holds "
-                        (counted(device.slots.into(), "slot")) " of n = " (verdict.n) ". The verdict says nothing about it."
+                        (counted(device.slots.into(), "slot")) " of n = " (verdict.n)
+                        ". The verdict says nothing about it."
                     }
                 }
             }
@@ -161,15 +174,17 @@ pub(crate) fn summary(verdict: &Verdict) -> Markup {
         @match verdict.reasons.first() {
             None if verdict.outcome == Outcome::Pass => {
                 span.muted {
-                    (assay_program::render::units::figures(verdict.whole.tops)) " TOPS, "
-                    (assay_program::render::units::gib(verdict.whole.bytes_held)) " GiB held"
+                    (shown(verdict.whole.tops)) " TOPS, "
+                    (gib(verdict.whole.bytes_held)) " GiB held"
                 }
             }
             None => span.muted { (verdict.meaning()) },
             Some(reason) => {
                 span { (reason.code.about()) }
-                @if verdict.reasons.len() > 1 { span.muted { " And " (counted(verdict.reasons.len() as u64 - 1, "more reason")) "." } }
-                span.sub.remedy { (reason.code.advice()) }
+                @if verdict.reasons.len() > 1 {
+                    span.muted { " And " (counted(verdict.reasons.len() as u64 - 1, "more reason")) "." }
+                }
+                span.sub.remedy { (sentence(reason.code.advice())) }
             }
         }
     }

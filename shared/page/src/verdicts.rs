@@ -63,7 +63,8 @@ pub fn verdicts(view: &VerdictsView<'_>) -> String {
     let VerdictsView { frame, verdicts, filter, .. } = view;
     let following = view.next.map(|cursor| VerdictsFilter { cursor: cursor.to_owned(), ..(*filter).clone() }.address());
     let outcomes = ["pass", "fail", "inconclusive"].map(|name| (name.to_owned(), capital(name)));
-    let codes: Vec<_> = ReasonCode::ALL.iter().map(|code| (code.name().to_owned(), capital(&spaced(code.name())))).collect();
+    let codes: Vec<_> =
+        ReasonCode::ALL.iter().map(|code| (code.name().to_owned(), capital(&spaced(code.name())))).collect();
     let body = html! {
         div.title { h1 { "Verdicts" } p.muted { "Newest first" } }
         form.filters method="get" action="/verdicts" role="search" aria-label="Filter verdicts" {
@@ -119,7 +120,11 @@ fn row(listed: &ListedVerdict, now_ms: i64, with_miner: bool) -> Markup {
             td data-of="Asked by" { div { (name(&record.asked)) span.sub { (name(&record.kind)) } } }
             td data-of="Found" {
                 div.why {
-                    @match verdict { Some(verdict) => (verdict::summary(verdict)), None => span.muted { "Written by another release" } }
+                    @match verdict {
+                        Some(verdict) => (verdict::summary(verdict)), None => span.muted {
+                            "Written by another release"
+                        }
+                    }
                 }
             }
         }

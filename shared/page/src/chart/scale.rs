@@ -40,7 +40,10 @@ impl Scale {
     pub(super) fn ticks(&self) -> impl Iterator<Item = f64> {
         let (low, high) = (self.low, self.high);
         let step = step(high - low);
-        (0_u8..).map(move |tick| low + f64::from(tick) * step).take_while(move |value| *value <= high + step / 1e3).take(MAX_TICKS)
+        (0_u8..)
+            .map(move |tick| low + f64::from(tick) * step)
+            .take_while(move |value| *value <= high + step / 1e3)
+            .take(MAX_TICKS)
     }
 }
 

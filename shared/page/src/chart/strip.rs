@@ -1,5 +1,5 @@
-//! A miner's last verdicts as a row of bars, oldest first: full for a pass, half and empty for what could not be judged,
-//! a crossed foot for a fail.
+//! A miner's last verdicts as a row of bars, oldest first: full for a pass, half and empty for what could not be
+//! judged, a crossed foot for a fail.
 
 use assay_protocol::verdict::Outcome;
 use maud::{Markup, html};
@@ -26,7 +26,8 @@ pub(crate) fn strip(outcomes: &[Outcome]) -> Markup {
     let width = shown.len() * STEP;
     html! {
         figure.strip {
-            svg viewBox={ "0 0 " (width) " " (HEIGHT) } width=(width) height=(HEIGHT) role="img" aria-labelledby="strip-title" {
+            svg viewBox={ "0 0 " (width) " " (HEIGHT) } width=(width) height=(HEIGHT) role="img"
+                aria-labelledby="strip-title" {
                 title id="strip-title" { (words) }
                 // The newest stands at the right end.
                 @for (index, outcome) in shown.iter().enumerate() {

@@ -2,7 +2,8 @@ use super::*;
 
 fn line(values: &[f64]) -> Line {
     let outcome = |index| [Outcome::Pass, Outcome::Fail, Outcome::Inconclusive][index % 3];
-    let point = |(index, value): (usize, &f64)| Point { at_ms: index as i64 * 60_000, value: *value, outcome: outcome(index) };
+    let point =
+        |(index, value): (usize, &f64)| Point { at_ms: index as i64 * 60_000, value: *value, outcome: outcome(index) };
     Line { label: "a".to_owned(), points: values.iter().enumerate().map(point).collect() }
 }
 
@@ -26,7 +27,13 @@ fn a_chart_says_in_words_what_it_shows() {
 fn outcomes_and_lines_have_shapes() {
     let lines = [line(&[1.0, 2.0, 3.0]), line(&[3.0, 2.0, 1.0])];
     let html = chart(&lines, None).figure().into_string();
-    for part in ["class=\"line-0\"", "class=\"line-1\"", "circle class=\"pass\"", "path class=\"fail\"", "path class=\"unclear\""] {
+    for part in [
+        "class=\"line-0\"",
+        "class=\"line-1\"",
+        "circle class=\"pass\"",
+        "path class=\"fail\"",
+        "path class=\"unclear\"",
+    ] {
         assert!(html.contains(part), "{part} in {html}");
     }
     assert!(!html.contains("style="), "the policy of contents forbids it");

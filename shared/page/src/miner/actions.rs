@@ -23,7 +23,9 @@ pub(super) fn section(view: &MinerView<'_>) -> Markup {
                     Status::Pending => { (button(&path, "approve", "Approve")) (confirmed(&path)) }
                     Status::Approved => (confirmed(&path)),
                     Status::Suspended => (button(&path, "resume", "Resume")),
-                    Status::Revoked => p.muted { "Revoked: only " code { "assay-validator approve" } " takes that back." }
+                    Status::Revoked => {
+                        p.muted { "Revoked: only " code { "assay-validator approve" } " takes that back." }
+                    }
                 }
             }
         }
@@ -36,7 +38,9 @@ fn challenge(path: &str) -> Markup {
             label.sr for="mode" { "Mode" }
             select id="mode" name="mode" {
                 option value="" { "As the policy says" }
-                @for mode in [Mode::Audit, Mode::ReplaySample, Mode::Replay] { option value=(mode.name()) { (mode.name()) } }
+                @for mode in [Mode::Audit, Mode::ReplaySample, Mode::Replay] {
+                    option value=(mode.name()) { (mode.name()) }
+                }
             }
             button.primary type="submit" { "Challenge now" }
         }

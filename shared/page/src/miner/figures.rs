@@ -26,8 +26,20 @@ struct Kind {
 
 const KINDS: [Kind; 5] = [
     Kind { id: "tops", title: "Throughput", unit: "TOPS", value: |p| shown(p.tops), band: Some((Quantity::Tops, 1.0)) },
-    Kind { id: "memory", title: "Memory held", unit: "GiB", value: |p| shown(p.bytes_held as f64 / GIB), band: Some((Quantity::BytesHeld, GIB)) },
-    Kind { id: "bandwidth", title: "Bandwidth", unit: "GB/s", value: |p| shown(p.gb_per_s), band: Some((Quantity::GbPerS, 1.0)) },
+    Kind {
+        id: "memory",
+        title: "Memory held",
+        unit: "GiB",
+        value: |p| shown(p.bytes_held as f64 / GIB),
+        band: Some((Quantity::BytesHeld, GIB)),
+    },
+    Kind {
+        id: "bandwidth",
+        title: "Bandwidth",
+        unit: "GB/s",
+        value: |p| shown(p.gb_per_s),
+        band: Some((Quantity::GbPerS, 1.0)),
+    },
     Kind { id: "temperature", title: "Temperature", unit: "°C, claimed", value: |p| p.temperature_c, band: None },
     Kind { id: "power", title: "Power", unit: "W, claimed", value: |p| p.power_w, band: None },
 ];
@@ -47,7 +59,9 @@ pub(super) fn section(view: &MinerView<'_>) -> Markup {
                 (chart::legend(&devices.iter().map(|(id, model)| label(id, model)).collect::<Vec<_>>()))
                 div.charts { @for kind in &KINDS { (chart(kind, view, &devices)) } }
                 @if devices.len() > MAX_LINES {
-                    p.muted { "The charts have the " (MAX_LINES) " devices challenged last; the table has all " (devices.len()) "." }
+                    p.muted {
+                        "The charts have the " (MAX_LINES) " devices challenged last; the table has all " (devices.len()) "."
+                    }
                 }
                 details {
                     summary { "The same as a table" }
@@ -86,7 +100,11 @@ fn chart(kind: &Kind, view: &MinerView<'_>, devices: &[(&str, &str)]) -> Markup 
         low: band.low.unwrap_or(0.0) / scale,
         high: band.high.map_or(f64::INFINITY, |high| high / scale),
     });
-    let basis = if band.is_some_and(|(band, _)| band.by == "fleet") { "Others of this model in the fleet" } else { "The model's data sheet" };
+    let basis = if band.is_some_and(|(band, _)| band.by == "fleet") {
+        "Others of this model in the fleet"
+    } else {
+        "The model's data sheet"
+    };
     Chart { id: kind.id, title: kind.title, unit: kind.unit, lines: &lines, range, basis }.figure()
 }
 
@@ -101,7 +119,8 @@ fn band<'a>(view: &MinerView<'a>, devices: &[(&str, &str)], quantity: Quantity) 
         return None;
     }
     let n = view.series.points.last()?.n;
-    let fits = |band: &&Band| band.model == *model && band.quantity == quantity && band.n.is_none_or(|of| i64::from(of) == n);
+    let fits =
+        |band: &&Band| band.model == *model && band.quantity == quantity && band.n.is_none_or(|of| i64::from(of) == n);
     view.series.bands.iter().filter(fits).max_by_key(|band| band.by == "fleet")
 }
 
@@ -110,7 +129,9 @@ fn table(view: &MinerView<'_>) -> Markup {
     html! {
         div.table tabindex="0" role="region" aria-label="What its devices showed, as a table" {
             table {
-                caption { "Newest first" @if points.len() > MAX_ROWS { ", the last " (MAX_ROWS) " of " (points.len()) } }
+                caption {
+                    "Newest first" @if points.len() > MAX_ROWS { ", the last " (MAX_ROWS) " of " (points.len()) }
+                }
                 thead {
                     tr {
                         th scope="col" { "When" }
@@ -125,9 +146,14 @@ fn table(view: &MinerView<'_>) -> Markup {
                         tr {
                             td { (time::ago(point.at_ms, view.frame.now_ms)) }
                             td { code { (short(&point.device_id)) } }
-                            td { a href={ "/verdicts/" (point.challenge) } { (words::outcome_badge(words::outcome(&point.outcome))) } }
+                            td {
+                                a href={ "/verdicts/" (point.challenge) }
+                                { (words::outcome_badge(words::outcome(&point.outcome))) }
+                            }
                             td.num { (point.n) }
-                            @for kind in &KINDS { td.num { (((kind.value)(point)).map_or_else(|| "–".to_owned(), figures)) } }
+                            @for kind in &KINDS {
+                                td.num { (((kind.value)(point)).map_or_else(|| "–".to_owned(), figures)) }
+                            }
                         }
                     }
                 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use assay_api::{Role, Miner, MinerDetail, Round, Running, Series};
+use assay_api::{Miner, MinerDetail, Role, Round, Running, Series};
 use assay_protocol::verdict::{Bound, Outcome, Reason, ReasonCode, Verdict, outcome_of};
 use assay_records::{Event, FullVerdict, MinerCount, ModelCount};
 use serde_json::{Value, json};
@@ -42,23 +42,32 @@ pub(super) fn miner(index: u32) -> Miner {
     let (outcome, reason) = match state {
         "passing" => ("pass", Value::Null),
         "failed" => ("fail", json!({ "why": "The last verdict failed.", "remedy": "Look at its verdict." })),
-        "suspect" => ("inconclusive", json!({ "why": "The connection broke.", "remedy": "Ask again when the miner is back." })),
+        "suspect" => {
+            ("inconclusive", json!({ "why": "The connection broke.", "remedy": "Ask again when the miner is back." }))
+        }
         _ => ("inconclusive", json!({ "why": "It owes 2 passes.", "remedy": "Wait for its next challenges." })),
     };
     let (name, labels) = match index % 5 {
         4 => (Value::Null, json!({})),
         3 => (json!(HOSTILE), json!({ "name": HOSTILE, "rack": "7" })),
-        _ => (json!(format!("gpu-{index:03}")), json!({ "name": format!("gpu-{index:03}"), "rack": (index / 8).to_string(), "operator": "north" })),
+        _ => (
+            json!(format!("gpu-{index:03}")),
+            json!({ "name": format!("gpu-{index:03}"), "rack": (index / 8).to_string(), "operator": "north" }),
+        ),
     };
     let at_ms = NOW_MS - i64::from(index) * 97_000;
     read(&json!({
-        "id": key(index), "key": key(index), "keys": [key(index)], "status": "approved", "labels": labels, "state": state,
-        "standing": null, "first_seen_ms": NOW_MS - 8_000_000_000_i64, "last_seen_ms": at_ms, "address": format!("10.0.{index}.7"),
-        "software": "assay-miner 0.1.0", "due": { "at_ms": NOW_MS + 600_000 + i64::from(index) * 1000, "kind": "light" },
+        "id": key(index), "key": key(index), "keys": [key(index)], "status": "approved", "labels": labels,
+        "state": state,
+        "standing": null, "first_seen_ms": NOW_MS - 8_000_000_000_i64, "last_seen_ms": at_ms,
+        "address": format!("10.0.{index}.7"),
+        "software": "assay-miner 0.1.0", "due": { "at_ms": NOW_MS + 600_000 + i64::from(index) * 1000,
+        "kind": "light" },
         "last_verdict": { "challenge": id(index), "outcome": outcome, "at_ms": at_ms },
         "connected_to": if index % 7 == 6 { Value::Null } else { json!(key(999)) },
         "admitted": "approved", "name": name, "device_count": 8,
-        "models": if index % 3 == 2 { json!(["NVIDIA H100 80GB HBM3", "NVIDIA H200"]) } else { json!(["NVIDIA H200"]) }, "reason": reason,
+        "models": if index % 3 == 2 { json!(["NVIDIA H100 80GB HBM3",
+        "NVIDIA H200"]) } else { json!(["NVIDIA H200"]) }, "reason": reason,
     }))
 }
 
@@ -79,8 +88,10 @@ pub(super) fn models() -> Vec<ModelCount> {
 
 fn device(index: u32) -> Value {
     json!({
-        "miner": key(1), "device_id": id(100 + index), "name": if index == 3 { HOSTILE } else { "NVIDIA H200" }, "model": "NVIDIA H200",
-        "memory_bytes": 150_754_820_096_i64, "claims": {}, "first_seen_ms": NOW_MS - 8_000_000_000_i64, "last_seen_ms": NOW_MS - 60_000,
+        "miner": key(1), "device_id": id(100 + index), "name": if index == 3 { HOSTILE } else { "NVIDIA H200" },
+        "model": "NVIDIA H200",
+        "memory_bytes": 150_754_820_096_i64, "claims": {}, "first_seen_ms": NOW_MS - 8_000_000_000_i64,
+        "last_seen_ms": NOW_MS - 60_000,
         "gone_ms": if index == 3 { json!(NOW_MS - 7_200_000) } else { Value::Null }, "last_challenge": id(1),
         "last_pass_ms": NOW_MS - 97_000, "also_at": if index == 2 { json!([key(5)]) } else { json!([]) },
     })
@@ -90,8 +101,10 @@ pub(super) fn detail() -> MinerDetail {
     let mut document = serde_json::to_value(miner(1)).unwrap();
     let session = |index: u32, end: Value| {
         json!({
-            "id": id(200 + index), "miner": key(1), "key": key(1), "validator": key(999), "instance": "a", "address": "10.0.1.7",
-            "software": "assay-miner 0.1.0", "inventory": {}, "connected_ms": NOW_MS - i64::from(index + 1) * 9_000_000,
+            "id": id(200 + index), "miner": key(1), "key": key(1), "validator": key(999), "instance": "a",
+            "address": "10.0.1.7",
+            "software": "assay-miner 0.1.0", "inventory": {},
+            "connected_ms": NOW_MS - i64::from(index + 1) * 9_000_000,
             "disconnected_ms": end, "why": if end.is_null() { Value::Null } else { json!("the stream ended") },
         })
     };
@@ -99,13 +112,17 @@ pub(super) fn detail() -> MinerDetail {
         "devices": (0..4).map(device).collect::<Vec<_>>(),
         "sessions": [session(0, Value::Null), session(1, json!(NOW_MS - 9_500_000))],
         "findings": [{
-            "id": "f1", "at_ms": NOW_MS - 97_000, "challenge": id(1), "code": "too_slow", "miner": key(1), "other_miner": null,
-            "device_id": id(100), "detail": "812.4 TOPS were shown, H200 shows 989.5 at least, of a peak of 1979.0", "enforced": false,
+            "id": "f1", "at_ms": NOW_MS - 97_000, "challenge": id(1), "code": "too_slow", "miner": key(1),
+            "other_miner": null,
+            "device_id": id(100),
+            "detail": "812.4 TOPS were shown, H200 shows 989.5 at least, of a peak of 1979.0", "enforced": false,
         }],
         "actions": [],
         "connection": {
-            "miner_key": key(1), "agent": "assay-miner 0.1.0", "address": "10.0.1.7", "devices": 4, "claimed_devices": [],
-            "free_bytes": 1, "challenged_now": false, "challenge": null, "connected_seconds": 60, "missing_devices": [],
+            "miner_key": key(1), "agent": "assay-miner 0.1.0", "address": "10.0.1.7", "devices": 4,
+            "claimed_devices": [],
+            "free_bytes": 1, "challenged_now": false, "challenge": null, "connected_seconds": 60,
+            "missing_devices": [],
             "round_trip_ms": 1.25,
         },
     });
@@ -122,17 +139,26 @@ pub(super) fn running() -> Running {
 pub(super) fn series() -> Series {
     let wave = |step: u32, of: u32| f64::from((step * 7 + of * 13) % 11) / 11.0;
     let point = |step: u32, of: u32| {
-        let outcome = if step == 17 { "fail" } else if step == 9 { "inconclusive" } else { "pass" };
+        let outcome = if step == 17 {
+            "fail"
+        } else if step == 9 {
+            "inconclusive"
+        } else {
+            "pass"
+        };
         json!({
-            "challenge": id(step), "device_id": id(100 + of), "model": "NVIDIA H200", "at_ms": NOW_MS - i64::from(30 - step) * 3_600_000,
-            "outcome": outcome, "work_held": outcome == "pass", "n": 4096, "tops": 1500.0 + 120.0 * wave(step, of) - if step == 17 { 700.0 } else { 0.0 },
+            "challenge": id(step), "device_id": id(100 + of), "model": "NVIDIA H200",
+            "at_ms": NOW_MS - i64::from(30 - step) * 3_600_000,
+            "outcome": outcome, "work_held": outcome == "pass", "n": 4096,
+            "tops": 1500.0 + 120.0 * wave(step, of) - if step == 17 { 700.0 } else { 0.0 },
             "bytes_held": 139_000_000_000_i64, "gb_per_s": 4100.0 + 200.0 * wave(step, of),
             "temperature_c": 58.0 + 9.0 * wave(step, of), "power_w": 610.0 + 60.0 * wave(step, of),
         })
     };
     let points: Vec<_> = (0..30).flat_map(|step| (0..3).map(move |of| point(step, of))).collect();
     let band = |quantity: &str, low: f64, high: Value, by: &str| {
-        json!({ "model": "NVIDIA H200", "n": null, "quantity": quantity, "low": low, "middle": null, "high": high, "by": by })
+        json!({ "model": "NVIDIA H200", "n": null,
+    "quantity": quantity, "low": low, "middle": null, "high": high, "by": by })
     };
     read(&json!({
         "points": points,
@@ -149,8 +175,10 @@ pub(super) fn verdict(codes: &[ReasonCode]) -> Verdict {
         .map(|code| Reason::on_device(*code, id(100).parse().unwrap(), format!("sample 7, opening 0: {HOSTILE}")))
         .collect();
     let work = json!({
-        "matrices": 4410, "bytes_held": 142_200_000_000_u64, "multiply_accumulates": 302_800_000_000_000_u64, "seconds": 0.391,
-        "tops": 1548.9, "probe_bytes": 1_073_741_824_u64, "probe_seconds": 0.2511, "probe_gb_per_s": 4276.1, "samples": 128,
+        "matrices": 4410, "bytes_held": 142_200_000_000_u64, "multiply_accumulates": 302_800_000_000_000_u64,
+        "seconds": 0.391,
+        "tops": 1548.9, "probe_bytes": 1_073_741_824_u64, "probe_seconds": 0.2511, "probe_gb_per_s": 4276.1,
+        "samples": 128,
         "segments": 32, "claimed_seconds": 0.38,
     });
     let device = |index: u32| {
@@ -158,24 +186,38 @@ pub(super) fn verdict(codes: &[ReasonCode]) -> Verdict {
         let more = json!({
             "device_id": id(100 + index), "name": if index == 2 { HOSTILE } else { "NVIDIA H200" },
             "claimed_telemetry": {
-                "samples": 12, "temperature_c": { "min": 51, "mean": 61, "max": 66 }, "power_mw": { "min": 120_000, "mean": 642_500, "max": 700_100 },
-                "sm_clock_mhz": null, "memory_clock_mhz": null, "gpu_utilisation_percent": null, "memory_utilisation_percent": null,
-                "memory_used_max_bytes": null, "throttle_reasons": if index == 1 { json!(["sw_thermal"]) } else { json!([]) }, "ecc_corrected": null,
+                "samples": 12, "temperature_c": { "min": 51, "mean": 61, "max": 66 },
+                "power_mw": { "min": 120_000, "mean": 642_500, "max": 700_100 },
+                "sm_clock_mhz": null, "memory_clock_mhz": null, "gpu_utilisation_percent": null,
+                "memory_utilisation_percent": null,
+                "memory_used_max_bytes": null,
+                "throttle_reasons": if index == 1 { json!(["sw_thermal"]) } else { json!([]) }, "ecc_corrected": null,
                 "ecc_uncorrected": null, "xids": [],
             },
-            "hiding": { "rate_per_s": 1.5e15, "rate_is_shown_only": index == 1, "computed": 0.021, "over_buses": 0.0125, "share": 0.0335 },
+            "hiding": { "rate_per_s": 1.5e15, "rate_is_shown_only": index == 1, "computed": 0.021,
+            "over_buses": 0.0125, "share": 0.0335 },
         });
         device.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         device
     };
-    let bounds = |of: [f64; 3]| [0.01, 0.05, 0.1].into_iter().zip(of).map(|(fraction, log2)| json!({ "fraction": fraction, "log2_probability": log2 })).collect::<Vec<_>>();
+    let bounds = |of: [f64; 3]| {
+        [0.01, 0.05, 0.1]
+            .into_iter()
+            .zip(of)
+            .map(|(fraction, log2)| json!({ "fraction": fraction, "log2_probability": log2 }))
+            .collect::<Vec<_>>()
+    };
     let mut verdict: Verdict = read(&json!({
-        "challenge_id": id(1), "miner_key": key(1), "validator_key": key(999), "outcome": "pass", "reasons": [], "mode": "audit",
-        "n": 4096, "iterations": 1, "iterations_checked": 1, "devices": (0..3).map(device).collect::<Vec<_>>(), "whole": work,
-        "work_bounds": bounds([-1.855, -9.47, -19.45]), "iteration_bounds": [], "probe_bounds": bounds([-9.5, -47.9, -98.1]),
+        "challenge_id": id(1), "miner_key": key(1), "validator_key": key(999), "outcome": "pass", "reasons": [],
+        "mode": "audit",
+        "n": 4096, "iterations": 1, "iterations_checked": 1, "devices": (0..3).map(device).collect::<Vec<_>>(),
+        "whole": work,
+        "work_bounds": bounds([-1.855, -9.47, -19.45]), "iteration_bounds": [],
+        "probe_bounds": bounds([-9.5, -47.9, -98.1]),
         "round_trip_ms": 1.25, "handover_ms": 0.46, "roots_ms": 3.1, "digests_ms": 12.8,
         "not_challenged": [{ "device_id": id(109), "name": HOSTILE, "slots": 2 }],
-        "missing_devices": [{ "device_id": id(103), "name": "NVIDIA H200" }], "new_devices": [], "abandoned_recently": 1,
+        "missing_devices": [{ "device_id": id(103), "name": "NVIDIA H200" }], "new_devices": [],
+        "abandoned_recently": 1,
         "recent_challenges": 20, "unix_seconds": NOW_MS / 1000 - 97,
     }));
     verdict.outcome = outcome_of(&reasons);
@@ -186,18 +228,23 @@ pub(super) fn verdict(codes: &[ReasonCode]) -> Verdict {
 
 pub(super) fn full(verdict: &Verdict) -> FullVerdict {
     read(&json!({
-        "challenge": id(1), "miner": key(1), "at_ms": NOW_MS - 97_000, "outcome": verdict.outcome, "group": "h200", "kind": "heavy",
+        "challenge": id(1), "miner": key(1), "at_ms": NOW_MS - 97_000, "outcome": verdict.outcome,
+        "group": "h200", "kind": "heavy",
         "asked": "schedule", "round": id(300), "device_ms": 2056, "verdict": verdict, "session": id(200),
-        "commitment": { "checksum": key(401), "signature": key(402).repeat(2), "probe_checksum": key(403), "probe_signature": key(404).repeat(2) },
+        "commitment": { "checksum": key(401), "signature": key(402).repeat(2), "probe_checksum": key(403),
+        "probe_signature": key(404).repeat(2) },
         "evidence": {
-            "challenge": id(1), "at_ms": NOW_MS - 97_000, "digest": key(405), "bytes": 48_318_382, "stored_bytes": 31_004_118, "why": "drawn",
+            "challenge": id(1), "at_ms": NOW_MS - 97_000, "digest": key(405), "bytes": 48_318_382,
+            "stored_bytes": 31_004_118, "why": "drawn",
             "dropped_ms": null,
         },
         "findings": [{
-            "code": "device_moved", "miner": key(1), "other_miner": key(5), "device_id": id(100), "detail": HOSTILE, "enforced": false,
+            "code": "device_moved", "miner": key(1), "other_miner": key(5), "device_id": id(100),
+            "detail": HOSTILE, "enforced": false,
         }],
         "receipts": [{
-            "id": id(406), "key_id": key(407), "issued_s": NOW_MS / 1000 - 96, "expires_s": NOW_MS / 1000 + 3504, "nonce": null,
+            "id": id(406), "key_id": key(407), "issued_s": NOW_MS / 1000 - 96, "expires_s": NOW_MS / 1000 + 3504,
+            "nonce": null,
             "token": format!("eyJhbGciOiJFZERTQSJ9.{}.{}", key(408).repeat(6), key(409)),
         }],
     }))
@@ -221,11 +268,14 @@ pub(super) fn listed() -> Vec<ListedVerdict> {
 
 pub(super) fn history() -> Vec<Event> {
     read(&json!([
-        { "event": "action", "id": "a1", "at_ms": NOW_MS - 60_000, "actor": { "name": HOSTILE, "uid": 1000 }, "action": "label",
+        { "event": "action", "id": "a1", "at_ms": NOW_MS - 60_000, "actor": { "name": HOSTILE, "uid": 1000 },
+        "action": "label",
           "miner": key(1), "detail": "{\"rack\":\"7\"}" },
-        { "event": "transition", "id": "t1", "challenge": id(1), "miner": key(1), "at_ms": NOW_MS - 97_000, "from": "enrolled",
+        { "event": "transition", "id": "t1", "challenge": id(1), "miner": key(1), "at_ms": NOW_MS - 97_000,
+        "from": "enrolled",
           "to": "passing", "why": "passed", "detail": "2 passes in a row" },
-        { "event": "device", "id": "d1", "miner": key(1), "device_id": id(103), "at_ms": NOW_MS - 7_200_000, "what": "gone",
+        { "event": "device", "id": "d1", "miner": key(1), "device_id": id(103), "at_ms": NOW_MS - 7_200_000,
+        "what": "gone",
           "other_miner": null, "session": id(200), "detail": "" },
     ]))
 }
@@ -236,11 +286,14 @@ pub(super) fn rounds() -> (Vec<Round>, Names, Outcomes) {
         let member = |at: u32| {
             let state = states[(at + index) as usize % states.len()];
             let challenge = if state == "judged" { json!(id(500 + index * 10 + at)) } else { Value::Null };
-            json!({ "miner": key(at), "state": state, "challenge": challenge, "at_ms": NOW_MS - i64::from(index) * 7_200_000 + i64::from(at) * 137, "detail": "" })
+            json!({ "miner": key(at), "state": state, "challenge": challenge,
+            "at_ms": NOW_MS - i64::from(index) * 7_200_000 + i64::from(at) * 137, "detail": "" })
         };
         json!({
-            "id": id(300 + index), "group": "h200", "asked": "schedule", "validator": key(999), "begun_ms": NOW_MS - i64::from(index) * 7_200_000,
-            "ended_ms": NOW_MS, "detail": "{\"probed_ms\":1200,\"probed_together\":true}", "members": (0..9).map(member).collect::<Vec<_>>(),
+            "id": id(300 + index), "group": "h200", "asked": "schedule", "validator": key(999),
+            "begun_ms": NOW_MS - i64::from(index) * 7_200_000,
+            "ended_ms": NOW_MS, "detail": "{\"probed_ms\":1200,\"probed_together\":true}",
+            "members": (0..9).map(member).collect::<Vec<_>>(),
         })
     };
     let rounds: Vec<Round> = (0..6).map(|index| read(&round(index))).collect();

@@ -40,7 +40,7 @@ pub(super) fn section(verdict: &Verdict) -> Markup {
                 }
             }
             p.muted {
-                "On the validator's clock; nothing is subtracted for the network. Names and claimed seconds are the miner's word."
+                "On the validator's clock; nothing is subtracted for the network. Names and claimed seconds are claims."
             }
         }
     }
@@ -91,10 +91,16 @@ pub(super) fn clock(verdict: &Verdict) -> Markup {
     html! {
         section.panel.clock aria-labelledby="times" {
             h2 id="times" { "Times" }
-            @if longest > 0.0 { (bars(&parts, longest)) } @else { p.none { "The challenge ended before anything was timed." } }
+            @if longest > 0.0 {
+                (bars(&parts, longest))
+            } @else {
+                p.none { "The challenge ended before anything was timed." }
+            }
             dl.facts {
                 @if let Some(ms) = verdict.round_trip_ms { dt { "Round trip" } dd { (figures(ms)) " ms, by ping" } }
-                @if let Some(ms) = verdict.handover_ms { dt { "Handover" } dd { (figures(ms)) " ms: the longest wait of a message for the miner to read" } }
+                @if let Some(ms) = verdict.handover_ms {
+                    dt { "Handover" } dd { (figures(ms)) " ms: the longest wait of a message for the miner to read" }
+                }
             }
         }
     }
@@ -132,7 +138,9 @@ pub(super) fn claims(verdict: &Verdict) -> Markup {
             h2 id="claims" { "Sensors, as the miner claims" }
             div.table.cards tabindex="0" role="group" aria-labelledby="claims" {
                 table {
-                    thead { tr { th scope="col" { "Device" } th scope="col" { "Readings" } th scope="col" { "To look at" } } }
+                    thead {
+                        tr { th scope="col" { "Device" } th scope="col" { "Readings" } th scope="col" { "To look at" } }
+                    }
                     tbody {
                         @for (device, telemetry) in claimed {
                             tr {

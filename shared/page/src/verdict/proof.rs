@@ -58,11 +58,22 @@ fn of_receipt(receipt: &ReceiptRecord) -> Markup {
                     (time::absolute(receipt.expires_s.saturating_mul(1000)))
                 }
                 dt { "Nonce" }
-                dd { @match &receipt.nonce { Some(nonce) => (whole_id(nonce)), None => "none: it was not asked for by a renter" } }
+                dd {
+                    @match &receipt.nonce {
+                        Some(nonce) => (whole_id(nonce)), None => "none: it was not asked for by a renter"
+                    }
+                }
                 dt { label for=(field) { "Token" } }
-                dd { textarea id=(field) rows="4" readonly spellcheck="false" data-copy="the token" { (receipt.token) } }
+                dd {
+                    textarea id=(field) rows="4" readonly spellcheck="false" data-copy="the token" { (receipt.token) }
+                }
             }
-            p { "Save the token as " code { "receipt.jwt" } " and the " a href="/.well-known/jwks.json" { "public keys" } " as " code { "keys.json" } ". This asks nobody:" }
+            p {
+                "Save the token as " code { "receipt.jwt" }
+                " and the " a href="/.well-known/jwks.json" { "public keys" }
+                " as " code { "keys.json" }
+                ". This asks nobody:"
+            }
             pre tabindex="0" { code { "assay-validator receipt verify receipt.jwt --keys keys.json" } }
         }
     }
@@ -84,7 +95,11 @@ fn evidence(evidence: Option<&KeptEvidence>) -> Markup {
                         dt { "Size" } dd { (bytes(evidence.bytes)) ", " (bytes(evidence.stored_bytes)) " compressed" }
                         dt { "Kept because" } dd { (spaced(&evidence.why)) }
                     }
-                    p.actions { a.button href={ "/api/v1/verdicts/" (challenge) "/evidence" } download={ (short(challenge)) ".evidence.zst" } { "Download" } }
+                    p.actions {
+                        a.button href={ "/api/v1/verdicts/" (challenge) "/evidence" }
+                        download={ (short(challenge)) ".evidence.zst" }
+                        { "Download" }
+                    }
                     p { "The validator judges it again with:" }
                     pre tabindex="0" { code { "assay-validator rejudge " (short(challenge)) } }
                 }

@@ -40,7 +40,11 @@ fn sentences(verdict: &Verdict) -> Vec<String> {
         _ => {}
     }
     let bound = |what: fn(&str) -> String, bound: &Bound| {
-        format!("{}, it would have passed with a probability of {} at most.", what(&percent(bound.fraction)), probability(bound.log2_probability))
+        format!(
+            "{}, it would have passed with a probability of {} at most.",
+            what(&percent(bound.fraction)),
+            probability(bound.log2_probability)
+        )
     };
     let work = |share: &str| format!("Had {share} of the work of a device rested on wrong values");
     let drawn = |share: &str| format!("Had {share} of the iterations been faked");
@@ -48,7 +52,10 @@ fn sentences(verdict: &Verdict) -> Vec<String> {
     sentences.extend(verdict.work_bounds.iter().map(|b| bound(work, b)));
     sentences.extend(verdict.iteration_bounds.iter().map(|b| bound(drawn, b)));
     if verdict.whole.segments > 0 && !verdict.probe_bounds.is_empty() {
-        sentences.push(format!("{} of the walks through memory were checked.", counted(verdict.whole.segments.into(), "segment")));
+        sentences.push(format!(
+            "{} of the walks through memory were checked.",
+            counted(verdict.whole.segments.into(), "segment")
+        ));
     }
     sentences.extend(verdict.probe_bounds.iter().map(|b| bound(memory, b)));
     sentences
@@ -60,7 +67,11 @@ fn hiding_of(device: &DeviceWork, hiding: &Hiding) -> Markup {
     let percent = |share: f64| format!("{} %", figures(100.0 * share));
     html! {
         (super::figures::label_in_line(device)) ": "
-        @if share >= 1.0 { "all of it; nothing was shown. " } @else { "at most " (percent(share)) "; " (gib(device.work.bytes_held)) " GiB were shown. " }
+        @if share >= 1.0 {
+            "all of it; nothing was shown. "
+        } @else {
+            "at most " (percent(share)) "; " (gib(device.work.bytes_held)) " GiB were shown. "
+        }
         "In the time of the probe " (percent(over_buses)) " of the lines could have come over buses, and "
         (percent(computed)) " could have been computed again at " (figures(rate_per_s / 1e12)) " T MAC/s"
         @if rate_is_shown_only { ", the rate shown times a factor, since no peak_tops is set" }

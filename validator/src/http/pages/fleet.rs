@@ -1,0 +1,33 @@
+//! The fleet.
+
+use assay_api::{Listed, MinersQuery};
+use assay_page::{FleetFilter, FleetView};
+use axum::response::Response;
+
+use super::visitor::Visitor;
+use super::{ROWS, Shown, asked};
+use crate::http::extract::Query;
+use crate::operations::{read, running};
+
+pub(super) async fn page(visitor: Visitor, Query(filter): Query<FleetFilter>) -> Response {
+    visitor.answer(shown(&visitor, &filter).await)
+}
+
+async fn shown(visitor: &Visitor, filter: &FleetFilter) -> Shown {
+    let validator = visitor.validator();
+    let query = MinersQuery { limit: Some(ROWS), ..asked(&filter.address())? };
+    let counts = running::counts(validator).await?;
+    let miners = match &counts.miners[..] {
+        [] => Listed::all(Vec::new()),
+        _ => read::miners(validator, query).await?,
+    };
+    Ok(assay_page::fleet(&FleetView {
+        frame: visitor.frame(),
+        miners: &miners,
+        filter,
+        counts: &counts.miners,
+        models: &counts.models,
+        connected: u32::try_from(validator.registry.miners().len()).unwrap_or(u32::MAX),
+        target: &visitor.web.running.target.to_string(),
+    }))
+}

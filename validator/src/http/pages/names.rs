@@ -1,0 +1,31 @@
+//! What operators call miners, for lists that have their ids.
+
+use std::collections::BTreeSet;
+
+use assay_page::Names;
+use assay_records::{MinerFilter, Records};
+
+use crate::http::problem::Refused;
+
+/// The label that operators name a miner by.
+const NAME_LABEL: &str = "name";
+/// Miners that are looked up one by one; for more of them all are listed.
+const MAX_LOOKED_UP: usize = 16;
+/// Miners that are listed.
+const MAX_LISTED: u32 = 1000;
+
+/// The names of these miners, of those that have one.
+pub(super) async fn names<'a>(records: &Records, ids: impl IntoIterator<Item = &'a str>) -> Result<Names, Refused> {
+    let ids: BTreeSet<&str> = ids.into_iter().collect();
+    let found = if ids.len() <= MAX_LOOKED_UP {
+        let mut found = Vec::new();
+        for id in &ids {
+            found.extend(records.miner(id).await?);
+        }
+        found
+    } else {
+        records.miners(&MinerFilter { limit: Some(MAX_LISTED), ..MinerFilter::default() }).await?
+    };
+    let named = found.into_iter().filter(|miner| ids.contains(miner.id.as_str()));
+    Ok(named.filter_map(|mut miner| Some((miner.id, miner.labels.remove(NAME_LABEL)?))).collect())
+}
