@@ -9,6 +9,8 @@ pub mod evidence;
 pub mod faulty;
 pub mod handmade;
 pub mod http2;
+#[cfg(target_os = "linux")]
+pub mod load;
 pub mod miner;
 #[cfg(unix)]
 pub mod postgres;

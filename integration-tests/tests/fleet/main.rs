@@ -4,6 +4,8 @@
 mod commands;
 mod enrolment;
 mod leases;
+#[cfg(target_os = "linux")]
+mod load;
 mod operator;
 mod policy;
 mod replay_workers;
