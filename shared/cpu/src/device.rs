@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::hash::{ChainingValue, chaining_value};
+use super::hash::ChainingValue;
 use super::kernel::{Kernel, KernelKind};
 use super::memory::{LARGE_PAGE, Mapping, promised_bytes};
 use super::pass::{PassRun, Stages};
@@ -18,6 +18,7 @@ use assay_device::machine;
 use assay_device::resident::{Residency, Slots};
 use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, SlotRange, check_size};
 use assay_work::challenge::MAX_TOTAL;
+use assay_work::tree::subtree_values;
 use assay_work::{DeviceId, Digest};
 
 /// A CPU device. It takes memory with the first pass and keeps it until [`Device::release`] or its end.
@@ -316,8 +317,8 @@ fn fill_chaining_values(
         while let Some(item) = team.take(stretches.len())? {
             let mut stretch = stretches[item].lock();
             let (start, (text, values)) = &mut *stretch;
-            for (i, (part, value)) in text.chunks(subtree).zip(values.iter_mut()).enumerate() {
-                *value = chaining_value(part, (*start + i * subtree) as u64);
+            for (value, of) in values.iter_mut().zip(subtree_values(text, *start as u64, subtree as u64)) {
+                *value = of.0;
             }
         }
         Ok(())

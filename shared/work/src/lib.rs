@@ -11,6 +11,7 @@ pub mod digest;
 pub mod fault;
 pub mod json;
 pub mod keys;
+mod lanes;
 pub mod leaf;
 pub mod opening;
 pub mod probe;

@@ -8,7 +8,7 @@ use super::digest::pass_root;
 use super::fault::{FaultKind, FaultPlace, OpeningFault};
 use super::opening::{Expected, OpenedRange};
 use super::probe::{LINE_BYTES, Probe, State, position, probe_key, round_key_after, start_state, state_bytes, step};
-use super::tree::CHUNK_BYTES;
+use super::tree::{CHUNK_BYTES, RangePath, digests_of_ranges};
 
 /// One round of one walk of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -288,9 +288,26 @@ impl SegmentCheck {
         }
     }
 
+    /// The digests that lines lead to, up to the first one that is no range of a slot.
+    fn digests(&self, lines: &[OpenedRange]) -> Vec<Digest> {
+        let is_range = |opened: &&OpenedRange| {
+            let expected = self.expected_line(0, opened.first_byte);
+            let lies_within = opened.first_byte < expected.total_bytes;
+            lies_within
+                && expected.check_range(opened.first_byte, &opened.bytes).is_ok()
+                && expected.check_siblings(&opened.siblings).is_ok()
+        };
+        let mut ranges = Vec::with_capacity(lines.len());
+        for OpenedRange { bytes, first_byte, siblings, .. } in lines.iter().take_while(is_range) {
+            ranges.push(RangePath { bytes, first_byte: *first_byte, siblings });
+        }
+        digests_of_ranges(&ranges, u64::from(self.n) * u64::from(self.n))
+    }
+
     /// Walks a segment over the lines opened, each checked before it is used, to the state it ends in.
     fn walk(&self, drawn: &DrawnSegment, lines: &[OpenedRange]) -> Result<State, (FaultKind, usize)> {
         let mut state = start_state(&drawn.round_key, drawn.segment.walk);
+        let digests = self.digests(lines);
         for (index, opened) in lines.iter().enumerate() {
             let (slot, line) = position(&state, self.share.count, self.n);
             let line_byte = u64::from(line) * LINE_BYTES as u64;
@@ -298,7 +315,11 @@ impl SegmentCheck {
                 return Err((FaultKind::Range, index));
             }
             let expected = self.expected_line(slot, line_byte);
-            check_opening(&expected, opened.first_byte, &opened.bytes, &opened.siblings).map_err(|k| (k, index))?;
+            expected.check_range(opened.first_byte, &opened.bytes).map_err(|kind| (kind, index))?;
+            expected.check_siblings(&opened.siblings).map_err(|kind| (kind, index))?;
+            if digests.get(index) != Some(expected.digest) {
+                return Err((FaultKind::Path, index));
+            }
             step(&mut state, &line_in(&opened.bytes, line_byte));
         }
         Ok(state)

@@ -6,6 +6,7 @@
 use blake3::hazmat::{HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
 
 use super::bytes::{ChainingValue, Digest};
+use super::lanes::{LANES, PAIR_BYTES, chunk_values, merge_pairs};
 
 /// Bytes of a chunk, BLAKE3's smallest subtree.
 pub const CHUNK_BYTES: u64 = 1024;
@@ -36,8 +37,39 @@ pub fn chaining_value(subtree: &[u8], first_byte: u64) -> ChainingValue {
 #[must_use]
 pub fn chaining_values(data: &[u8], subtree_bytes: u64) -> Vec<ChainingValue> {
     assert_perfect(subtree_bytes, data.len() as u64);
-    let starts = (0..).step_by(subtree_bytes as usize);
-    data.chunks_exact(subtree_bytes as usize).zip(starts).map(|(bytes, first)| chaining_value(bytes, first)).collect()
+    subtree_values(data, 0, subtree_bytes)
+}
+
+/// The chaining values of the subtrees of `subtree_bytes` each that `data` consists of, which starts at `first_byte` of a
+/// longer string.
+///
+/// # Panics
+/// When `data` is not whole subtrees, or `first_byte` not the start of one.
+#[must_use]
+pub fn subtree_values(data: &[u8], first_byte: u64, subtree_bytes: u64) -> Vec<ChainingValue> {
+    assert!(subtree_bytes.is_power_of_two() && subtree_bytes >= CHUNK_BYTES, "subtrees");
+    assert!((data.len() as u64).is_multiple_of(subtree_bytes), "whole subtrees");
+    assert!(first_byte.is_multiple_of(subtree_bytes), "the start of a subtree");
+    let mut values = vec![ChainingValue([0; 32]); data.len() / CHUNK_BYTES as usize];
+    fill_chunk_values(data, first_byte, &mut values);
+    over_subtrees(values, subtree_bytes)
+}
+
+/// The values of the chunks of `data`, which starts at `first_byte` of a longer string.
+fn fill_chunk_values(data: &[u8], first_byte: u64, values: &mut [ChainingValue]) {
+    let chunks = data.as_chunks::<{ CHUNK_BYTES as usize }>().0;
+    let firsts = (first_byte / CHUNK_BYTES..).step_by(LANES);
+    for ((chunks, values), first) in chunks.chunks(LANES).zip(values.chunks_mut(LANES)).zip(firsts) {
+        chunk_values(chunks, first, values);
+    }
+}
+
+/// From the values of chunks to those of the subtrees that they are: each level has pairs of one subtree only.
+fn over_subtrees(mut values: Vec<ChainingValue>, subtree_bytes: u64) -> Vec<ChainingValue> {
+    for _ in 0..(subtree_bytes / CHUNK_BYTES).trailing_zeros() {
+        values = parents(&values);
+    }
+    values
 }
 
 /// How many siblings lead from a range to the digest of the whole.
@@ -78,6 +110,46 @@ pub fn digest_of_range(bytes: &[u8], first_byte: u64, siblings: &[ChainingValue]
     }
     let (left, right) = in_order(index, &value, &siblings[siblings.len() - 1]);
     root(left, right)
+}
+
+/// A range of a string, and what leads from it to the digest.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RangePath<'a> {
+    pub bytes: &'a [u8],
+    pub first_byte: u64,
+    pub siblings: &'a [ChainingValue],
+}
+
+/// The digests that ranges of one length lead to, each in a string of so many bytes: what [`digest_of_range`] gives of
+/// each, with the merges of all of them level by level together.
+///
+/// # Panics
+/// As [`digest_of_range`], for each.
+pub(crate) fn digests_of_ranges(ranges: &[RangePath<'_>], total_bytes: u64) -> Vec<Digest> {
+    let mut digests = Vec::with_capacity(ranges.len());
+    for ranges in ranges.chunks(LANES) {
+        let range_bytes = ranges[0].bytes.len() as u64;
+        let levels = expected_siblings(range_bytes, total_bytes);
+        let chunks = (range_bytes / CHUNK_BYTES) as usize;
+        let mut values = vec![ChainingValue([0; 32]); ranges.len() * chunks];
+        for (values, RangePath { bytes, first_byte, siblings }) in values.chunks_mut(chunks).zip(ranges) {
+            assert_eq!((bytes.len() as u64, siblings.len()), (range_bytes, levels), "ranges of one length");
+            assert!(first_byte.is_multiple_of(range_bytes) && *first_byte < total_bytes, "an aligned range");
+            fill_chunk_values(bytes, *first_byte, values);
+        }
+        let mut values = over_subtrees(values, range_bytes);
+        for level in 0..levels {
+            let mut pairs = [[0; PAIR_BYTES]; LANES];
+            for ((pair, value), RangePath { first_byte, siblings, .. }) in pairs.iter_mut().zip(&*values).zip(ranges) {
+                let (left, right) = in_order((first_byte / range_bytes) >> level, value, &siblings[level]);
+                pair[..32].copy_from_slice(left.as_bytes());
+                pair[32..].copy_from_slice(right.as_bytes());
+            }
+            merge_pairs(&pairs[..ranges.len()], &mut values, level + 1 == levels);
+        }
+        digests.extend(values.iter().map(|value| Digest(value.0)));
+    }
+    digests
 }
 
 /// The upper part of a string's tree, from the chaining values of equal subtrees up to the digest.
@@ -122,7 +194,16 @@ impl Tree {
 /// The chaining values one level up: each of two neighbours, neither of which is below the root.
 #[must_use]
 pub fn parents(values: &[ChainingValue]) -> Vec<ChainingValue> {
-    values.chunks_exact(2).map(|pair| merge(&pair[0], &pair[1])).collect()
+    let mut merged = vec![ChainingValue([0; 32]); values.len() / 2];
+    for (values, merged) in values.chunks(2 * LANES).zip(merged.chunks_mut(LANES)) {
+        let mut pairs = [[0; PAIR_BYTES]; LANES];
+        for (pair, values) in pairs.iter_mut().zip(values.chunks_exact(2)) {
+            pair[..32].copy_from_slice(values[0].as_bytes());
+            pair[32..].copy_from_slice(values[1].as_bytes());
+        }
+        merge_pairs(&pairs[..merged.len()], merged, false);
+    }
+    merged
 }
 
 fn in_order<'a>(
@@ -164,6 +245,11 @@ mod tests {
             while range < total {
                 let tree = Tree::new(chaining_values(&data, range as u64));
                 assert_eq!(tree.digest(), digest);
+                let paths: Vec<_> = (0..total / range).map(|index| tree.siblings(index)).collect();
+                let ranges = data.chunks_exact(range).zip((0..).step_by(range)).zip(&paths);
+                let ranges: Vec<_> =
+                    ranges.map(|((bytes, first_byte), siblings)| RangePath { bytes, first_byte, siblings }).collect();
+                assert!(digests_of_ranges(&ranges, total as u64).iter().all(|found| *found == digest));
                 for (index, bytes) in data.chunks_exact(range).enumerate() {
                     let path = tree.siblings(index);
                     assert_eq!(path.len(), expected_siblings(range as u64, total as u64));
@@ -183,6 +269,20 @@ mod tests {
         assert_ne!(digest_of_range(&data[2048..3072], 3072, &path, 8192), digest);
         path.swap(0, 1);
         assert_ne!(digest_of_range(&data[2048..3072], 2048, &path, 8192), digest);
+        // Together they are what they are one by one.
+        let right = siblings(&chaining_values(&data, 1024), 2);
+        let range = |first_byte, siblings| RangePath { bytes: &data[2048..3072], first_byte, siblings };
+        let ranges = [range(2048, &right[..]), range(3072, &right), range(2048, &path)];
+        let found = digests_of_ranges(&ranges, 8192);
+        assert_eq!(found[0], digest);
+        assert_eq!(
+            found[1..],
+            ranges[1..]
+                .iter()
+                .map(|it| digest_of_range(it.bytes, it.first_byte, it.siblings, 8192))
+                .collect::<Vec<_>>()
+        );
+        assert!(digests_of_ranges(&[], 8192).is_empty());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::super::device::{ProbeRound, SlotRange};
 use super::{Device, DeviceError, Handle, RowRange, siblings_of};
 use assay_work::probe::{LINE_BYTES, position, round_key_after, start_state, state_bytes, step};
 use assay_work::segment::chunk_of;
-use assay_work::tree::{CHUNK_BYTES, Tree, chaining_value, chaining_values, row_range_bytes};
+use assay_work::tree::{CHUNK_BYTES, Tree, chaining_values, row_range_bytes, subtree_values};
 use assay_work::{
     ChainingValue, Challenge, DeviceId, Digest, OpenedRange, Opening, Probe, ProbeKey, ProbeOpenings, RoundKey,
     Segment, SegmentOpenings,
@@ -248,9 +248,7 @@ fn open_line(n: u32, line: &PlannedLine, row: &[u8]) -> OpenedRange {
     let start = (first_byte - range_start) as usize;
     let mut siblings = Vec::new();
     if row.len() as u64 > CHUNK_BYTES {
-        let starts = (range_start..).step_by(CHUNK_BYTES as usize);
-        let chunks = row.chunks_exact(CHUNK_BYTES as usize).zip(starts);
-        let values = chunks.map(|(chunk, first)| chaining_value(chunk, first)).collect();
+        let values = subtree_values(row, range_start, CHUNK_BYTES);
         siblings = Tree::new(values).siblings(start / CHUNK_BYTES as usize);
     }
     siblings.extend(&line.siblings);

@@ -1,0 +1,108 @@
+//! BLAKE3's chunks and merges, many at once in the lanes of the processor's vectors: one after another, merges take as long
+//! as all else that a check of openings does.
+//!
+//! BLAKE3's documented functions give one chaining value at a time. What its crate hashes long strings with is public, but
+//! not promised to stay: a release without it does not build, and the vectors hold what it computes.
+
+use blake3::IncrementCounter;
+use blake3::platform::Platform;
+
+use super::bytes::ChainingValue;
+
+/// Merges in one call: as many as the widest vectors have lanes.
+pub(crate) const LANES: usize = 16;
+/// Bytes of two chaining values.
+pub(crate) const PAIR_BYTES: usize = 64;
+
+/// What BLAKE3 starts from: SHA-256's words.
+const START: [u32; 8] =
+    [0x6A09_E667, 0xBB67_AE85, 0x3C6E_F372, 0xA54F_F53A, 0x510E_527F, 0x9B05_688C, 0x1F83_D9AB, 0x5BE0_CD19];
+/// Bytes of a chunk.
+const CHUNK_BYTES: usize = 1024;
+/// The flags of the first and of the last block of a chunk.
+const CHUNK_ENDS: [u8; 2] = [1 << 0, 1 << 1];
+/// The flag of a parent.
+const PARENT: u8 = 1 << 2;
+/// The flag of the last one of a string, whose value is the digest.
+const ROOT: u8 = 1 << 3;
+
+/// Merges each pair into its place in `values`; `is_root`: into digests of whole strings.
+///
+/// # Panics
+/// When there are more than [`LANES`] pairs, or not a place for each.
+pub(crate) fn merge_pairs(pairs: &[[u8; PAIR_BYTES]], values: &mut [ChainingValue], is_root: bool) {
+    assert!(pairs.len() <= LANES && pairs.len() == values.len(), "as many as there are lanes");
+    let Some(first) = pairs.first() else { return };
+    let mut inputs = [first; LANES];
+    inputs.iter_mut().zip(pairs).for_each(|(input, pair)| *input = pair);
+    let mut merged = [0; 32 * LANES];
+    let flags = if is_root { PARENT | ROOT } else { PARENT };
+    let inputs = &inputs[..pairs.len()];
+    Platform::detect().hash_many(inputs, &START, 0, IncrementCounter::No, flags, 0, 0, &mut merged);
+    for (value, merged) in values.iter_mut().zip(merged.as_chunks::<32>().0) {
+        *value = ChainingValue(*merged);
+    }
+}
+
+/// The values of chunks that follow one another from number `first` on, none of which is a whole string.
+///
+/// # Panics
+/// When there are more than [`LANES`], or not a place for each in `values`.
+pub(crate) fn chunk_values(chunks: &[[u8; CHUNK_BYTES]], first: u64, values: &mut [ChainingValue]) {
+    assert!(chunks.len() <= LANES && chunks.len() == values.len(), "as many as there are lanes");
+    let Some(any) = chunks.first() else { return };
+    let mut inputs = [any; LANES];
+    inputs.iter_mut().zip(chunks).for_each(|(input, chunk)| *input = chunk);
+    let mut hashed = [0; 32 * LANES];
+    let [start, end] = CHUNK_ENDS;
+    let inputs = &inputs[..chunks.len()];
+    Platform::detect().hash_many(inputs, &START, first, IncrementCounter::Yes, 0, start, end, &mut hashed);
+    for (value, hashed) in values.iter_mut().zip(hashed.as_chunks::<32>().0) {
+        *value = ChainingValue(*hashed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use blake3::hazmat::{HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
+
+    use super::*;
+
+    #[test]
+    fn many_chunks_are_those_of_one_after_another() {
+        let chunks: Vec<[u8; CHUNK_BYTES]> =
+            (0..LANES).map(|chunk| std::array::from_fn(|byte| (chunk * 31 + byte).wrapping_mul(167) as u8)).collect();
+        for first in [0, 1, 77, (1 << 32) - 3, 1 << 40] {
+            for count in 0..=LANES {
+                let mut values = [ChainingValue([0; 32]); LANES];
+                chunk_values(&chunks[..count], first, &mut values[..count]);
+                for ((chunk, number), value) in chunks[..count].iter().zip(first..).zip(values) {
+                    let mut hasher = blake3::Hasher::new();
+                    hasher.set_input_offset(number * CHUNK_BYTES as u64);
+                    assert_eq!(value.0, hasher.update(chunk).finalize_non_root(), "chunk {number} of {count}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn many_merges_are_those_of_one_after_another() {
+        let pairs: [[u8; PAIR_BYTES]; LANES] =
+            std::array::from_fn(|pair| std::array::from_fn(|byte| (pair * 64 + byte).wrapping_mul(167) as u8));
+        for count in 0..=LANES {
+            for is_root in [false, true] {
+                let mut values = [ChainingValue([0; 32]); LANES];
+                merge_pairs(&pairs[..count], &mut values[..count], is_root);
+                for (pair, value) in pairs[..count].iter().zip(values) {
+                    let (left, right) = (pair[..32].try_into().unwrap(), pair[32..].try_into().unwrap());
+                    let expected = if is_root {
+                        *merge_subtrees_root(left, right, Mode::Hash).as_bytes()
+                    } else {
+                        merge_subtrees_non_root(left, right, Mode::Hash)
+                    };
+                    assert_eq!(value.0, expected, "{count} pairs, root: {is_root}");
+                }
+            }
+        }
+    }
+}
