@@ -1,5 +1,6 @@
 //! Checks on the validator's cores, and replays on its devices.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 use assay_device::Handle;
@@ -15,8 +16,12 @@ use crate::verify::replay::Extent;
 use crate::verify::replay::pool::ReplayRequest;
 use crate::verify::turns::NoTurn;
 
+/// Bytes that are hashed while other sessions wait for this thread: a tenth of a millisecond.
+const MAX_BYTES_AT_ONCE: usize = 128 << 10;
+
 impl Driver {
-    /// Checks a part of the openings on a blocking thread, once a core is free. The connection is not read meanwhile.
+    /// Checks a part of the openings once a core is free: on a blocking thread where it takes long. The connection is not
+    /// read meanwhile.
     pub(super) async fn check(&mut self, job: CheckJob) -> Vec<Action> {
         let began = Instant::now();
         let result = self.check_on_a_core(job).await;
@@ -40,14 +45,18 @@ impl Driver {
             let detail = format!("a check waited {CHECK_WAIT_LIMIT:?} for a core");
             return Err(Reason::new(ReasonCode::ValidatorOverloaded, detail));
         };
-        let internal = |error: tokio::task::JoinError| Reason::new(ReasonCode::ValidatorInternal, error.to_string());
+        let internal = |error: String| Reason::new(ReasonCode::ValidatorInternal, error);
         let _running = Counted::new(&counts.checks_running);
-        let seconds = counts.check_seconds.clone();
+        let (is_short, seconds) = (job.bytes() <= MAX_BYTES_AT_ONCE, counts.check_seconds.clone());
         let run = move || {
             let _timer = seconds.start_timer();
             job.run()
         };
-        tokio::task::spawn_blocking(run).await.map_err(internal)
+        if is_short {
+            // A thread's wake-ups would take longer than the check.
+            return catch_unwind(AssertUnwindSafe(run)).map_err(|_| internal("a check panicked".to_owned()));
+        }
+        tokio::task::spawn_blocking(run).await.map_err(|error| internal(error.to_string()))
     }
 
     pub(super) fn start_replay(&mut self, id: ChallengeId, work: TrustedValues, extent: Extent) -> Vec<Action> {

@@ -188,6 +188,23 @@ impl Collector {
 }
 
 impl CheckJob {
+    /// About how many bytes it hashes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        // A sibling is hashed with the value beside it.
+        let opened = |bytes: usize, siblings: usize| bytes + 64 * siblings;
+        match &self.part {
+            CheckedPart::SlotDigests(digests) => digests.len() * size_of::<Digest>(),
+            CheckedPart::Sample(sample) => {
+                sample.openings.iter().map(|it| opened(it.bytes.len(), it.siblings.len())).sum()
+            }
+            CheckedPart::Segment(segment) => {
+                let lines = segment.lines.iter().map(|it| opened(it.bytes.len(), it.siblings.len()));
+                lines.sum::<usize>() + opened(segment.state.bytes.len(), segment.state.siblings.len())
+            }
+        }
+    }
+
     /// Checks the part, and drops it: at most milliseconds of one core.
     ///
     /// # Errors
