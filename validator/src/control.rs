@@ -208,7 +208,7 @@ impl ControlService for Control {
         let (started, answer) = oneshot::channel();
         commands
             .send(SessionCommand::Run {
-                order: Order { eat_nonce, ..Order::manual(policy) },
+                order: Box::new(Order { eat_nonce, ..Order::manual(policy) }),
                 place: None,
                 started,
                 updates,

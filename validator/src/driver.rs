@@ -56,14 +56,15 @@ pub enum Broken {
     Disconnected(String),
 }
 
-/// What goes out, with where to note the moment.
-pub type Outgoing = (ValidatorMessage, SentAt);
+/// What goes out, with where to note the moment. Boxed, as all that goes through a session's queues: each of them has room
+/// for 32 from the start, however few may wait.
+pub type Outgoing = Box<(ValidatorMessage, SentAt)>;
 
 /// Runs a session to its end.
 pub async fn drive(
     validator: Arc<Validator>,
     peer: Option<Peer>,
-    mut incoming: mpsc::Receiver<Incoming>,
+    mut incoming: mpsc::Receiver<Box<Incoming>>,
     outgoing: mpsc::Sender<Outgoing>,
     permit: OwnedSemaphorePermit,
 ) {
@@ -121,7 +122,7 @@ pub async fn drive(
             }
             () = stopping.stopped(), if !was_stopped => driver.cut_short(),
             () = shutdown.draining(), if idle => driver.session.drain(),
-            concluded = concluded(&mut driver.recording) => driver.recorded(concluded).await,
+            concluded = concluded(&mut driver.recording) => Box::pin(driver.recorded(concluded)).await,
             () = std::future::ready(()), if idle && is_expelled => driver.expel(),
             // Who is expelled is asked above.
             Ok(()) = admitted.changed() => Vec::new(),
@@ -129,17 +130,20 @@ pub async fn drive(
             Ok(()) = rules.changed() => driver.policy_changed(),
             incoming = incoming.recv(), if reads => driver.incoming(incoming),
             Some(command) = asked.recv() => driver.command(command),
-            Some((id, result)) = replays.recv() => driver.session.replayed(id, result),
+            Some(replayed) = replays.recv() => driver.session.replayed(replayed.0, replayed.1),
             prepared = turn(&mut driver.turn), if idle => driver.start_due(prepared),
             () = wake(timeout) => driver.tick(),
         };
-        if let Some(why) = driver.act(actions).await {
+        // What is done now and then has no room in the future of a session that waits.
+        if !actions.is_empty()
+            && let Some(why) = Box::pin(driver.act(actions)).await
+        {
             break why;
         }
     };
     driver.ended(address, &why);
     driver.leave();
-    driver.note_left(&why).await;
+    Box::pin(driver.note_left(&why)).await;
     drop(permit);
 }
 
@@ -151,7 +155,7 @@ struct Driver {
     peer: Option<Peer>,
     outgoing: mpsc::Sender<Outgoing>,
     commands: mpsc::Sender<SessionCommand>,
-    replayed: mpsc::Sender<(ChallengeId, Result<(), Reason>)>,
+    replayed: mpsc::Sender<Box<(ChallengeId, Result<(), Reason>)>>,
     /// Of the replay that runs.
     replay: Handle,
     /// Once it proved its key.
@@ -215,8 +219,8 @@ impl Driver {
         !self.has_ended && !self.session.is_over()
     }
 
-    fn incoming(&mut self, incoming: Option<Incoming>) -> Vec<Action> {
-        match incoming {
+    fn incoming(&mut self, incoming: Option<Box<Incoming>>) -> Vec<Action> {
+        match incoming.map(|incoming| *incoming) {
             Some(Incoming { message: Ok(message), at }) => {
                 self.note_signed(&message);
                 let Self { session, validator, entropy, .. } = self;

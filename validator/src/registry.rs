@@ -23,7 +23,7 @@ pub enum SessionCommand {
     /// Challenge the miner now.
     Run {
         /// What to ask.
-        order: Order,
+        order: Box<Order>,
         /// Its place among the challenges that run at once; `None`: it takes one, where one is free.
         place: Option<OwnedSemaphorePermit>,
         /// What started, or why nothing did.

@@ -185,7 +185,7 @@ async fn follow(
 ) {
     let (started, answer) = oneshot::channel();
     let (updates, mut watch) = mpsc::channel(UPDATES);
-    let run = SessionCommand::Run { order, place: Some(place), started, updates };
+    let run = SessionCommand::Run { order: Box::new(order), place: Some(place), started, updates };
     let begin = async {
         commands.send(run).await.map_err(|_| "not connected".to_owned())?;
         answer.await.map_err(|_| "not connected".to_owned())?.map_err(|error| error.to_string())

@@ -66,7 +66,7 @@ impl SessionService for Sessions {
 
 /// Reads messages as they come, and notes when: the session may be busy when one arrives. None is read for which the
 /// queue has no room.
-async fn read(mut stream: Streaming<SessionRequest>, peer: Peer, incoming: mpsc::Sender<Incoming>) {
+async fn read(mut stream: Streaming<SessionRequest>, peer: Peer, incoming: mpsc::Sender<Box<Incoming>>) {
     while let Ok(room) = incoming.reserve().await {
         let message = match stream.message().await {
             Ok(Some(message)) => MinerMessage::try_from(message).map_err(|error| Broken::Malformed(error.to_string())),
@@ -77,7 +77,7 @@ async fn read(mut stream: Streaming<SessionRequest>, peer: Peer, incoming: mpsc:
         if matches!(message, Ok(MinerMessage::Hello(_))) {
             peer.set_greeted(true);
         }
-        room.send(Incoming { message, at: Instant::now() });
+        room.send(Box::new(Incoming { message, at: Instant::now() }));
         if last {
             return;
         }
@@ -96,7 +96,8 @@ fn broken(status: &Status) -> Broken {
 
 /// The messages as the transport takes them: that moment is when a deadline starts to count.
 fn stamped(queue: mpsc::Receiver<Outgoing>) -> impl Stream<Item = Result<SessionResponse, Status>> + Send {
-    ReceiverStream::new(queue).map(|(message, sent)| {
+    ReceiverStream::new(queue).map(|outgoing| {
+        let (message, sent) = *outgoing;
         let response = SessionResponse::from(message);
         sent.set(Instant::now());
         Ok(response)
@@ -106,6 +107,6 @@ fn stamped(queue: mpsc::Receiver<Outgoing>) -> impl Stream<Item = Result<Session
 fn refuse(code: RefusedCode, detail: &str) -> Response<Responses> {
     let (outgoing, queue) = mpsc::channel(1);
     // The queue has room for its only message.
-    let _ = outgoing.try_send((refusal(code, detail.into()), SentAt::default()));
+    let _ = outgoing.try_send(Box::new((refusal(code, detail.into()), SentAt::default())));
     Response::new(Box::pin(stamped(queue)))
 }

@@ -31,7 +31,7 @@ impl Driver {
                     let limit = if self.revoked_at.is_some() { REVOKED_LIMIT / 2 } else { SEND_LIMIT };
                     let taken = tokio::select! {
                         biased;
-                        taken = self.outgoing.send_timeout((message, sent), limit) => taken.is_ok(),
+                        taken = self.outgoing.send_timeout(Box::new((message, sent)), limit) => taken.is_ok(),
                         why = revocation(&mut lists, standing.as_ref()) => {
                             self.interrupted = Some(why);
                             true
@@ -42,12 +42,13 @@ impl Driver {
                     }
                 }
                 Action::Established(hello) => {
-                    if let Err(error) = self.established(*hello).await {
+                    // Once in a session: its future has no room in the session's own.
+                    if let Err(error) = Box::pin(self.established(*hello)).await {
                         queue = self.session.not_entered(error).into();
                     }
                 }
                 Action::InventoryChanged(inventory) => {
-                    self.note_devices(&inventory).await;
+                    Box::pin(self.note_devices(&inventory)).await;
                     if let Some(seat) = self.seat() {
                         self.validator.registry.update(self.number, seat, |m| m.inventory = inventory);
                     }

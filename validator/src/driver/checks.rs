@@ -69,7 +69,7 @@ impl Driver {
             let overloaded = |error: NoTurn| Reason::new(ReasonCode::ValidatorOverloaded, error.to_string());
             let result = replayed.map_err(overloaded).and_then(|replayed| replayed.finding.into_result());
             // The session may be over.
-            let _ = done.send((id, result)).await;
+            let _ = done.send(Box::new((id, result))).await;
         });
         Vec::new()
     }

@@ -20,7 +20,7 @@ impl Driver {
             SessionCommand::Run { order, place, started, updates } => {
                 let free = || self.validator.challenges.clone().try_acquire_owned().map_err(|_| StartError::TooMany);
                 let place = place.map_or_else(free, Ok);
-                let result = place.and_then(|place| self.start(order, Places::of(place)));
+                let result = place.and_then(|place| self.start(*order, Places::of(place)));
                 if result.is_ok() {
                     self.watchers.push(updates);
                 }

@@ -164,7 +164,7 @@ pub async fn begin(
     let (updates, watch) = mpsc::channel(UPDATES);
     let (started, answer) = oneshot::channel();
     let order = Order { eat_nonce, ..Order::manual(policy) };
-    let run = SessionCommand::Run { order, place: None, started, updates };
+    let run = SessionCommand::Run { order: Box::new(order), place: None, started, updates };
     commands.send(run).await.map_err(|_| gone())?;
     let began = answer.await.map_err(|_| gone())?.map_err(|error| not_started(validator, key, &error))?;
     Ok((running(key, began), watch))

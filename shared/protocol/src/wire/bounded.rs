@@ -10,7 +10,13 @@ use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
 
 use super::limits::{HANDSHAKE_MESSAGES, MAX_HANDSHAKE_BYTES};
 use super::lists;
-use super::v1::SessionRequest;
+use super::v1::{SessionRequest, SessionResponse};
+
+/// What a validator keeps of each direction of a session from its start: its messages are short, but for openings, and most
+/// sessions wait.
+const SESSION_BUFFER_BYTES: usize = 512;
+/// Bytes of messages that are handed to HTTP/2 at once, as tonic has it.
+const YIELD_BYTES: usize = 32 << 10;
 
 /// Prost's codec, with bounds that hold before a message is decoded.
 #[derive(Debug, Clone)]
@@ -33,15 +39,24 @@ where
     type Decoder = BoundedDecoder<U>;
 
     fn encoder(&mut self) -> Self::Encoder {
-        ProstCodec::<T, U>::raw_encoder(BufferSettings::default())
+        ProstCodec::<T, U>::raw_encoder(buffers(is::<T, SessionResponse>()))
     }
 
     fn decoder(&mut self) -> Self::Decoder {
         // Every other message comes from a peer that this side has chosen to dial.
-        let from_miner = std::any::TypeId::of::<U>() == std::any::TypeId::of::<SessionRequest>();
+        let from_miner = is::<U, SessionRequest>();
         let handshake_messages = if from_miner { HANDSHAKE_MESSAGES } else { 0 };
-        BoundedDecoder { inner: ProstCodec::<T, U>::raw_decoder(BufferSettings::default()), handshake_messages }
+        BoundedDecoder { inner: ProstCodec::<T, U>::raw_decoder(buffers(from_miner)), handshake_messages }
     }
+}
+
+fn is<T: 'static, U: 'static>() -> bool {
+    std::any::TypeId::of::<T>() == std::any::TypeId::of::<U>()
+}
+
+/// The room of a stream: of a validator's side of a session, or of any other.
+fn buffers(is_validators: bool) -> BufferSettings {
+    if is_validators { BufferSettings::new(SESSION_BUFFER_BYTES, YIELD_BYTES) } else { BufferSettings::default() }
 }
 
 /// Prost's decoder, with bounds on the lists of a message and on the first messages of a stream.
