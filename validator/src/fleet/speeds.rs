@@ -1,7 +1,7 @@
 //! The speeds of the fleet's models, read from the records from time to time.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use assay_fleet::{Distribution, Sample};
@@ -18,12 +18,37 @@ const PASSES: u32 = 8;
 /// Models whose samples are kept: names are claims, and whoever makes names up finds no sample.
 const MAX_MODELS: usize = 64;
 
-/// Samples of a model, and when they were read.
-type Cached = (Instant, Arc<Vec<Sample>>);
+/// Distributions of a model that are kept, one for each operator whose hosts are judged by it: more are made anew.
+const MAX_DISTRIBUTIONS: usize = 256;
+
+/// What is known of a model.
+#[derive(Debug, Default)]
+struct Model {
+    /// When its samples were read; `None`: they have to be.
+    read: Option<Instant>,
+    samples: Vec<Sample>,
+    /// What follows from them, by matrix size and operator: to sort thousands of samples takes as long as an audit.
+    distributions: HashMap<(u32, Option<String>), Option<Distribution>>,
+}
 
 /// The samples of the models that were asked for lately.
 #[derive(Debug, Default)]
-pub struct Speeds(Mutex<HashMap<String, Cached>>);
+pub struct Speeds(Mutex<HashMap<String, Model>>);
+
+impl Model {
+    fn distribution(&mut self, n: u32, operator: Option<&str>) -> Option<Distribution> {
+        let key = (n, operator.map(str::to_owned));
+        if let Some(known) = self.distributions.get(&key) {
+            return known.clone();
+        }
+        let distribution = Distribution::of(self.samples.iter(), n, operator);
+        if self.distributions.len() >= MAX_DISTRIBUTIONS {
+            self.distributions.clear();
+        }
+        self.distributions.insert(key, distribution.clone());
+        distribution
+    }
+}
 
 impl Speeds {
     /// The distributions of these models at a matrix size, and of the others that are known, as a miner of this operator
@@ -38,18 +63,26 @@ impl Speeds {
         for model in models {
             self.read(records, model).await?;
         }
-        let cached = self.lock();
-        let distributions = cached
-            .iter()
-            .filter_map(|(model, (_, samples))| Some((model.clone(), Distribution::of(samples.iter(), n, operator)?)));
+        let mut known = self.lock();
+        let distributions =
+            known.iter_mut().filter_map(|(name, model)| Some((name.clone(), model.distribution(n, operator)?)));
         Ok(distributions.collect())
     }
 
     async fn read(&self, records: &Records, model: &str) -> Result<(), RecordsError> {
-        if self.lock().get(model).is_some_and(|(at, _)| at.elapsed() < FRESH) {
-            return Ok(());
+        // Of all that find them old one reads them, and the others go on with what is there.
+        if let Some(known) = self.lock().get_mut(model) {
+            if known.read.is_some_and(|at| at.elapsed() < FRESH) {
+                return Ok(());
+            }
+            known.read = Some(Instant::now());
         }
-        let samples = records.samples(model, unix_ms() - WINDOW_MS, PASSES).await?;
+        let samples = records.samples(model, unix_ms() - WINDOW_MS, PASSES).await;
+        let samples = samples.inspect_err(|_| {
+            if let Some(known) = self.lock().get_mut(model) {
+                known.read = None;
+            }
+        })?;
         let sample = |sample: assay_records::Sample| Sample {
             operator: Some(sample.operator).filter(|operator| !operator.is_empty()),
             miner: sample.miner,
@@ -58,16 +91,17 @@ impl Speeds {
             gb_per_s: sample.gb_per_s,
         };
         let samples: Vec<_> = samples.into_iter().map(sample).collect();
-        let mut cached = self.lock();
-        if cached.len() >= MAX_MODELS && !cached.contains_key(model) {
-            let oldest = cached.iter().min_by_key(|(_, (at, _))| *at).map(|(model, _)| model.clone());
-            oldest.and_then(|oldest| cached.remove(&oldest));
+        let mut known = self.lock();
+        if known.len() >= MAX_MODELS && !known.contains_key(model) {
+            let oldest = known.iter().min_by_key(|(_, model)| model.read).map(|(name, _)| name.clone());
+            oldest.and_then(|oldest| known.remove(&oldest));
         }
-        cached.insert(model.to_owned(), (Instant::now(), Arc::new(samples)));
+        let read = Some(Instant::now());
+        known.insert(model.to_owned(), Model { read, samples, distributions: HashMap::new() });
         Ok(())
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Cached>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Model>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
