@@ -1,8 +1,10 @@
-//! Evidence on its way to the store: compressed while it is written, in a temporary file beside the store.
+//! Evidence on its way to the store, in a temporary file beside it. It is compressed once it is to be kept: that of most
+//! challenges is dropped, and to compress numbers that look random takes longer than to write them.
 
 use std::fmt;
-use std::io::{self, Write};
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, BufReader, Seek, Write};
+use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 use zstd::stream::write::Encoder;
@@ -13,6 +15,8 @@ use crate::error::EvidenceError;
 
 /// Openings are rows of numbers that look random: more effort finds no more to save.
 const LEVEL: i32 = 1;
+/// Bytes that are read at once to be compressed.
+const READ_BYTES: usize = 128 << 10;
 /// How temporary files are named, by which those of a program that was killed are found.
 pub(crate) const SPOOL_PREFIX: &str = ".spool-";
 
@@ -20,7 +24,8 @@ pub(crate) const SPOOL_PREFIX: &str = ".spool-";
 ///
 /// Its calls block on the disk: they belong on a thread that may.
 pub struct Spool {
-    encoder: Encoder<'static, Hashed>,
+    folder: PathBuf,
+    file: NamedTempFile,
     bytes: u64,
 }
 
@@ -51,13 +56,8 @@ impl fmt::Debug for Spool {
 
 impl Spool {
     pub(crate) fn create(folder: &Path) -> Result<Self, EvidenceError> {
-        let begin = || {
-            let file = tempfile::Builder::new().prefix(SPOOL_PREFIX).tempfile_in(folder)?;
-            let mut encoder = Encoder::new(Hashed { file, hasher: blake3::Hasher::new(), bytes: 0 }, LEVEL)?;
-            encoder.window_log(WINDOW_LOG)?;
-            Ok(encoder)
-        };
-        Ok(Self { encoder: begin().map_err(EvidenceError::file(folder))?, bytes: 0 })
+        let file = temporary(folder).map_err(EvidenceError::file(folder))?;
+        Ok(Self { folder: folder.to_owned(), file, bytes: 0 })
     }
 
     /// Adds bytes.
@@ -70,8 +70,8 @@ impl Spool {
             return Err(EvidenceError::TooLarge);
         }
         self.bytes = all;
-        let written = self.encoder.write_all(bytes);
-        written.map_err(EvidenceError::file(self.encoder.get_ref().file.path()))
+        let written = self.file.write_all(bytes);
+        written.map_err(EvidenceError::file(self.file.path()))
     }
 
     /// Bytes written so far, before compression.
@@ -80,20 +80,31 @@ impl Spool {
         self.bytes
     }
 
-    /// Ends the object and brings it to the disk, still under its temporary name.
+    /// Ends the object: compresses it, and brings it to the disk, still under a temporary name.
     ///
     /// # Errors
     /// [`EvidenceError::File`] for the disk.
-    pub fn finish(self) -> Result<Spooled, EvidenceError> {
-        let path = self.encoder.get_ref().file.path().to_owned();
-        let finish = || {
-            let Hashed { file, hasher, bytes } = self.encoder.finish()?;
-            file.as_file().sync_all()?;
-            let digest = Digest(*hasher.finalize().as_bytes());
-            Ok(Spooled { digest, bytes: self.bytes, stored_bytes: bytes, file })
-        };
-        finish().map_err(EvidenceError::file(&path))
+    pub fn finish(mut self) -> Result<Spooled, EvidenceError> {
+        let compressed = self.file.rewind().and_then(|()| compress(self.file.as_file(), &self.folder));
+        let Hashed { file, hasher, bytes } = compressed.map_err(EvidenceError::file(self.file.path()))?;
+        let digest = Digest(*hasher.finalize().as_bytes());
+        Ok(Spooled { digest, bytes: self.bytes, stored_bytes: bytes, file })
     }
+}
+
+fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
+    tempfile::Builder::new().prefix(SPOOL_PREFIX).tempfile_in(folder)
+}
+
+/// What a file has from where it stands, compressed and on disk.
+fn compress(raw: &File, folder: &Path) -> io::Result<Hashed> {
+    let hashed = Hashed { file: temporary(folder)?, hasher: blake3::Hasher::new(), bytes: 0 };
+    let mut encoder = Encoder::new(hashed, LEVEL)?;
+    encoder.window_log(WINDOW_LOG)?;
+    io::copy(&mut BufReader::with_capacity(READ_BYTES, raw), &mut encoder)?;
+    let hashed = encoder.finish()?;
+    hashed.file.as_file().sync_all()?;
+    Ok(hashed)
 }
 
 impl Write for Hashed {

@@ -1,4 +1,4 @@
-//! Writes a case down while its challenge runs: compressed, into a temporary file beside the store, off the runtime.
+//! Writes a case down while its challenge runs: into a temporary file beside the store, off the runtime.
 //!
 //! What is in memory of a case is a buffer that fills while the one before it is written. A disk that does not follow
 //! holds the session up, not the runtime; the driver excuses the miner for that time. A disk that fails costs the
@@ -102,16 +102,9 @@ impl Capture {
         }
     }
 
-    /// Ends the case of a verdict that is final: keeps it, on disk, or drops it. `fleet`: what the verdict was held
-    /// against beside the work, as TOML.
-    pub async fn finish(
-        mut self,
-        verdict: &Verdict,
-        held_up: HeldUp,
-        fleet: Option<String>,
-        why: Option<Why>,
-    ) -> Option<Kept> {
-        let why = why?;
+    /// Ends the case of a verdict that is final, and keeps it, on disk. `fleet`: what the verdict was held against beside
+    /// the work, as TOML.
+    pub async fn finish(mut self, verdict: &Verdict, held_up: HeldUp, fleet: Option<String>, why: Why) -> Option<Kept> {
         // Texts and numbers always become JSON.
         let json = serde_json::to_vec(verdict).unwrap_or_default();
         let held_up = [Entry::HeldUp(held_up)];

@@ -256,7 +256,7 @@ impl Case {
     async fn finish(self, verdict: &Verdict, facts: &FleetFacts, percent: f64) -> Option<EvidenceRecord> {
         let Self { capture, held_up, least_percent } = self;
         let share = percent.max(f64::from(least_percent)) / 100.0;
-        let why = Why::of(verdict.outcome, uniform(&mut OsEntropy) < share);
+        let why = Why::of(verdict.outcome, uniform(&mut OsEntropy) < share)?;
         let facts = toml::to_string(facts);
         if let Err(error) = &facts {
             tracing::error!(challenge = %verdict.challenge_id, %error, "its case lacks what it was held against");

@@ -68,7 +68,7 @@ async fn a_case_is_kept_as_it_was_written() {
         capture.add(vec![opening(number)]).await;
         assert!(capture.buffer.len() < 2 * BUFFER_BYTES, "{} bytes are in memory", capture.buffer.len());
     }
-    let kept = capture.finish(&verdict(), HeldUp::default(), None, Some(Why::Fail)).await.unwrap();
+    let kept = capture.finish(&verdict(), HeldUp::default(), None, Why::Fail).await.unwrap();
     assert!(kept.bytes > 40 * 57_344 && kept.why == Why::Fail);
     let mut entries = CaseReader::new(store.read(&kept.digest).await.unwrap()).unwrap();
     let written = beginning()
@@ -86,7 +86,7 @@ async fn a_case_that_is_not_kept_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let mut capture = Capture::begin(store(folder.path()), ID);
     capture.add((0..20).map(opening).collect()).await;
-    assert!(capture.finish(&verdict(), HeldUp::default(), None, None).await.is_none());
+    drop(capture);
     // The write that was under way ends by itself.
     while std::fs::read_dir(folder.path()).unwrap().count() > 0 {
         tokio::task::yield_now().await;
@@ -101,5 +101,5 @@ async fn a_store_that_fails_costs_the_case_alone() {
     for number in 0..20 {
         capture.add(vec![opening(number)]).await;
     }
-    assert!(capture.finish(&verdict(), HeldUp::default(), None, Some(Why::Fail)).await.is_none());
+    assert!(capture.finish(&verdict(), HeldUp::default(), None, Why::Fail).await.is_none());
 }
