@@ -4,8 +4,10 @@ use assay_devices::settings::LONG_VERSION;
 use assay_devices::worker_command::WorkerArgs;
 use assay_program::exit;
 use assay_program::settings::parse;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand};
 
+use self::access::{PageArgs, TokenCommand, WebhookCommand};
 use self::challenge::{CancelArgs, ChallengeArgs};
 use self::daemon::{RejudgeArgs, ReplayWorkerArgs, ServeArgs};
 use self::files::{CheckOpeningsArgs, VerifyArgs};
@@ -14,7 +16,7 @@ use self::receipt::ReceiptArgs;
 use self::records::{
     BackupArgs, DecideArgs, DevicesArgs, EnrollArgs, ExportArgs, HistoryArgs, LabelArgs, RoundArgs, VerdictsArgs,
 };
-use self::running::{ForgetArgs, MinersArgs, StatusArgs};
+use self::running::{ForgetArgs, MinersArgs, StatusArgs, WatchArgs};
 use self::settings::{ConfigCommand, PolicyCommand};
 
 const ABOUT: &str = "Challenges miners to prove their compute and memory, and judges what they answer";
@@ -27,6 +29,7 @@ const EXAMPLES: &str = "Examples:
   assay-validator serve
   assay-validator miners
   assay-validator status
+  assay-validator watch
   assay-validator challenge --miner only
   assay-validator challenge --devices 3x64 --miner-key KEY --out challenge.json
   assay-validator verify --challenge challenge.json --evidence evidence.json --mode replay
@@ -50,6 +53,15 @@ impl Cli {
     pub fn from_process() -> Result<Self, clap::Error> {
         parse(std::env::args_os())
     }
+}
+
+/// Reads one of these values by its name.
+fn one_of<T, const COUNT: usize>(values: [(&'static str, T); COUNT]) -> impl TypedValueParser<Value = T>
+where
+    T: Copy + Send + Sync + 'static,
+{
+    let found = move |name: String| values.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value);
+    PossibleValuesParser::new(values.map(|(name, _)| name)).try_map(move |name| found(name).ok_or("no such value"))
 }
 
 /// The validator's commands.
@@ -85,6 +97,11 @@ pub enum Command {
   assay-validator status
   assay-validator status --json | jq '.challenges[].challenge_id'")]
     Status(StatusArgs),
+    /// Follow the fleet in the terminal: who passes and who does not, challenges that run, the last verdicts
+    #[command(after_help = "Examples:
+  assay-validator watch
+  assay-validator watch --server https://validator.example:7480#KEY --token-file read.token --filter rack=7")]
+    Watch(WatchArgs),
     /// Print what a miner needs to reach this validator, as one string: assay://HOST:PORT#KEY
     ///
     /// The key is that of the validator, which is made on first use; the address is `advertise`, else `listen`. A miner
@@ -131,6 +148,17 @@ pub enum Command {
   assay-validator enroll | ssh miner-7 'assay-miner run --join-token-file -'
   assay-validator enroll --list")]
     Enroll(EnrollArgs),
+    /// Make, list and revoke tokens of the HTTP API, for programs and for commands with --server
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Add, list, remove and test webhooks: servers that are sent events
+    #[command(subcommand)]
+    Webhook(WebhookCommand),
+    /// Print an address that opens the validator's page once, logged in
+    #[command(after_help = "Examples:
+  assay-validator page
+  assay-validator page --role read")]
+    Page(PageArgs),
     /// Let a miner in, from now on; it is noted with who did it
     #[command(after_help = "Examples:
   assay-validator miners --status pending
@@ -220,6 +248,7 @@ pub enum Command {
     Worker(WorkerArgs),
 }
 
+pub mod access;
 pub mod challenge;
 pub mod daemon;
 pub mod files;
@@ -227,6 +256,7 @@ pub mod key;
 pub mod receipt;
 pub mod records;
 pub mod running;
+pub mod server;
 pub mod settings;
 #[cfg(test)]
 mod tests;

@@ -18,6 +18,7 @@ use crate::bounds::{
     MAX_CONNECTS_PER_S, MAX_HANDSHAKES, MAX_MINERS,
 };
 use crate::case::settings::{EvidenceConfig, RawEvidence};
+use crate::client::place::{ENV_SERVER, ENV_TOKEN};
 use crate::fleet::rules::{FleetFiles, RawFleet};
 use crate::http::settings::{HttpSettings, RawHttp};
 use crate::policy::{Policy, RawPolicy};
@@ -276,7 +277,8 @@ pub struct ValidatorConfig {
 /// # Errors
 /// [`SettingsError`] for a file that cannot be read or parsed, an unknown key, or a value that does not parse.
 pub fn resolve<F: Args>(flags: &Flags<F>) -> Result<Settings<RawConfig>, SettingsError> {
-    let environment = Environment::of_process(ENV_PREFIX)?.with_absence(absent_key);
+    let environment = Environment::of_process(ENV_PREFIX)?.without(ENV_SERVER).without(ENV_TOKEN);
+    let environment = environment.with_absence(absent_key);
     Settings::resolve(flags, &environment.with_system_file(paths::system_file(SYSTEM_FILE)))
 }
 

@@ -10,6 +10,7 @@ pub mod allow;
 pub mod bounds;
 pub mod case;
 pub mod cli;
+pub mod client;
 pub mod clock;
 pub mod commands;
 pub mod config;

@@ -13,8 +13,8 @@ pub mod rounds;
 pub mod running;
 pub mod series;
 pub mod tokens;
-mod why;
 pub mod webhooks;
+mod why;
 
 use assay_api::ProblemCode;
 use assay_records::RecordsError;

@@ -111,6 +111,12 @@ pub struct ClaimedDevice {
     pub name: String,
     /// What the miner computes with.
     pub backend: String,
+    /// Its memory.
+    pub total_bytes: u64,
+    /// Memory that a challenge can use now.
+    pub free_bytes: u64,
+    /// The most slots of a challenge at each matrix size, the smallest first.
+    pub slots: Vec<u32>,
     /// What its management library says.
     pub hardware: Option<Hardware>,
 }

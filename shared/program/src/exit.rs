@@ -123,7 +123,8 @@ pub fn chain(error: &(dyn Error + 'static)) -> String {
     line
 }
 
-fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+/// The error and its causes, one after the other.
+pub fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |e: &&'a (dyn Error + 'static)| (*e).source())
 }
 

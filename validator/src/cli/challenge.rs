@@ -3,13 +3,12 @@
 use std::path::PathBuf;
 
 use assay_program::prefix::Prefix;
-use assay_program::settings::Flags;
 use assay_protocol::verdict::Mode;
 use assay_receipts::EatNonce;
 use assay_work::PublicKey;
 use clap::Args;
 
-use crate::config::ControlFlags;
+use super::server::ValidatorFlags;
 use crate::device_spec::DeviceSpec;
 use crate::policy::{MODES, mode_parser};
 
@@ -67,9 +66,9 @@ pub struct ChallengeArgs {
     /// Of a challenge file.
     #[command(flatten)]
     pub file: FileArgs,
-    /// The settings.
+    /// Which validator.
     #[command(flatten)]
-    pub settings: Flags<ControlFlags>,
+    pub at: ValidatorFlags,
 }
 
 /// What a challenge of a connected miner takes besides.
@@ -137,7 +136,7 @@ pub struct CancelArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// The settings.
+    /// Which validator.
     #[command(flatten)]
-    pub settings: Flags<ControlFlags>,
+    pub at: ValidatorFlags,
 }

@@ -8,6 +8,7 @@ use assay_program::span::Span;
 use assay_receipts::EatNonce;
 use clap::{Args, Subcommand};
 
+use super::server::ValidatorFlags;
 use crate::config::ControlFlags;
 
 /// Arguments of `receipt`.
@@ -65,9 +66,9 @@ pub struct ShownArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// The settings.
+    /// Which validator.
     #[command(flatten)]
-    pub settings: Flags<ControlFlags>,
+    pub at: ValidatorFlags,
 }
 
 /// Arguments of `receipt show`.

@@ -2,13 +2,19 @@
 
 use std::path::PathBuf;
 
-use assay_program::settings::Flags;
+use assay_api::RoundScope;
 use assay_program::span::Span;
-use assay_protocol::wire::v1::{ExportFormat, RoundScope};
+use assay_protocol::verdict::Outcome;
+use assay_records::Format;
 use clap::{Args, ValueEnum};
 
-use crate::config::ControlFlags;
+use super::one_of;
+use super::server::ValidatorFlags;
 use crate::operations::{LabelError, MAX_DOCUMENTS, parse_label, parse_name};
+
+/// Outcomes by their names.
+const OUTCOMES: [(&str, Outcome); 3] =
+    [("pass", Outcome::Pass), ("fail", Outcome::Fail), ("inconclusive", Outcome::Inconclusive)];
 
 /// How each of these commands reaches a validator, and prints.
 #[derive(Debug, Args)]
@@ -16,9 +22,9 @@ pub struct Common {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// The settings.
+    /// Which validator.
     #[command(flatten)]
-    pub settings: Flags<ControlFlags>,
+    pub at: ValidatorFlags,
 }
 
 /// Arguments of `enroll`.
@@ -117,8 +123,8 @@ pub struct VerdictsArgs {
     #[arg(long, value_name = "KEY")]
     pub miner: Option<String>,
     /// Verdicts with this outcome
-    #[arg(long, value_name = "OUTCOME", value_parser = ["pass", "fail", "inconclusive"])]
-    pub outcome: Option<String>,
+    #[arg(long, value_name = "OUTCOME", value_parser = one_of(OUTCOMES))]
+    pub outcome: Option<Outcome>,
     /// Verdicts with a reason of this code
     #[arg(long, value_name = "CODE")]
     pub code: Option<String>,
@@ -208,7 +214,7 @@ pub enum Form {
     Parquet,
 }
 
-impl From<Form> for ExportFormat {
+impl From<Form> for Format {
     fn from(form: Form) -> Self {
         match form {
             Form::Jsonl => Self::JsonLines,

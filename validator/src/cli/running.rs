@@ -1,10 +1,11 @@
 //! What commands to a running validator take.
 
 use assay_program::prefix::Prefix;
-use assay_program::settings::Flags;
+use assay_records::Status;
 use clap::Args;
 
-use crate::config::ControlFlags;
+use super::one_of;
+use super::server::ValidatorFlags;
 use crate::operations::parse_label;
 
 /// Arguments of commands about the whole validator.
@@ -13,9 +14,20 @@ pub struct StatusArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// The settings.
+    /// Which validator.
     #[command(flatten)]
-    pub settings: Flags<ControlFlags>,
+    pub at: ValidatorFlags,
+}
+
+/// Arguments of `watch`.
+#[derive(Debug, Args)]
+pub struct WatchArgs {
+    /// Show miners that have this in their key, labels, state, models or address; a key in the view changes it
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub filter: String,
+    /// Which validator.
+    #[command(flatten)]
+    pub at: ValidatorFlags,
 }
 
 /// Arguments of `miners`.
@@ -34,14 +46,14 @@ pub struct MinersArgs {
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_label)]
     pub label: Vec<(String, String)>,
     /// Of these, those with a status
-    #[arg(long, value_parser = ["pending", "approved", "suspended", "revoked"])]
-    pub status: Option<String>,
+    #[arg(long, value_parser = one_of(Status::ALL.map(|status| (status.name(), status))))]
+    pub status: Option<Status>,
     /// Of these, those in an attestation state
     #[arg(long)]
     pub state: Option<String>,
-    /// The settings.
+    /// Which validator.
     #[command(flatten)]
-    pub settings: Flags<ControlFlags>,
+    pub at: ValidatorFlags,
 }
 
 /// Arguments of `forget`.
@@ -53,7 +65,7 @@ pub struct ForgetArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// The settings.
+    /// Which validator.
     #[command(flatten)]
-    pub settings: Flags<ControlFlags>,
+    pub at: ValidatorFlags,
 }

@@ -2,14 +2,16 @@
 
 use std::io::Write;
 
+use assay_api::Status;
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::utc;
-use assay_protocol::wire::v1::{GetStatusRequest, GetStatusResponse};
 use assay_transport::own_key;
+use assay_transport::target::Target;
 use serde_json::json;
 
-use super::control;
+use super::records::ask;
 use crate::cli::running::StatusArgs;
+use crate::client::place::Place;
 use crate::config::ValidatorConfig;
 
 /// What miners are told.
@@ -25,9 +27,12 @@ struct Told {
 /// # Errors
 /// The key file, the certificate, or standard output.
 pub fn execute(config: &ValidatorConfig, args: &StatusArgs) -> anyhow::Result<Exit> {
-    let told = match running(config) {
-        Some(told) => told,
-        None => configured(config)?,
+    let place = Place::of(&config.control_socket, &args.at.server)?;
+    let told = match running(&place) {
+        Ok(told) => told,
+        // One that is asked for by name has to answer.
+        Err(error) if !place.is_socket() => return Err(error),
+        Err(_) => configured(config)?,
     };
     if args.json {
         let value = json!({ "address": told.target, "tls_certificate_expires_unix_seconds": told.expires });
@@ -37,7 +42,10 @@ pub fn execute(config: &ValidatorConfig, args: &StatusArgs) -> anyhow::Result<Ex
     print(&told.target)?;
     // Standard output has the address alone, for scripts. Nobody is left to tell when standard error is closed.
     let mut stderr = std::io::stderr();
-    if config.tls.advertise.is_none() && (config.listen.is_unspecified() || config.listen.is_loopback()) {
+    if place.is_socket()
+        && config.tls.advertise.is_none()
+        && (config.listen.is_unspecified() || config.listen.is_loopback())
+    {
         let _ = writeln!(stderr, "Set `advertise` to the address that miners reach this validator by.");
     }
     if let Some(expires) = told.expires {
@@ -46,14 +54,11 @@ pub fn execute(config: &ValidatorConfig, args: &StatusArgs) -> anyhow::Result<Ex
     Ok(Exit::Done)
 }
 
-/// What a running validator says; `None` where none answers.
-fn running(config: &ValidatorConfig) -> Option<Told> {
-    let asked = control::block_on(async {
-        let client = control::connect(&config.control_socket).await?;
-        Ok(client.ask(|mut rpc| async move { rpc.get_status(GetStatusRequest {}).await }).await?)
-    });
-    let GetStatusResponse { target, tls_certificate_expires_unix_seconds: expires, .. } = asked.ok()?;
-    Some(Told { target, expires: Some(expires).filter(|expires| *expires > 0) })
+/// What a running validator says.
+fn running(place: &Place) -> anyhow::Result<Told> {
+    let status: Status = ask(place, async |client| client.get("/status").await)?;
+    let target = status.target.parse::<Target>().map_err(|error| Failure::new(Exit::Io, error.to_string()))?;
+    Ok(Told { target: target.to_string(), expires: status.tls_certificate_expires_unix_seconds })
 }
 
 fn configured(config: &ValidatorConfig) -> Result<Told, Failure> {

@@ -1,30 +1,34 @@
 //! `assay-validator reload` and `assay-validator forget`: changes to a running validator.
 
+use assay_api::{Connected, Forgotten, ProblemCode, Reloaded};
 use assay_program::exit::{Exit, Failure, print};
-use assay_protocol::wire::v1::{ForgetDevicesRequest, ListMinersRequest, ReloadRequest};
 use assay_work::PublicKey;
+use assay_work::text::printable;
 
-use super::control::{self, Client};
+use super::records::ask;
 use crate::cli::running::{ForgetArgs, StatusArgs};
-use crate::config::ValidatorConfig;
-use crate::control::Refusal;
+use crate::client::place::Place;
+use crate::client::{self, Client, ClientError};
+use crate::operations::MAX_DOCUMENTS;
+
+/// Bytes of what a validator says of its configuration that are shown.
+const MAX_SENTENCE_BYTES: usize = 4096;
 
 /// Has a running validator read its configuration again, and says what changed.
 ///
 /// # Errors
-/// No validator answers on the socket, or it refuses the configuration.
-pub fn reload(config: &ValidatorConfig, args: &StatusArgs) -> anyhow::Result<Exit> {
-    let answer = control::block_on(async {
-        let client = control::connect(&config.control_socket).await?;
-        let answer = client.try_ask(|mut rpc| async move { rpc.reload(ReloadRequest {}).await }).await;
-        Ok(answer.map_err(|status| match Refusal::of(&status) {
-            Some(Refusal::Configuration) => Failure::new(Exit::Config, status.message()),
-            _ => client.failure(&status),
+/// No validator answers, or it refuses the configuration.
+pub fn reload(place: &Place, args: &StatusArgs) -> anyhow::Result<Exit> {
+    let answer: Reloaded = client::block_on(async {
+        Ok(Client::of(place).act("/reload").await.map_err(|error| match error {
+            ClientError::Refused(problem) if problem.code == ProblemCode::Configuration => {
+                Failure::new(Exit::Config, printable(&problem.detail, MAX_SENTENCE_BYTES))
+            }
+            other => other.into(),
         })?)
     })?;
     if args.json {
-        let json = serde_json::json!({ "changed": answer.changed, "need_restart": answer.need_restart });
-        print(&serde_json::to_string_pretty(&json)?)?;
+        print(&serde_json::to_string_pretty(&answer)?)?;
         return Ok(Exit::Done);
     }
     match answer.changed.as_slice() {
@@ -40,15 +44,11 @@ pub fn reload(config: &ValidatorConfig, args: &StatusArgs) -> anyhow::Result<Exi
 /// Has a running validator forget the devices that a miner showed.
 ///
 /// # Errors
-/// No validator answers on the socket, or no miner is meant.
-pub fn forget(config: &ValidatorConfig, args: &ForgetArgs) -> anyhow::Result<Exit> {
-    let (key, devices) = control::block_on(async {
-        let client = control::connect(&config.control_socket).await?;
-        let key = meant(&client, args).await?;
-        let request = ForgetDevicesRequest { miner_key: key.0.to_vec() };
-        let answer = client.ask(|mut rpc| async move { rpc.forget_devices(request).await }).await?;
-        Ok((key, answer.devices))
-    })?;
+/// No validator answers, or no miner is meant.
+pub fn forget(place: &Place, args: &ForgetArgs) -> anyhow::Result<Exit> {
+    let key = meant(place, args)?;
+    let path = format!("/miners/{key}/known-devices");
+    let Forgotten { devices, .. } = ask(place, async |client| client.delete(&path).await)?;
     if args.json {
         print(&serde_json::json!({ "miner_key": key, "devices": devices }).to_string())?;
     } else {
@@ -59,14 +59,14 @@ pub fn forget(config: &ValidatorConfig, args: &ForgetArgs) -> anyhow::Result<Exi
 }
 
 /// The key typed in full, or the one of a connected miner that starts so.
-async fn meant(client: &Client, args: &ForgetArgs) -> Result<PublicKey, Failure> {
+fn meant(place: &Place, args: &ForgetArgs) -> anyhow::Result<PublicKey> {
     if let Ok(key) = args.miner.to_string().parse() {
         return Ok(key);
     }
-    let miners = client.ask(|mut rpc| async move { rpc.list_miners(ListMinersRequest {}).await }).await?.miners;
-    let key = args.miner.find(miners.into_iter().map(|miner| miner.miner_key));
+    let miners: Vec<Connected> = ask(place, async |client| client.list("/connected", &(), MAX_DOCUMENTS).await)?;
+    let key = args.miner.find(miners.into_iter().map(|miner| miner.miner_key.0));
     let key = key.map_err(|error| {
         Failure::new(Exit::Usage, format!("{error}; a miner that is not connected takes its whole key"))
     })?;
-    PublicKey::try_from(&key[..]).map_err(|_| Failure::new(Exit::Io, "the validator sent no key"))
+    Ok(PublicKey(key))
 }

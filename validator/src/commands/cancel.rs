@@ -1,22 +1,22 @@
 //! `assay-validator cancel`.
 
+use assay_api::{ProblemCode, Status};
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::prefix::{Prefix, PrefixError};
-use assay_protocol::wire::v1::{CancelChallengeRequest, GetStatusRequest};
 use assay_work::{ChallengeId, PublicKey};
+use serde_json::Value;
 
-use super::control::{self, Client};
 use crate::cli::challenge::CancelArgs;
-use crate::config::ValidatorConfig;
-use crate::control::Refusal;
+use crate::client::place::Place;
+use crate::client::{self, Client};
 
 /// Cancels challenges of a running validator.
 ///
 /// # Errors
-/// No validator answers on the socket, or no such challenge runs.
-pub fn execute(config: &ValidatorConfig, args: &CancelArgs) -> anyhow::Result<Exit> {
-    let cancelled = control::block_on(async {
-        let client = control::connect(&config.control_socket).await?;
+/// No validator answers, or no such challenge runs.
+pub fn execute(place: &Place, args: &CancelArgs) -> anyhow::Result<Exit> {
+    let cancelled = client::block_on(async {
+        let client = Client::of(place);
         let running = running(&client).await?;
         let meant = match &args.target {
             Some(target) => vec![meant(target, &running)?],
@@ -45,12 +45,8 @@ pub fn execute(config: &ValidatorConfig, args: &CancelArgs) -> anyhow::Result<Ex
 
 /// The challenges that run, each with its miner.
 async fn running(client: &Client) -> Result<Vec<(ChallengeId, PublicKey)>, Failure> {
-    let status = client.ask(|mut rpc| async move { rpc.get_status(GetStatusRequest {}).await }).await?;
-    let ids = |challenge: &assay_protocol::wire::v1::RunningChallenge| {
-        let id = ChallengeId::try_from(&challenge.challenge_id[..]).ok()?;
-        Some((id, PublicKey::try_from(&challenge.miner_key[..]).ok()?))
-    };
-    Ok(status.challenges.iter().filter_map(ids).collect())
+    let status: Status = client.get("/status").await?;
+    Ok(status.challenges.iter().map(|running| (running.challenge_id, running.miner_key)).collect())
 }
 
 /// The challenge whose id, or whose miner's key, starts so.
@@ -65,12 +61,11 @@ fn meant(target: &Prefix, running: &[(ChallengeId, PublicKey)]) -> Result<(Chall
 }
 
 /// Cancels one; false when it has just ended.
-async fn cancel(client: &Client, (id, key): (ChallengeId, PublicKey)) -> Result<bool, Failure> {
-    let request = CancelChallengeRequest { challenge_id: id.0.to_vec(), miner_key: key.0.to_vec() };
-    match client.try_ask(|mut rpc| async move { rpc.cancel_challenge(request).await }).await {
+async fn cancel(client: &Client, (id, _): (ChallengeId, PublicKey)) -> Result<bool, Failure> {
+    match client.delete::<Value>(&format!("/challenges/{id}")).await {
         Ok(_) => Ok(true),
-        Err(status) if Refusal::of(&status) == Some(Refusal::NoChallenge) => Ok(false),
-        Err(status) => Err(client.failure(&status)),
+        Err(error) if error.code() == Some(ProblemCode::NoChallenge) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -6,7 +6,6 @@ pub mod cancel;
 pub mod challenge;
 pub mod check_openings;
 pub mod config;
-pub mod control;
 pub mod key;
 pub mod miners;
 pub mod policy;
@@ -17,6 +16,7 @@ pub mod replay_worker;
 pub mod serve;
 pub mod status;
 pub mod verify;
+pub mod watch;
 
 use assay_devices::worker_command;
 use assay_program::exit::Exit;
@@ -24,14 +24,17 @@ use assay_program::logging::Logged;
 use assay_program::private_memory;
 use assay_program::settings::Flags;
 use assay_protocol::verdict::Outcome;
-use assay_protocol::wire::v1::StatusAction;
 use clap::Args;
 
+use crate::cli::access::{TokenCommand, WebhookCommand};
 use crate::cli::key::{KeyArgs, KeyCommand};
 use crate::cli::records::DecideArgs;
+use crate::cli::server::ValidatorFlags;
 use crate::cli::settings::{ConfigCommand, PolicyCommand};
 use crate::cli::{Cli, Command};
+use crate::client::place::Place;
 use crate::config::{ValidatorConfig, resolve};
+use crate::operations::StatusAction;
 
 /// Runs the command of a command line.
 ///
@@ -44,32 +47,45 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
     }
     match cli.command {
         Command::Serve(args) => serve::execute(&args.settings),
-        Command::Challenge(args) => challenge::execute(&*configure(&args.settings)?, &args),
-        Command::Cancel(args) => cancel::execute(&*configure(&args.settings)?, &args),
-        Command::Status(args) => status::execute(&*configure(&args.settings)?, &args),
-        Command::Address(args) => address::execute(&*configure(&args.settings)?, &args),
-        Command::Reload(args) => administer::reload(&*configure(&args.settings)?, &args),
-        Command::Forget(args) => administer::forget(&*configure(&args.settings)?, &args),
+        Command::Challenge(args) => challenge::execute(&*configure(&args.at.settings)?, &args),
+        Command::Cancel(args) => cancel::execute(&*place(&args.at)?, &args),
+        Command::Status(args) => status::execute(&*place(&args.at)?, &args),
+        Command::Address(args) => address::execute(&*configure(&args.at.settings)?, &args),
+        Command::Reload(args) => administer::reload(&*place(&args.at)?, &args),
+        Command::Forget(args) => administer::forget(&*place(&args.at)?, &args),
         Command::Key(KeyArgs { command: Some(KeyCommand::Rotate(args)), .. }) => {
             let config = configure(&args.settings)?;
             Ok(key::TEXTS.rotate(&config.key_file, args.overlap.into(), args.json)?)
         }
         Command::Key(args) => Ok(key::TEXTS.show(&configure(&args.settings)?.key_file, args.json)?),
         Command::Receipt(args) => receipt::execute(args),
-        Command::Enroll(args) => records::enroll::execute(&*configure(&args.common.settings)?, &args),
+        Command::Enroll(args) => records::enroll::execute(&*place(&args.common.at)?, &args),
         Command::Approve(args) => decide(&args, StatusAction::Approve),
         Command::Suspend(args) => decide(&args, StatusAction::Suspend),
         Command::Resume(args) => decide(&args, StatusAction::Resume),
         Command::Revoke(args) => decide(&args, StatusAction::Revoke),
-        Command::Label(args) => records::decide::label(&*configure(&args.common.settings)?, &args),
-        Command::Round(args) => records::round::execute(&*configure(&args.common.settings)?, &args),
-        Command::Devices(args) => records::lists::devices(&*configure(&args.common.settings)?, &args),
-        Command::Verdicts(args) => records::lists::verdicts(&*configure(&args.common.settings)?, &args),
-        Command::Show(args) => records::show::execute(&*configure(&args.common.settings)?, &args),
-        Command::History(args) => records::history::execute(&*configure(&args.common.settings)?, &args),
-        Command::Export(args) => records::copies::export(&*configure(&args.common.settings)?, &args),
-        Command::Backup(args) => records::copies::backup(&*configure(&args.common.settings)?, &args),
-        Command::Miners(args) => miners::execute(&*configure(&args.settings)?, &args),
+        Command::Label(args) => records::decide::label(&*place(&args.common.at)?, &args),
+        Command::Round(args) => records::round::execute(&*place(&args.common.at)?, &args),
+        Command::Devices(args) => records::lists::devices(&*place(&args.common.at)?, &args),
+        Command::Verdicts(args) => records::lists::verdicts(&*place(&args.common.at)?, &args),
+        Command::Show(args) => records::show::execute(&*place(&args.common.at)?, &args),
+        Command::History(args) => records::history::execute(&*place(&args.common.at)?, &args),
+        Command::Export(args) => records::copies::export(&*place(&args.common.at)?, &args),
+        Command::Backup(args) => records::copies::backup(&*place(&args.common.at)?, &args),
+        Command::Token(command) => match command {
+            TokenCommand::Create(args) => records::access::create_token(&*place(&args.common.at)?, &args),
+            TokenCommand::List(args) => records::access::tokens(&*place(&args.common.at)?, &args),
+            TokenCommand::Revoke(args) => records::access::revoke_token(&*place(&args.common.at)?, &args),
+        },
+        Command::Webhook(command) => match command {
+            WebhookCommand::Add(args) => records::access::add_webhook(&*place(&args.common.at)?, &args),
+            WebhookCommand::List(args) => records::access::webhooks(&*place(&args.common.at)?, &args),
+            WebhookCommand::Remove(args) => records::access::remove_webhook(&*place(&args.common.at)?, &args),
+            WebhookCommand::Test(args) => records::access::test_webhook(&*place(&args.common.at)?, &args),
+        },
+        Command::Page(args) => records::access::page(&*place(&args.common.at)?, &args),
+        Command::Watch(args) => watch::execute(&*place(&args.at)?, &args),
+        Command::Miners(args) => miners::execute(&*place(&args.at)?, &args),
         Command::Rejudge(args) => rejudge::execute(&*configure(&args.settings)?, &args),
         Command::Verify(args) => verify::execute(&*configure(&args.settings)?, &args),
         Command::CheckOpenings(args) => check_openings::execute(&args),
@@ -82,7 +98,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
 }
 
 fn decide(args: &DecideArgs, action: StatusAction) -> anyhow::Result<Exit> {
-    records::decide::execute(&*configure(&args.common.settings)?, args, action)
+    records::decide::execute(&*place(&args.common.at)?, args, action)
 }
 
 /// The exit code of a command that shows a verdict.
@@ -98,6 +114,13 @@ const fn exit_of(outcome: Outcome) -> Exit {
 fn configure<F: Args>(flags: &Flags<F>) -> anyhow::Result<Logged<ValidatorConfig>> {
     let config = ValidatorConfig::check(&resolve(flags)?)?;
     Ok(config.log.on_standard_error().start()?.keep_with(config))
+}
+
+/// The validator that a command is for, once logging is started.
+fn place(at: &ValidatorFlags) -> anyhow::Result<Logged<Place>> {
+    let config = ValidatorConfig::check(&resolve(&at.settings)?)?;
+    let place = Place::of(&config.control_socket, &at.server)?;
+    Ok(config.log.on_standard_error().start()?.keep_with(place))
 }
 
 #[cfg(test)]

@@ -2,247 +2,124 @@
 
 use std::fmt::Write;
 
-use anyhow::Context;
+use assay_api::{ReplayWorker, Running, Status, VerdictCounts};
 use assay_program::exit::{Exit, print};
 use assay_program::render::{Screen, short_ids, table};
 use assay_program::utc;
-use assay_protocol::wire::v1::{self, GetStatusRequest};
-use assay_work::text::quoted;
-use assay_work::{ChallengeId, PublicKey};
-use serde::Serialize;
+use assay_work::text::{printable, quoted};
 
-use super::control;
+use super::records::ask;
 use crate::cli::running::StatusArgs;
-use crate::config::ValidatorConfig;
+use crate::client::place::Place;
 
-/// What a validator does, and what it has done since its start.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-struct Report {
-    validator_key: PublicKey,
-    agent: String,
-    process_id: u32,
-    /// Where miners connect to.
-    address: String,
-    /// What a miner needs to dial.
-    target: String,
-    /// When the certificate of an authority ends.
-    tls_certificate_expires_unix_seconds: Option<u64>,
-    started_unix_seconds: u64,
-    uptime_seconds: u64,
-    /// `serving` or `draining`.
-    state: &'static str,
-    miners: u32,
-    max_miners: u32,
-    /// The validator's own, for replays.
-    devices: u32,
-    /// Machines that replay for it.
-    replay_workers: Vec<WorkerRow>,
-    verdicts: Counts,
-    /// The file that verdicts are added to.
-    verdict_log: Option<String>,
-    /// Why verdicts cannot be written there.
-    verdict_log_problem: Option<String>,
-    /// Where all records are kept.
-    records: String,
-    /// Why nothing can be written there.
-    records_problem: Option<String>,
-    challenges: Vec<ChallengeRow>,
-}
-
-/// A machine that replays for validators.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-struct WorkerRow {
-    name: String,
-    machine: String,
-    devices: u32,
-    macs_per_s: f64,
-}
-
-/// Verdicts since the start.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct Counts {
-    pass: u64,
-    fail: u64,
-    inconclusive: u64,
-}
-
-/// A challenge that runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ChallengeRow {
-    /// The challenge.
-    pub challenge_id: ChallengeId,
-    /// Its miner.
-    pub miner_key: PublicKey,
-    /// What happens now.
-    pub phase: String,
-    /// Slots filled, by what the miner says.
-    pub done_slots: u64,
-    /// Of so many.
-    pub all_slots: u64,
-    /// Since its start.
-    pub seconds: u64,
-}
+/// Bytes of a line that are shown.
+const MAX_LINE_BYTES: usize = 4096;
+/// Bytes of a phase's name that are shown.
+const MAX_PHASE_BYTES: usize = 32;
 
 /// Shows what a running validator does.
 ///
 /// # Errors
-/// No validator answers on the socket.
-pub fn execute(config: &ValidatorConfig, args: &StatusArgs) -> anyhow::Result<Exit> {
-    let report = control::block_on(async {
-        let client = control::connect(&config.control_socket).await?;
-        let status = client.ask(|mut rpc| async move { rpc.get_status(GetStatusRequest {}).await }).await?;
-        Report::try_from(status)
-    })?;
+/// No validator answers.
+pub fn execute(place: &Place, args: &StatusArgs) -> anyhow::Result<Exit> {
+    let status: Status = ask(place, async |client| client.get("/status").await)?;
     if args.json {
-        print(&serde_json::to_string_pretty(&report)?)?;
+        print(&serde_json::to_string_pretty(&status)?)?;
     } else {
-        print(&report.text(&Screen::stdout()))?;
+        print(&text(&status, &Screen::stdout()))?;
     }
     Ok(Exit::Done)
 }
 
-impl TryFrom<v1::GetStatusResponse> for Report {
-    type Error = anyhow::Error;
-
-    fn try_from(status: v1::GetStatusResponse) -> anyhow::Result<Self> {
-        let said = |text: String| Some(text).filter(|text| !text.is_empty());
-        Ok(Self {
-            validator_key: PublicKey::try_from(&status.validator_key[..]).context("the validator sent no key")?,
-            agent: status.agent,
-            process_id: status.process_id,
-            address: status.address,
-            target: status.target,
-            tls_certificate_expires_unix_seconds: Some(status.tls_certificate_expires_unix_seconds)
-                .filter(|expires| *expires > 0),
-            started_unix_seconds: status.started_unix_seconds,
-            uptime_seconds: status.uptime_seconds,
-            state: if status.draining { "draining" } else { "serving" },
-            miners: status.miners,
-            max_miners: status.max_miners,
-            devices: status.devices,
-            replay_workers: status.replay_workers.into_iter().map(WorkerRow::from).collect(),
-            records: status.records,
-            records_problem: said(status.records_problem),
-            verdicts: Counts { pass: status.passed, fail: status.failed, inconclusive: status.inconclusive },
-            verdict_log: said(status.verdict_log),
-            verdict_log_problem: said(status.verdict_log_problem),
-            challenges: status.challenges.into_iter().map(ChallengeRow::try_from).collect::<Result<_, _>>()?,
-        })
+/// The phase of a challenge, with how much of the work is done.
+#[must_use]
+pub fn progress(challenge: &Running) -> String {
+    let phase = printable(&challenge.phase, MAX_PHASE_BYTES);
+    if phase != "work" || challenge.all_slots == 0 {
+        return phase;
     }
+    let done = challenge.done_slots.min(challenge.all_slots);
+    format!("work {} %", u128::from(done) * 100 / u128::from(challenge.all_slots))
 }
 
-impl From<v1::ReplayWorker> for WorkerRow {
-    fn from(worker: v1::ReplayWorker) -> Self {
-        let v1::ReplayWorker { name, address, devices, macs_per_s } = worker;
-        Self { name, machine: address, devices, macs_per_s }
+/// The status in lines, with a table of the challenges that run.
+fn text(status: &Status, screen: &Screen) -> String {
+    let mut out = format!("validator {}\n", status.validator_key);
+    let mut line = |name: &str, value: String| {
+        // Writing into memory cannot fail.
+        let _ = writeln!(out, "  {name:<10} {}", printable(&value, MAX_LINE_BYTES));
+    };
+    line("program", format!("{}, process {}", quoted(&status.agent), status.process_id));
+    line("listening", status.address.clone());
+    if let Some(expires) = status.tls_certificate_expires_unix_seconds {
+        line("tls_cert", format!("expires on {}", utc::text(expires)));
     }
-}
-
-impl TryFrom<v1::RunningChallenge> for ChallengeRow {
-    type Error = anyhow::Error;
-
-    fn try_from(challenge: v1::RunningChallenge) -> anyhow::Result<Self> {
-        let v1::RunningChallenge { challenge_id, miner_key, phase, done_slots, all_slots, seconds } = challenge;
-        Ok(Self {
-            challenge_id: ChallengeId::try_from(&challenge_id[..]).context("the validator sent no challenge's id")?,
-            miner_key: PublicKey::try_from(&miner_key[..]).context("the validator sent no miner's key")?,
-            phase,
-            done_slots,
-            all_slots,
-            seconds,
-        })
+    line("since", format!("{}, for {}", utc::text(status.started_unix_seconds), duration(status.uptime_seconds)));
+    line(
+        "state",
+        match status.state.as_str() {
+            "draining" => "draining: ends after the challenges that run".to_owned(),
+            state => state.to_owned(),
+        },
+    );
+    line("miners", format!("{} of at most {}", status.miners, status.max_miners));
+    line(
+        "devices",
+        match (status.devices, status.replay_workers.len()) {
+            (0, 0) => "none: audits only".to_owned(),
+            (0, _) => "none of its own".to_owned(),
+            (count, _) => format!("{count} for replays"),
+        },
+    );
+    for ReplayWorker { name, devices, macs_per_s, .. } in &status.replay_workers {
+        let tera = macs_per_s / 1e12;
+        line("worker", format!("{}, devices: {devices}, {tera:.3} T multiply-accumulates/s", quoted(name)));
     }
-}
-
-impl ChallengeRow {
-    /// The phase, with how much of the work is done.
-    #[must_use]
-    pub fn progress(&self) -> String {
-        if self.phase != "work" || self.all_slots == 0 {
-            return self.phase.clone();
-        }
-        format!("work {} %", u128::from(self.done_slots.min(self.all_slots)) * 100 / u128::from(self.all_slots))
+    let VerdictCounts { pass, fail, inconclusive } = status.verdicts;
+    line("verdicts", format!("{pass} pass, {fail} fail, {inconclusive} inconclusive"));
+    line(
+        "records",
+        match &status.records_problem {
+            Some(problem) => format!("NOT WRITTEN: {}", quoted(problem)),
+            None => status.records.clone(),
+        },
+    );
+    line(
+        "recording",
+        match (&status.verdict_log, &status.verdict_log_problem) {
+            (_, Some(problem)) => format!("NO: {}", quoted(problem)),
+            (Some(path), None) => format!("to {path}"),
+            (None, None) => "no verdict_log is set".to_owned(),
+        },
+    );
+    line(
+        "challenges",
+        match status.challenges.len() {
+            0 => "none".to_owned(),
+            count => count.to_string(),
+        },
+    );
+    if status.challenges.is_empty() {
+        return out.trim_end().to_owned();
     }
-}
-
-impl Report {
-    fn text(&self, screen: &Screen) -> String {
-        let mut out = format!("validator {}\n", self.validator_key);
-        let mut line = |name: &str, value: String| {
-            // Writing into memory cannot fail.
-            let _ = writeln!(out, "  {name:<10} {value}");
-        };
-        line("program", format!("{}, process {}", quoted(&self.agent), self.process_id));
-        line("listening", self.address.clone());
-        if let Some(expires) = self.tls_certificate_expires_unix_seconds {
-            line("tls_cert", format!("expires on {}", utc::text(expires)));
-        }
-        line("since", format!("{}, for {}", utc::text(self.started_unix_seconds), duration(self.uptime_seconds)));
-        line(
-            "state",
-            match self.state {
-                "draining" => "draining: ends after the challenges that run".to_owned(),
-                state => state.to_owned(),
-            },
-        );
-        line("miners", format!("{} of at most {}", self.miners, self.max_miners));
-        line(
-            "devices",
-            match (self.devices, self.replay_workers.len()) {
-                (0, 0) => "none: audits only".to_owned(),
-                (0, _) => "none of its own".to_owned(),
-                (count, _) => format!("{count} for replays"),
-            },
-        );
-        for WorkerRow { name, devices, macs_per_s, .. } in &self.replay_workers {
-            let tera = macs_per_s / 1e12;
-            line("worker", format!("{}, devices: {devices}, {tera:.3} T multiply-accumulates/s", quoted(name)));
-        }
-        let Counts { pass, fail, inconclusive } = self.verdicts;
-        line("verdicts", format!("{pass} pass, {fail} fail, {inconclusive} inconclusive"));
-        line(
-            "records",
-            match &self.records_problem {
-                Some(problem) => format!("NOT WRITTEN: {}", quoted(problem)),
-                None => self.records.clone(),
-            },
-        );
-        line(
-            "recording",
-            match (&self.verdict_log, &self.verdict_log_problem) {
-                (_, Some(problem)) => format!("NO: {}", quoted(problem)),
-                (Some(path), None) => format!("to {path}"),
-                (None, None) => "no verdict_log is set".to_owned(),
-            },
-        );
-        line(
-            "challenges",
-            match self.challenges.len() {
-                0 => "none".to_owned(),
-                count => count.to_string(),
-            },
-        );
-        if self.challenges.is_empty() {
-            return out.trim_end().to_owned();
-        }
-        let mut rows = table::new(screen, &["challenge", "miner", "phase", "slots", "seconds"]);
-        let ids = short_ids(self.challenges.iter().map(|challenge| challenge.challenge_id));
-        let keys = short_ids(self.challenges.iter().map(|challenge| challenge.miner_key));
-        for ((challenge, id), key) in self.challenges.iter().zip(ids).zip(keys) {
-            rows.add_row([
-                id.into(),
-                key.into(),
-                challenge.progress().into(),
-                table::figure(challenge.all_slots),
-                table::figure(challenge.seconds),
-            ]);
-        }
-        format!("{out}\n{}", table::text(&rows))
+    let mut rows = table::new(screen, &["challenge", "miner", "phase", "slots", "seconds"]);
+    let ids = short_ids(status.challenges.iter().map(|challenge| challenge.challenge_id));
+    let keys = short_ids(status.challenges.iter().map(|challenge| challenge.miner_key));
+    for ((challenge, id), key) in status.challenges.iter().zip(ids).zip(keys) {
+        rows.add_row([
+            id.into(),
+            key.into(),
+            progress(challenge).into(),
+            table::figure(challenge.all_slots),
+            table::figure(challenge.seconds),
+        ]);
     }
+    format!("{out}\n{}", table::text(&rows))
 }
 
 /// A duration in its two largest units.
-fn duration(seconds: u64) -> String {
+#[must_use]
+pub fn duration(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),
         60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
@@ -254,35 +131,43 @@ fn duration(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use assay_work::{ChallengeId, PublicKey};
 
-    fn report() -> Report {
-        Report::try_from(v1::GetStatusResponse {
+    fn status() -> Status {
+        Status {
             agent: "assay-validator/0.1.0".to_owned(),
-            validator_key: vec![0xab; 32],
+            validator_key: PublicKey([0xab; 32]),
             process_id: 77,
             address: "127.0.0.1:7400".to_owned(),
+            target: "assay://127.0.0.1:7400".to_owned(),
+            tls_certificate_expires_unix_seconds: Some(951_782_399),
+            started_unix_seconds: 0,
             uptime_seconds: 3725,
+            state: "serving".to_owned(),
             miners: 2,
             max_miners: 256,
-            challenges: vec![v1::RunningChallenge {
-                challenge_id: vec![0xcd; 16],
-                miner_key: vec![0xef; 32],
+            devices: 0,
+            replay_workers: Vec::new(),
+            verdicts: VerdictCounts { pass: 5, ..VerdictCounts::default() },
+            verdict_log: None,
+            verdict_log_problem: None,
+            records: "postgres://assay@db:5432/assay".to_owned(),
+            records_problem: None,
+            challenges: vec![Running {
+                challenge_id: ChallengeId([0xcd; 16]),
+                miner_key: PublicKey([0xef; 32]),
                 phase: "work".to_owned(),
                 done_slots: 1,
                 all_slots: 3,
                 seconds: 12,
             }],
-            passed: 5,
-            records: "postgres://assay@db:5432/assay".to_owned(),
-            tls_certificate_expires_unix_seconds: 951_782_399,
-            ..v1::GetStatusResponse::default()
-        })
-        .unwrap()
+        }
     }
 
     #[test]
     fn an_operator_sees_what_happens() {
-        let text = report().text(&Screen { width: Some(80), colour: false });
+        let text_of = |status: &Status| text(status, &Screen::FILE);
+        let text = text(&status(), &Screen { width: Some(80), colour: false });
         for part in [
             "abababab",
             "127.0.0.1:7400",
@@ -299,15 +184,16 @@ mod tests {
             assert!(text.contains(part), "{part} in\n{text}");
         }
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        let worker = WorkerRow { name: "gpu-3".to_owned(), machine: "gpu-3".to_owned(), devices: 8, macs_per_s: 4e15 };
-        let shared = Report { replay_workers: vec![worker], records_problem: Some("no disk".to_owned()), ..report() };
-        let text = shared.text(&Screen::FILE);
+        let worker =
+            ReplayWorker { name: "gpu-3".to_owned(), machine: "gpu-3".to_owned(), devices: 8, macs_per_s: 4e15 };
+        let shared = Status { replay_workers: vec![worker], records_problem: Some("no disk".to_owned()), ..status() };
+        let text = text_of(&shared);
         for part in ["none of its own", "\"gpu-3\", devices: 8, 4000.000 T", "NOT WRITTEN: \"no disk\""] {
             assert!(text.contains(part), "{part} in\n{text}");
         }
-        let full = Report { verdict_log_problem: Some("No space left".to_owned()), state: "draining", ..report() };
-        let text = full.text(&Screen::FILE);
-        assert!(text.contains("NO: \"No space left\"") && text.contains("draining: ends after"), "{text}");
+        let verdict_log_problem = Some("No space left\u{1b}".to_owned());
+        let text = text_of(&Status { verdict_log_problem, state: "draining".to_owned(), ..status() });
+        assert!(text.contains("NO: \"No space left \"") && text.contains("draining: ends after"), "{text}");
     }
 
     #[test]

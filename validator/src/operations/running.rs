@@ -140,8 +140,9 @@ fn connected_miner(validator: &Validator, miner: Miner) -> Connected {
 }
 
 fn claimed(device: DeviceClaim) -> ClaimedDevice {
-    let DeviceClaim { id, name, backend, claimed_hardware, .. } = device;
-    ClaimedDevice { device_id: id, name, backend, hardware: claimed_hardware }
+    let DeviceClaim { id, name, backend, detail: _, total_bytes, free_bytes, slots, claimed_hardware } = device;
+    let slots = slots.to_vec();
+    ClaimedDevice { device_id: id, name, backend, total_bytes, free_bytes, slots, hardware: claimed_hardware }
 }
 
 /// Begins a challenge; gives what began, and what happens to it: that need not be read.

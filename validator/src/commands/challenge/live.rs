@@ -1,20 +1,21 @@
 //! One challenge of a connected miner: asked for, followed, cancelled.
 
+use assay_api::{BeginChallenge, ChallengeUpdate, ProblemCode, Running};
 use assay_program::exit::{Exit, Failure};
 use assay_program::progress::ProgressBar;
 use assay_program::shutdown::Signals;
 use assay_program::standard_error;
 use assay_protocol::verdict::Verdict;
-use assay_protocol::wire::mode_code;
-use assay_protocol::wire::v1::run_challenge_response::Message;
-use assay_protocol::wire::v1::{CancelChallengeRequest, RunChallengeRequest, RunChallengeResponse, RunningChallenge};
+use assay_work::text::printable;
 use assay_work::{ChallengeId, PublicKey};
+use serde_json::Value;
 use tokio::sync::watch;
-use tonic::{Status, Streaming};
 
 use super::LiveRequest;
-use crate::commands::control::Client;
-use crate::control::Refusal;
+use crate::client::{Client, ClientError, Updates};
+
+/// Bytes of a phase's name that are shown.
+const MAX_PHASE_BYTES: usize = 32;
 
 /// SIGINT and SIGTERM of this command, counted. Clones count the same ones.
 #[derive(Debug, Clone)]
@@ -70,7 +71,6 @@ pub struct Asked {
     /// The challenge.
     pub id: ChallengeId,
     all_slots: u64,
-    updates: Streaming<RunChallengeResponse>,
 }
 
 impl Asked {
@@ -79,26 +79,17 @@ impl Asked {
     /// # Errors
     /// [`NotStarted`].
     pub async fn start(client: &Client, key: PublicKey, request: LiveRequest) -> Result<Self, NotStarted> {
-        let message = RunChallengeRequest {
-            miner_key: key.0.to_vec(),
-            mode: mode_code(request.mode),
+        let begin = BeginChallenge {
+            miner: Some(key.to_string()),
+            mode: request.mode,
             n: request.n,
             iterations: request.iterations,
             samples: request.samples,
             fill_percent: request.fill_percent,
             eat_nonce: request.eat_nonce.map(Into::into),
         };
-        let started = client.try_ask(|mut rpc| async move { rpc.run_challenge(message).await }).await;
-        let mut updates = started.map_err(|status| not_started(client, &status))?;
-        let broken = |status: &Status| NotStarted::Final(client.broken(status));
-        match updates.message().await.map_err(|status| broken(&status))?.and_then(|update| update.message) {
-            Some(Message::Started(RunningChallenge { challenge_id, all_slots, .. })) => {
-                let id = ChallengeId::try_from(&challenge_id[..]);
-                let id = id.map_err(|_| broken(&Status::internal("the challenge has no id")))?;
-                Ok(Self { client: client.clone(), key, id, all_slots, updates })
-            }
-            _ => Err(broken(&Status::internal("it did not say what started"))),
-        }
+        let running: Running = client.post("/challenges", &begin).await.map_err(NotStarted::from)?;
+        Ok(Self { client: client.clone(), key, id: running.challenge_id, all_slots: running.all_slots })
     }
 
     /// Follows the challenge to its verdict, on a bar with this name. The first interrupt cancels it; the second leaves
@@ -106,9 +97,10 @@ impl Asked {
     ///
     /// # Errors
     /// The validator ended, or the second interrupt.
-    pub async fn verdict(mut self, name: &str, bar: &ProgressBar, interrupts: &Interrupts) -> Result<Verdict, Failure> {
+    pub async fn verdict(self, name: &str, bar: &ProgressBar, interrupts: &Interrupts) -> Result<Verdict, Failure> {
         bar.set_length(self.all_slots);
         let mut is_cancelled = false;
+        let mut updates = Updates::of(&self.client, self.id);
         loop {
             let update = tokio::select! {
                 biased;
@@ -118,19 +110,14 @@ impl Asked {
                     self.cancel(bar).await?;
                     continue;
                 }
-                update = self.updates.message() => update.map_err(|status| self.client.broken(&status))?,
+                update = updates.next() => update.map_err(lost)?,
             };
-            let Some(update) = update else {
-                return Err(self.client.broken(&Status::aborted("the stream ended")));
-            };
-            match update.message {
-                Some(Message::Progress(progress)) => bar.set_position(progress.done_slots),
-                Some(Message::Phase(phase)) => bar.set_prefix(format!("{name}{phase}")),
-                Some(Message::Verdict(verdict)) => {
-                    return Verdict::try_from(verdict)
-                        .map_err(|error| self.client.broken(&Status::internal(error.to_string())));
+            match update {
+                ChallengeUpdate::Running(running) => {
+                    bar.set_position(running.done_slots);
+                    bar.set_prefix(format!("{name}{}", printable(&running.phase, MAX_PHASE_BYTES)));
                 }
-                Some(Message::Started(_)) | None => {}
+                ChallengeUpdate::Verdict(verdict) => return Ok(*verdict),
             }
         }
     }
@@ -139,10 +126,9 @@ impl Asked {
         bar.suspend(|| {
             standard_error::print(&format!("cancelling challenge {}: interrupt again to leave at once", self.id))
         });
-        let request = CancelChallengeRequest { challenge_id: self.id.0.to_vec(), miner_key: Vec::new() };
-        match self.client.try_ask(|mut rpc| async move { rpc.cancel_challenge(request).await }).await {
+        match self.client.delete::<Value>(&format!("/challenges/{}", self.id)).await {
             // It has just ended, or ends without its miner: the verdict comes.
-            Err(status) if Refusal::of(&status) != Some(Refusal::NoChallenge) => Err(self.client.failure(&status)),
+            Err(error) if error.code() != Some(ProblemCode::NoChallenge) => Err(error.into()),
             _ => Ok(()),
         }
     }
@@ -153,10 +139,25 @@ impl Asked {
     }
 }
 
-fn not_started(client: &Client, status: &Status) -> NotStarted {
-    let failure = client.failure(status);
-    match Refusal::of(status) {
-        Some(Refusal::Busy | Refusal::NoMiner | Refusal::MinerLeft | Refusal::Overloaded) => NotStarted::Later(failure),
-        _ => NotStarted::Final(failure),
+/// The failure of a command whose updates broke off.
+fn lost(error: ClientError) -> Failure {
+    match error {
+        ClientError::Broken(why) => {
+            let message = format!(
+                "the validator ended the conversation before the verdict: it was stopped or killed; see its log ({why})"
+            );
+            Failure::new(Exit::Inconclusive, message)
+        }
+        other => other.into(),
+    }
+}
+
+impl From<ClientError> for NotStarted {
+    fn from(error: ClientError) -> Self {
+        use ProblemCode::{Busy, MinerLeft, NoMiner, Overloaded};
+        match error.code() {
+            Some(Busy | NoMiner | MinerLeft | Overloaded) => Self::Later(error.into()),
+            _ => Self::Final(error.into()),
+        }
     }
 }

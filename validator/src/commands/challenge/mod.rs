@@ -11,8 +11,9 @@ use assay_receipts::EatNonce;
 
 use self::series::Plan;
 use self::target::Target;
-use super::control;
 use crate::cli::challenge::{ChallengeArgs, MinerChoice};
+use crate::client::place::Place;
+use crate::client::{self, Client};
 use crate::config::ValidatorConfig;
 use crate::policy::{MAX_FILL_PERCENT, MAX_SAMPLES};
 
@@ -50,10 +51,8 @@ pub fn execute(config: &ValidatorConfig, args: &ChallengeArgs) -> anyhow::Result
         detach: args.live.detach,
         json: args.json,
     };
-    control::block_on(async {
-        let client = control::connect(&config.control_socket).await?;
-        series::run(&client, &plan).await
-    })
+    let place = Place::of(&config.control_socket, &args.at.server)?;
+    client::block_on(async { series::run(&Client::of(&place), &plan).await })
 }
 
 fn target(args: &ChallengeArgs) -> Target {
@@ -96,7 +95,7 @@ mod tests {
     fn parsed(line: &[&str]) -> (ValidatorConfig, ChallengeArgs) {
         let line = ["assay-validator", "challenge"].iter().chain(line);
         let Command::Challenge(args) = Cli::try_parse_from(line).unwrap().command else { panic!() };
-        let settings = Settings::<RawConfig>::resolve(&args.settings, &Environment::default()).unwrap();
+        let settings = Settings::<RawConfig>::resolve(&args.at.settings, &Environment::default()).unwrap();
         (ValidatorConfig::check(&settings).unwrap(), args)
     }
 

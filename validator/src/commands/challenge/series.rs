@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use super::LiveRequest;
 use super::live::Interrupts;
 use super::target::{self, Target, Wait};
-use crate::commands::control::Client;
+use crate::client::Client;
 use crate::commands::exit_of;
 use crate::render;
 

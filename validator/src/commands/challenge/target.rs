@@ -2,16 +2,17 @@
 
 use std::time::{Duration, Instant};
 
+use assay_api::Connected;
 use assay_program::exit::{Exit, Failure};
 use assay_program::prefix::Prefix;
 use assay_program::render::short_ids;
 use assay_program::standard_error;
-use assay_protocol::wire::v1::ListMinersRequest;
 use assay_work::PublicKey;
 
 use super::LiveRequest;
 use super::live::{Asked, Interrupts, NotStarted};
-use crate::commands::control::Client;
+use crate::client::Client;
+use crate::operations::MAX_DOCUMENTS;
 
 /// How often a miner that is waited for is asked for.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -51,9 +52,8 @@ impl Wait {
 /// # Errors
 /// None is connected that is meant, or more than one.
 pub async fn keys(client: &Client, target: &Target) -> Result<Vec<PublicKey>, NotStarted> {
-    let listed = client.ask(|mut rpc| async move { rpc.list_miners(ListMinersRequest {}).await }).await;
-    let miners = listed.map_err(NotStarted::Final)?.miners;
-    let connected: Vec<_> = miners.iter().filter_map(|miner| PublicKey::try_from(&miner.miner_key[..]).ok()).collect();
+    let miners: Vec<Connected> = client.list("/connected", &(), MAX_DOCUMENTS).await.map_err(NotStarted::from)?;
+    let connected: Vec<_> = miners.into_iter().map(|miner| miner.miner_key).collect();
     let inconclusive = |message: String| Failure::new(Exit::Inconclusive, message);
     if connected.is_empty() {
         let message = "no miner is connected: start one, or wait for it (--wait); see `assay-validator miners`";

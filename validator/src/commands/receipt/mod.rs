@@ -9,7 +9,7 @@ use assay_program::exit::{Exit, Failure};
 use assay_receipts::SignerError;
 use assay_transport::own_key;
 
-use super::configure;
+use super::{configure, place};
 use crate::cli::receipt::{ReceiptArgs, ReceiptCommand};
 
 /// Runs the command.
@@ -18,13 +18,11 @@ use crate::cli::receipt::{ReceiptArgs, ReceiptCommand};
 /// Why it failed. A receipt that is refused is no error with `--json`.
 pub fn execute(args: ReceiptArgs) -> anyhow::Result<Exit> {
     match (args.command, args.id) {
-        (Some(ReceiptCommand::Show(args)), _) => {
-            show::execute(&*configure(&args.shown.settings)?, &args.id, &args.shown)
-        }
+        (Some(ReceiptCommand::Show(args)), _) => show::execute(&*place(&args.shown.at)?, &args.id, &args.shown),
         (Some(ReceiptCommand::Verify(args)), _) => verify::execute(&args),
         (Some(ReceiptCommand::Keys(args)), _) => keys::print_set(&*configure(&args.settings)?),
         (Some(ReceiptCommand::Rotate(args)), _) => keys::rotate(&*configure(&args.settings)?, &args),
-        (None, Some(id)) => show::execute(&*configure(&args.shown.settings)?, &id, &args.shown),
+        (None, Some(id)) => show::execute(&*place(&args.shown.at)?, &id, &args.shown),
         (None, None) => Err(Failure::new(Exit::Usage, "name a receipt or a challenge by its id").into()),
     }
 }

@@ -3,23 +3,20 @@
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::prefix::Prefix;
 use assay_program::render::Screen;
-use assay_protocol::wire::v1::ShowQuery;
-use assay_protocol::wire::v1::query_request::Query;
 use assay_receipts::read_trusted;
 use serde_json::{Value, json};
 
 use super::render;
 use crate::cli::receipt::ShownArgs;
-use crate::commands::records::ask;
-use crate::config::ValidatorConfig;
+use crate::client::place::Place;
+use crate::commands::records::show::found;
 
 /// Shows the receipt with this id, or that of the challenge with this id.
 ///
 /// # Errors
-/// No validator on the socket, or no receipt of that id.
-pub fn execute(config: &ValidatorConfig, id: &Prefix, shown: &ShownArgs) -> anyhow::Result<Exit> {
-    let found = ask(config, Query::Show(ShowQuery { id: id.to_string() }))?.into_iter().next().unwrap_or_default();
-    let mut record = receipt_of(found).ok_or_else(|| {
+/// No validator answers, or no receipt of that id.
+pub fn execute(place: &Place, id: &Prefix, shown: &ShownArgs) -> anyhow::Result<Exit> {
+    let mut record = receipt_of(found(place, &id.to_string())?).ok_or_else(|| {
         Failure::new(Exit::Inconclusive, format!("{id} is no receipt, and no challenge that has one: see `show {id}`"))
     })?;
     let token = record["token"].as_str().unwrap_or_default().to_owned();

@@ -3,21 +3,22 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use assay_program::exit::{Exit, print};
-use assay_protocol::wire::v1::change_request::Change;
-use assay_protocol::wire::v1::{BackupChange, ExportChange, ExportFormat};
+use assay_api::{Backup, Export};
+use assay_program::exit::{Exit, Failure, print};
+use serde::Serialize;
+use serde_json::Value;
 
-use super::{make, text};
+use super::{ask, text};
 use crate::cli::records::{BackupArgs, ExportArgs};
-use crate::config::ValidatorConfig;
+use crate::client::place::Place;
 
 /// Writes all records into a folder.
 ///
 /// # Errors
-/// No validator answers on the socket, or it cannot write there.
-pub fn export(config: &ValidatorConfig, args: &ExportArgs) -> anyhow::Result<Exit> {
-    let (folder, format) = (absolute(&args.folder)?, ExportFormat::from(args.format).into());
-    let made = make(config, Change::Export(ExportChange { folder, format }))?;
+/// No validator answers, or it cannot write there.
+pub fn export(place: &Place, args: &ExportArgs) -> anyhow::Result<Exit> {
+    let export = Export { folder: absolute(&args.folder)?, format: args.format.into() };
+    let made = written(place, "/export", &export)?;
     if args.common.json {
         print(&serde_json::to_string_pretty(&made)?)?;
         return Ok(Exit::Done);
@@ -32,15 +33,25 @@ pub fn export(config: &ValidatorConfig, args: &ExportArgs) -> anyhow::Result<Exi
 /// Copies the records into a file.
 ///
 /// # Errors
-/// No validator answers on the socket, or it cannot write there.
-pub fn backup(config: &ValidatorConfig, args: &BackupArgs) -> anyhow::Result<Exit> {
-    let made = make(config, Change::Backup(BackupChange { file: absolute(&args.file)? }))?;
+/// No validator answers, or it cannot write there.
+pub fn backup(place: &Place, args: &BackupArgs) -> anyhow::Result<Exit> {
+    let made = written(place, "/backup", &Backup { file: absolute(&args.file)? })?;
     if args.common.json {
         print(&serde_json::to_string_pretty(&made)?)?;
     } else {
         print(&format!("copied to {}: {} bytes", text(&made, "file"), made["bytes"]))?;
     }
     Ok(Exit::Done)
+}
+
+/// Has the validator write, however long that takes.
+fn written(place: &Place, path: &str, what: &impl Serialize) -> anyhow::Result<Value> {
+    if !place.is_socket() {
+        let message = "the validator writes into files of its own machine: run this command there, without --server (and \
+                       without ASSAY_VALIDATOR_SERVER)";
+        return Err(Failure::new(Exit::Usage, message).into());
+    }
+    ask(place, async |client| client.post_slow(path, what).await)
 }
 
 /// The path as the validator has to see it, which runs in another folder.

@@ -2,21 +2,23 @@
 
 use std::io::Write;
 
+use assay_api::ChangeLabels;
 use assay_program::exit::{Exit, print};
-use assay_protocol::wire::v1::change_request::Change;
-use assay_protocol::wire::v1::{LabelChange, StatusAction, StatusChange};
+use serde_json::Value;
 
-use super::{labels, make, text};
+use super::{ask, labels, text};
 use crate::cli::records::{DecideArgs, LabelArgs, LabelEdit};
-use crate::config::ValidatorConfig;
+use crate::client::escaped;
+use crate::client::place::Place;
+use crate::operations::StatusAction;
 
 /// Decides whether a miner takes part.
 ///
 /// # Errors
-/// No validator answers on the socket, or it refuses.
-pub fn execute(config: &ValidatorConfig, args: &DecideArgs, action: StatusAction) -> anyhow::Result<Exit> {
-    let change = StatusChange { miner: args.miner.clone(), action: action.into() };
-    let made = make(config, Change::Status(change))?;
+/// No validator answers, or it refuses.
+pub fn execute(place: &Place, args: &DecideArgs, action: StatusAction) -> anyhow::Result<Exit> {
+    let path = format!("/miners/{}/{}", escaped(&args.miner), name(action));
+    let made: Value = ask(place, async |client| client.act(&path).await)?;
     if args.common.json {
         print(&serde_json::to_string_pretty(&made)?)?;
     } else {
@@ -28,19 +30,30 @@ pub fn execute(config: &ValidatorConfig, args: &DecideArgs, action: StatusAction
     Ok(Exit::Done)
 }
 
+/// What a decision is called in paths.
+const fn name(action: StatusAction) -> &'static str {
+    match action {
+        StatusAction::Approve => "approve",
+        StatusAction::Suspend => "suspend",
+        StatusAction::Resume => "resume",
+        StatusAction::Revoke => "revoke",
+    }
+}
+
 /// Sets labels, and takes others away.
 ///
 /// # Errors
-/// No validator answers on the socket, or it refuses.
-pub fn label(config: &ValidatorConfig, args: &LabelArgs) -> anyhow::Result<Exit> {
-    let (mut set, mut remove) = (std::collections::HashMap::new(), Vec::new());
+/// No validator answers, or it refuses.
+pub fn label(place: &Place, args: &LabelArgs) -> anyhow::Result<Exit> {
+    let mut change = ChangeLabels::default();
     for edit in &args.edits {
         match edit.clone() {
-            LabelEdit::Set(name, value) => drop(set.insert(name, value)),
-            LabelEdit::Remove(name) => remove.push(name),
+            LabelEdit::Set(name, value) => drop(change.set.insert(name, value)),
+            LabelEdit::Remove(name) => change.remove.push(name),
         }
     }
-    let made = make(config, Change::Label(LabelChange { miner: args.miner.clone(), set, remove }))?;
+    let path = format!("/miners/{}/labels", escaped(&args.miner));
+    let made: Value = ask(place, async |client| client.patch(&path, &change).await)?;
     if args.common.json {
         print(&serde_json::to_string_pretty(&made)?)?;
     } else {

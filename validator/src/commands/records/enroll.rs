@@ -2,25 +2,23 @@
 
 use std::io::Write;
 
+use assay_api::CreateJoinToken;
 use assay_program::exit::{Exit, print};
 use assay_program::render::{Screen, table};
-use assay_protocol::wire::v1::change_request::Change;
-use assay_protocol::wire::v1::query_request::Query;
-use assay_protocol::wire::v1::{EnrollChange, TokensQuery};
 use serde_json::Value;
 
-use super::{NOTHING, labels, make, minute, moment, print_all, short, text};
+use super::{NOTHING, ask, labels, list, minute, moment, print_all, short, text};
 use crate::cli::records::EnrollArgs;
-use crate::config::ValidatorConfig;
+use crate::client::place::Place;
 use crate::operations::MAX_DOCUMENTS;
 
 /// Makes a join token and prints it, alone, for scripts; or lists those that were made.
 ///
 /// # Errors
-/// No validator answers on the socket, or it refuses.
-pub fn execute(config: &ValidatorConfig, args: &EnrollArgs) -> anyhow::Result<Exit> {
+/// No validator answers, or it refuses.
+pub fn execute(place: &Place, args: &EnrollArgs) -> anyhow::Result<Exit> {
     if args.list {
-        let tokens = super::ask(config, Query::Tokens(TokensQuery { limit: MAX_DOCUMENTS }))?;
+        let tokens = list(place, "/join-tokens", &(), MAX_DOCUMENTS)?;
         if args.common.json {
             print_all(&tokens)?;
         } else if tokens.is_empty() {
@@ -30,8 +28,8 @@ pub fn execute(config: &ValidatorConfig, args: &EnrollArgs) -> anyhow::Result<Ex
         }
         return Ok(Exit::Done);
     }
-    let labels = args.label.iter().cloned().collect();
-    let made = make(config, Change::Enroll(EnrollChange { labels, expires_s: args.expires.seconds }))?;
+    let token = CreateJoinToken { labels: args.label.iter().cloned().collect(), expires_s: args.expires.seconds };
+    let made: Value = ask(place, async |client| client.post("/join-tokens", &token).await)?;
     if args.common.json {
         print(&serde_json::to_string_pretty(&made)?)?;
         return Ok(Exit::Done);

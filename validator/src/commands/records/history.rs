@@ -2,23 +2,21 @@
 
 use assay_program::exit::{Exit, print};
 use assay_program::render::{Screen, table, units};
-use assay_protocol::wire::v1::HistoryQuery;
-use assay_protocol::wire::v1::query_request::Query;
 use assay_work::text::quoted;
 use serde_json::Value;
 
 use super::lists::reasons;
-use super::{ask, claimed, minute, print_all, short, text};
+use super::{claimed, list, minute, print_all, short, text};
 use crate::cli::records::HistoryArgs;
-use crate::config::ValidatorConfig;
+use crate::client::escaped;
+use crate::client::place::Place;
 
 /// Shows what happened to a miner.
 ///
 /// # Errors
-/// No validator answers on the socket, or no such miner is known.
-pub fn execute(config: &ValidatorConfig, args: &HistoryArgs) -> anyhow::Result<Exit> {
-    let query = HistoryQuery { miner: args.miner.clone(), limit: args.limit };
-    let events = ask(config, Query::History(query))?;
+/// No validator answers, or no such miner is known.
+pub fn execute(place: &Place, args: &HistoryArgs) -> anyhow::Result<Exit> {
+    let events = list(place, &format!("/miners/{}/history", escaped(&args.miner)), &(), args.limit)?;
     if args.common.json {
         print_all(&events)?;
     } else if events.is_empty() {

@@ -2,32 +2,31 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use assay_api::{DevicesQuery, MinersQuery, VerdictsQuery};
 use assay_program::exit::{Exit, print};
 use assay_program::render::{Screen, short_ids, table, units};
-use assay_protocol::wire::v1::query_request::Query;
-use assay_protocol::wire::v1::{DevicesQuery, MinersQuery, VerdictsQuery};
 use serde_json::Value;
 
-use super::{NOTHING, ask, claimed, labels, moment, print_all, short, text};
+use super::{NOTHING, claimed, labels, list, moment, print_all, short, text};
 use crate::cli::records::{DevicesArgs, VerdictsArgs};
 use crate::cli::running::MinersArgs;
+use crate::client::place::Place;
 use crate::clock::unix_millis;
-use crate::config::ValidatorConfig;
 use crate::operations::MAX_DOCUMENTS;
 
 /// Lists the miners that the records know.
 ///
 /// # Errors
-/// No validator answers on the socket, or it refuses.
-pub fn miners(config: &ValidatorConfig, args: &MinersArgs) -> anyhow::Result<Exit> {
+/// No validator answers, or it refuses.
+pub fn miners(place: &Place, args: &MinersArgs) -> anyhow::Result<Exit> {
+    let labels: Vec<_> = args.label.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let query = MinersQuery {
-        status: args.status.clone().unwrap_or_default(),
-        state: args.state.clone().unwrap_or_default(),
-        labels: args.label.iter().cloned().collect(),
-        connected: None,
-        limit: MAX_DOCUMENTS,
+        status: args.status,
+        state: args.state.clone(),
+        label: (!args.label.is_empty()).then(|| labels.join(",")),
+        ..MinersQuery::default()
     };
-    shown(&ask(config, Query::Miners(query))?, args.json, "no such miner is known", |found, screen| {
+    shown(&list(place, "/miners", &query, MAX_DOCUMENTS)?, args.json, "no such miner is known", |found, screen| {
         miners_table(found, args.wide, screen)
     })
 }
@@ -35,35 +34,35 @@ pub fn miners(config: &ValidatorConfig, args: &MinersArgs) -> anyhow::Result<Exi
 /// Lists devices.
 ///
 /// # Errors
-/// No validator answers on the socket, or it refuses.
-pub fn devices(config: &ValidatorConfig, args: &DevicesArgs) -> anyhow::Result<Exit> {
+/// No validator answers, or it refuses.
+pub fn devices(place: &Place, args: &DevicesArgs) -> anyhow::Result<Exit> {
     let query = DevicesQuery {
-        miner: args.miner.clone().unwrap_or_default(),
-        device_id: args.device.clone().unwrap_or_default(),
-        model: args.model.clone().unwrap_or_default(),
-        gone: args.gone,
-        limit: args.limit,
+        miner: args.miner.clone(),
+        device_id: args.device.clone(),
+        model: args.model.clone(),
+        gone: Some(args.gone),
+        ..DevicesQuery::default()
     };
-    shown(&ask(config, Query::Devices(query))?, args.common.json, "no such device is known", devices_table)
+    shown(&list(place, "/devices", &query, args.limit)?, args.common.json, "no such device is known", devices_table)
 }
 
 /// Lists verdicts.
 ///
 /// # Errors
-/// No validator answers on the socket, or it refuses.
-pub fn verdicts(config: &ValidatorConfig, args: &VerdictsArgs) -> anyhow::Result<Exit> {
+/// No validator answers, or it refuses.
+pub fn verdicts(place: &Place, args: &VerdictsArgs) -> anyhow::Result<Exit> {
     let ago = |span: assay_program::span::Span| {
         unix_millis().saturating_sub(i64::try_from(span.seconds.saturating_mul(1000)).unwrap_or(i64::MAX))
     };
     let query = VerdictsQuery {
-        miner: args.miner.clone().unwrap_or_default(),
-        outcome: args.outcome.clone().unwrap_or_default(),
-        code: args.code.clone().unwrap_or_default(),
-        since_ms: args.since.map(ago),
-        until_ms: args.until.map(ago),
-        limit: args.limit,
+        miner: args.miner.clone(),
+        outcome: args.outcome,
+        code: args.code.clone(),
+        since: args.since.map(ago),
+        until: args.until.map(ago),
+        ..VerdictsQuery::default()
     };
-    shown(&ask(config, Query::Verdicts(query))?, args.common.json, "there is no such verdict", verdicts_table)
+    shown(&list(place, "/verdicts", &query, args.limit)?, args.common.json, "there is no such verdict", verdicts_table)
 }
 
 fn shown(

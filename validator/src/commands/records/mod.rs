@@ -1,5 +1,6 @@
 //! Commands about enrolment and records: each asks the running validator, and prints its documents.
 
+pub mod access;
 pub mod copies;
 pub mod decide;
 pub mod enroll;
@@ -8,58 +9,36 @@ pub mod lists;
 pub mod round;
 pub mod show;
 
-use assay_program::exit::{Exit, Failure, print};
+use assay_program::exit::{Failure, print};
 use assay_program::utc;
-use assay_protocol::wire::v1::change_request::Change;
-use assay_protocol::wire::v1::query_request::Query;
-use assay_protocol::wire::v1::{ChangeRequest, QueryRequest};
 use assay_work::text::quoted;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::control;
-use crate::config::ValidatorConfig;
+use crate::client::place::Place;
+use crate::client::{self, Client, ClientError};
 
 /// What stands for nothing.
 const NOTHING: &str = "–";
 
-/// The documents that answer a query.
+/// The documents of a list, at most so many.
 ///
 /// # Errors
-/// No validator answers on the socket, or it refuses.
-pub fn ask(config: &ValidatorConfig, query: Query) -> anyhow::Result<Vec<Value>> {
-    control::block_on(async {
-        let client = control::connect(&config.control_socket).await?;
-        let request = QueryRequest { query: Some(query) };
-        let mut answer = client.ask(|mut rpc| async move { rpc.query(request).await }).await?;
-        let mut documents = Vec::new();
-        while let Some(document) = answer.message().await.map_err(|status| client.failure(&status))? {
-            documents.push(document_of(&document.json)?);
-        }
-        Ok(documents)
-    })
+/// No validator answers, or it refuses.
+pub fn list(place: &Place, path: &str, query: &impl Serialize, most: u32) -> anyhow::Result<Vec<Value>> {
+    ask(place, async |client| client.list(path, query, most).await)
 }
 
-/// What came of a change. A copy of the records, or a round, may take its time.
+/// What a validator answers to a question, or what came of a change.
 ///
 /// # Errors
-/// No validator answers on the socket, or it refuses.
-pub fn make(config: &ValidatorConfig, change: Change) -> anyhow::Result<Value> {
-    control::block_on(async {
-        let client = control::connect(&config.control_socket).await?;
-        let request = ChangeRequest { change: Some(change) };
-        let takes_time = matches!(request.change, Some(Change::Export(_) | Change::Backup(_) | Change::Round(_)));
-        let made = if takes_time {
-            let answer = client.rpc().change(request).await;
-            answer.map_err(|status| client.failure(&status))?.into_inner()
-        } else {
-            client.ask(|mut rpc| async move { rpc.change(request).await }).await?
-        };
-        Ok(document_of(&made.json)?)
-    })
-}
-
-fn document_of(json: &[u8]) -> Result<Value, Failure> {
-    serde_json::from_slice(json).map_err(|error| Failure::because(Exit::Io, "the validator sent no JSON", error))
+/// No validator answers, or it refuses.
+pub fn ask<T: DeserializeOwned>(
+    place: &Place,
+    question: impl AsyncFnOnce(Client) -> Result<T, ClientError>,
+) -> anyhow::Result<T> {
+    client::block_on(async { Ok(question(Client::of(place)).await.map_err(Failure::from)?) })
 }
 
 /// Prints documents as a JSON array.

@@ -1,34 +1,89 @@
 //! `assay-validator round`.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
+use assay_api::{BeginRound, Round, RoundsBegun, VerdictsQuery};
 use assay_program::exit::{Exit, print};
 use assay_program::render::{Screen, short_ids, table};
-use assay_protocol::wire::v1::change_request::Change;
-use assay_protocol::wire::v1::{RoundChange, RoundScope};
+use assay_records::RoundMember;
 use assay_work::text::quoted;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
-use super::{NOTHING, make, short, text};
+use super::{NOTHING, ask, short, text};
 use crate::cli::records::RoundArgs;
-use crate::config::ValidatorConfig;
+use crate::client::place::Place;
+use crate::client::{Client, ClientError, escaped};
+use crate::operations::MAX_DOCUMENTS;
+
+/// How often a round that runs is looked at.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Challenges the members of a group together, and says what became of each.
 ///
 /// # Errors
-/// No validator answers on the socket, or no such group has members.
-pub fn execute(config: &ValidatorConfig, args: &RoundArgs) -> anyhow::Result<Exit> {
-    let by = args.by.map_or(RoundScope::Unspecified, RoundScope::from).into();
-    let change = RoundChange { group: args.group.clone().unwrap_or_default(), by };
-    let rounds = make(config, Change::Round(change))?;
-    let rounds = rounds.as_array().map(Vec::as_slice).unwrap_or_default();
+/// No validator answers, or no such group has members.
+pub fn execute(place: &Place, args: &RoundArgs) -> anyhow::Result<Exit> {
+    let begin = BeginRound { group: args.group.clone(), by: args.by.map(Into::into) };
+    let rounds: Vec<Value> = ask(place, async |client| {
+        let RoundsBegun { rounds } = client.post("/rounds", &begin).await?;
+        let mut reports = Vec::with_capacity(rounds.len());
+        for id in rounds {
+            let round = ended(&client, &id).await?;
+            let query = VerdictsQuery { round: Some(id), ..VerdictsQuery::default() };
+            let verdicts: Vec<Value> = client.list("/verdicts", &query, MAX_DOCUMENTS).await?;
+            reports.push(report(&round, &verdicts));
+        }
+        Ok(reports)
+    })?;
     if args.common.json {
-        super::print_all(rounds)?;
+        super::print_all(&rounds)?;
     } else {
         let shown: Vec<_> = rounds.iter().map(|round| shown(round, &Screen::stdout())).collect();
         print(&shown.join("\n\n"))?;
     }
-    Ok(exit_of(rounds))
+    Ok(exit_of(&rounds))
+}
+
+/// A round, once it has ended.
+async fn ended(client: &Client, id: &str) -> Result<Round, ClientError> {
+    loop {
+        let round: Round = client.get(&format!("/rounds/{}", escaped(id))).await?;
+        if round.record.ended_ms.is_some() {
+            return Ok(round);
+        }
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+}
+
+/// What a round showed, with the reasons of its verdicts.
+fn report(round: &Round, verdicts: &[Value]) -> Value {
+    let Round { record, members } = round;
+    let detail: Value = serde_json::from_str(&record.detail).unwrap_or_default();
+    let members: Map<_, _> =
+        members.iter().map(|member| (member.miner.clone(), end(record.begun_ms, member, verdicts))).collect();
+    json!({
+        "round_id": record.id, "group": record.group, "began_ms": record.begun_ms, "probed_ms": detail["probed_ms"],
+        "probed_together": detail["probed_together"].as_u64().unwrap_or(0), "members": members,
+    })
+}
+
+/// What became of a member.
+fn end(begun_ms: i64, member: &RoundMember, verdicts: &[Value]) -> Value {
+    let Some(challenge) = &member.challenge else {
+        return json!({ "state": "not_started", "why": member.detail });
+    };
+    let found = verdicts.iter().find(|verdict| verdict["challenge"] == challenge.as_str());
+    let Some(verdict) = found else { return json!({ "state": "lost", "challenge_id": challenge }) };
+    let reasons = verdict["verdict"]["reasons"].as_array().into_iter().flatten();
+    let codes: Vec<_> = reasons.map(|reason| &reason["code"]).collect();
+    // Work is timed up to the commitment: where there is no time, there was none.
+    let has_committed = verdict["verdict"]["whole"]["seconds"].as_f64().is_some_and(|seconds| seconds > 0.0);
+    let committed_ms = has_committed.then(|| member.at_ms.saturating_sub(begun_ms).max(0));
+    json!({
+        "state": "judged", "challenge_id": challenge, "committed_ms": committed_ms, "outcome": verdict["outcome"],
+        "reasons": codes,
+    })
 }
 
 /// Each member of a round.
@@ -79,7 +134,6 @@ fn exit_of(rounds: &[Value]) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn round(outcomes: &[&str]) -> Value {
         let member = |outcome: &&str| match *outcome {
@@ -89,7 +143,7 @@ mod tests {
             }),
         };
         let members = outcomes.iter().enumerate().map(|(number, outcome)| (format!("{number:064}"), member(outcome)));
-        let members: serde_json::Map<_, _> = members.collect();
+        let members: Map<_, _> = members.collect();
         json!({ "round_id": "ab".repeat(16), "group": "north", "probed_together": 1, "members": members })
     }
 

@@ -4,14 +4,13 @@ use std::fmt::Write;
 
 use assay_program::exit::{Exit, print};
 use assay_program::utc;
-use assay_protocol::wire::v1::ShowQuery;
-use assay_protocol::wire::v1::query_request::Query;
 use assay_work::text::printable;
 use serde_json::Value;
 
 use super::ask;
 use crate::cli::records::ShowArgs;
-use crate::config::ValidatorConfig;
+use crate::client::escaped;
+use crate::client::place::Place;
 
 /// Blanks for each level.
 const INDENT: usize = 2;
@@ -21,10 +20,9 @@ const MAX_TEXT_BYTES: usize = 1024;
 /// Shows the one thing with an id.
 ///
 /// # Errors
-/// No validator answers on the socket, or nothing, or more than one thing, has the id.
-pub fn execute(config: &ValidatorConfig, args: &ShowArgs) -> anyhow::Result<Exit> {
-    let found = ask(config, Query::Show(ShowQuery { id: args.id.clone() }))?;
-    let document = found.into_iter().next().unwrap_or_default();
+/// No validator answers, or nothing, or more than one thing, has the id.
+pub fn execute(place: &Place, args: &ShowArgs) -> anyhow::Result<Exit> {
+    let document = found(place, &args.id)?;
     if args.common.json {
         print(&serde_json::to_string_pretty(&document)?)?;
     } else {
@@ -33,6 +31,14 @@ pub fn execute(config: &ValidatorConfig, args: &ShowArgs) -> anyhow::Result<Exit
         print(out.trim_end())?;
     }
     Ok(Exit::Done)
+}
+
+/// The document of the one thing with an id.
+///
+/// # Errors
+/// As [`execute`].
+pub fn found(place: &Place, id: &str) -> anyhow::Result<Value> {
+    ask(place, async |client| client.get(&format!("/find/{}", escaped(id))).await)
 }
 
 /// A line for each field, with those of an object below its name.

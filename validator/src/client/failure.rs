@@ -1,0 +1,219 @@
+//! What went wrong between a command and a validator, in sentences that say what to do.
+
+use std::error::Error;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+use assay_api::{Problem, ProblemCode};
+use assay_program::exit::{Exit, Failure, causes, chain};
+use assay_transport::dial::DialError;
+use assay_transport::failure::TlsFailure;
+use assay_work::text::printable;
+
+use super::ANSWER_LIMIT;
+use super::place::{Place, Server};
+use super::reach::ReachError;
+
+/// Bytes of a validator's sentence that are shown.
+const MAX_SENTENCE_BYTES: usize = 4096;
+
+/// Why a request has no answer that can be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The validator refused.
+    #[error("the validator refused: {}", .0.detail)]
+    Refused(Box<Problem>),
+    /// There is no validator, or none of this version.
+    #[error("{0}")]
+    Failed(Failure),
+    /// The answer broke off.
+    #[error("{0}")]
+    Broken(String),
+}
+
+impl ClientError {
+    /// Why the validator refused, for a caller that tells refusals apart.
+    #[must_use]
+    pub fn code(&self) -> Option<ProblemCode> {
+        match self {
+            Self::Refused(problem) => Some(problem.code),
+            Self::Failed(_) | Self::Broken(_) => None,
+        }
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::Refused(problem) => refused(&problem),
+            ClientError::Failed(failure) => failure,
+            ClientError::Broken(why) => {
+                Self::new(Exit::Io, format!("the validator ended the conversation: it was stopped or killed ({why})"))
+            }
+        }
+    }
+}
+
+/// What a command ends with whose request was refused.
+fn refused(problem: &Problem) -> Failure {
+    use ProblemCode as Code;
+    let exit = match problem.code {
+        Code::SeveralMiners | Code::Invalid | Code::Malformed | Code::LocalOnly | Code::TooLarge => Exit::Usage,
+        Code::Unauthorized | Code::Forbidden | Code::WrongHost => Exit::Config,
+        Code::NoMiner
+        | Code::Busy
+        | Code::Draining
+        | Code::MinerLeft
+        | Code::NotPossible
+        | Code::NoChallenge
+        | Code::Configuration
+        | Code::NotFound
+        | Code::Records
+        | Code::Gone
+        | Code::TooManyRequests => Exit::Inconclusive,
+        _ => Exit::Io,
+    };
+    // The sentence of another machine's program.
+    let mut said = printable(&problem.detail, MAX_SENTENCE_BYTES);
+    if let Some(remedy) = remedy(problem) {
+        said = format!("{said}: {remedy}");
+    }
+    Failure::new(exit, format!("the validator refused: {said}"))
+}
+
+fn remedy(problem: &Problem) -> Option<String> {
+    Some(match problem.code {
+        ProblemCode::Unauthorized => "give a token that counts, with --token-file or ASSAY_VALIDATOR_TOKEN; \
+                                      `assay-validator token create` on the validator's machine makes one"
+            .to_owned(),
+        ProblemCode::Forbidden => {
+            "`assay-validator token create --role ROLE` on the validator's machine makes a token of another role"
+                .to_owned()
+        }
+        ProblemCode::TooManyRequests => format!("try again in {} s", problem.retry_after_s.unwrap_or(1)),
+        _ => return None,
+    })
+}
+
+/// What serves this place is no validator, or one of another version.
+pub fn not_a_validator(place: &Place) -> String {
+    let remedy = match place {
+        Place::Socket(_) => "give the validator's --control-socket",
+        Place::Server(server) if server.trust.is_none() => {
+            "give the address in its http_listen, with https:// where it speaks TLS"
+        }
+        Place::Server(_) => "give the address in its http_listen",
+    };
+    format!(
+        "what serves {place} does not answer as a validator of this version: {remedy}, or restart it after an update"
+    )
+}
+
+/// An answer that is none of a validator's.
+pub fn no_answer(place: &Place, why: impl std::fmt::Display) -> ClientError {
+    let why = printable(&why.to_string(), MAX_SENTENCE_BYTES);
+    ClientError::Failed(Failure::new(Exit::Io, format!("{} ({why})", not_a_validator(place))))
+}
+
+/// A validator that takes too long.
+pub fn slow(place: &Place) -> ClientError {
+    no_answer(place, format!("no answer within {ANSWER_LIMIT:?}"))
+}
+
+/// Why a request could not be sent.
+pub fn unreachable(place: &Place, error: &(dyn Error + 'static)) -> ClientError {
+    let Some(reach) = causes(error).find_map(|cause| cause.downcast_ref::<ReachError>()) else {
+        return no_answer(place, chain(error));
+    };
+    ClientError::Failed(match (reach, place) {
+        (ReachError::Socket { path, source }, _) => unreachable_socket(path, source),
+        (ReachError::Tls(failure), Place::Server(server)) => no_tls(server, failure),
+        (ReachError::Dial(DialError::Unreachable { problem, .. }), _) => {
+            let remedy = "check the address, and that the validator runs with http_listen set to it";
+            Failure::new(Exit::Io, format!("no connection to {place}: {problem}: {remedy}"))
+        }
+        (other, _) => Failure::new(Exit::Io, format!("no connection to {place}: {other}")),
+    })
+}
+
+fn no_tls(server: &Server, failure: &TlsFailure) -> Failure {
+    let why = match failure {
+        TlsFailure::NotOwn => {
+            "the server presents no certificate of a validator's own key: where an authority issued its \
+                               certificate, or a proxy ends TLS, leave out the key behind #"
+                .to_owned()
+        }
+        TlsFailure::UnknownIssuer => format!(
+            "no authority {} issued the server's certificate: give its authority's certificates with --server-ca, or the \
+             validator's key behind #, as `assay-validator key` prints it",
+            server.authorities
+        ),
+        TlsFailure::NotTls => "the server does not speak TLS: check the address and the port; one that listens on \
+                               loopback alone is reached as http://HOST:PORT"
+            .to_owned(),
+        other => other.to_string(),
+    };
+    let exit = if failure.needs_operator() { Exit::Config } else { Exit::Io };
+    Failure::new(exit, format!("no TLS connection to {}: {why}", server.url))
+}
+
+/// Why a socket cannot be connected to, and what to do about it.
+fn unreachable_socket(socket: &Path, error: &io::Error) -> Failure {
+    let path = socket.display();
+    let file = std::fs::symlink_metadata(socket);
+    let remedy = "start one with `assay-validator serve`, give its --control-socket, which it logs when it starts, or \
+                  --server for one on another machine";
+    let message = match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            let owner = owner(socket).map_or_else(String::new, |id| format!(", user id {id} (sudo -u '#{id}' …)"));
+            format!("no permission to open the control socket {path}: run the command as the validator's user{owner}")
+        }
+        _ if file.is_ok_and(|file| !file.file_type().is_socket() && !file.file_type().is_symlink()) => {
+            format!("{path} is not a socket: give the validator's --control-socket")
+        }
+        io::ErrorKind::NotFound => format!("no validator runs at the control socket {path}: {remedy}"),
+        io::ErrorKind::ConnectionRefused => {
+            format!("the validator of the control socket {path} has ended without removing it: {remedy}")
+        }
+        _ => format!("cannot connect to the control socket {path}"),
+    };
+    Failure::new(Exit::Io, format!("{message}: {error}"))
+}
+
+/// The user that a file belongs to, or the folder where it can be seen no more.
+fn owner(path: &Path) -> Option<u32> {
+    path.ancestors().find_map(|path| Some(std::fs::metadata(path).ok()?.uid()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_end_as_they_did_before_there_was_http() {
+        let exit = |code| refused(&Problem::new(code, "why")).exit;
+        for (code, expected) in [
+            (ProblemCode::NoMiner, Exit::Inconclusive),
+            (ProblemCode::SeveralMiners, Exit::Usage),
+            (ProblemCode::Busy, Exit::Inconclusive),
+            (ProblemCode::Draining, Exit::Inconclusive),
+            (ProblemCode::Invalid, Exit::Usage),
+            (ProblemCode::Overloaded, Exit::Io),
+            (ProblemCode::NotFound, Exit::Inconclusive),
+            (ProblemCode::Records, Exit::Inconclusive),
+            (ProblemCode::Forbidden, Exit::Config),
+            (ProblemCode::Internal, Exit::Io),
+        ] {
+            assert_eq!(exit(code), expected, "{code:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_what_to_do_and_draws_nothing() {
+        let said = |problem: Problem| refused(&problem).message;
+        assert!(said(Problem::new(ProblemCode::Unauthorized, "no token")).contains("--token-file"));
+        assert!(said(Problem::new(ProblemCode::TooManyRequests, "slow down").after(7)).ends_with("try again in 7 s"));
+        assert!(!said(Problem::new(ProblemCode::Internal, "\u{1b}[2J")).contains('\u{1b}'));
+    }
+}

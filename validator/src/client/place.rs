@@ -1,0 +1,231 @@
+//! Which validator a command is for: one of this machine, or one elsewhere with a token.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use assay_program::exit::{Exit, Failure};
+use assay_program::file;
+use assay_transport::certificate::{authorities, system_authorities};
+use assay_transport::proxy::Proxies;
+use assay_transport::trust::Trust;
+use clap::Args;
+
+use super::url::ServerUrl;
+
+/// The variable that may have the URL of a server.
+pub const ENV_SERVER: &str = "ASSAY_VALIDATOR_SERVER";
+/// The variable that may have an API token. It is no setting: no flag has a secret, and `config show` prints none.
+pub const ENV_TOKEN: &str = "ASSAY_VALIDATOR_TOKEN";
+/// The longest API token that is sent.
+const MAX_TOKEN_BYTES: usize = 256;
+/// The most bytes of a token's file that are read: a token, and white space around it.
+const MAX_READ_BYTES: u64 = 2 * MAX_TOKEN_BYTES as u64;
+
+/// Where a validator answers commands.
+#[derive(Debug, Clone)]
+pub enum Place {
+    /// The control socket of one on this machine.
+    Socket(PathBuf),
+    /// The HTTP API of one that may be elsewhere.
+    Server(Arc<Server>),
+}
+
+/// A validator's HTTP API, and by what both sides know each other.
+#[derive(Debug)]
+pub struct Server {
+    /// What was typed.
+    pub url: ServerUrl,
+    /// Whom the connection is trusted to; `None`: plaintext.
+    pub trust: Option<Trust>,
+    /// The authorities that are trusted, in words.
+    pub authorities: String,
+    /// Proxies on the way.
+    pub proxies: Proxies,
+    /// What says who asks.
+    pub token: Option<Token>,
+}
+
+/// A token for the API. It is shown nowhere.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+/// A validator that is reached over HTTP.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Over HTTP")]
+pub struct ServerFlags {
+    /// Validator to ask in place of the one behind --control-socket, by the address in its http_listen:
+    /// https://HOST:PORT#KEY, or https://HOST:PORT where an authority issued its certificate
+    /// [env: ASSAY_VALIDATOR_SERVER]
+    #[arg(long, value_name = "URL")]
+    pub server: Option<ServerUrl>,
+    /// File with an API token of `assay-validator token create`; -: standard input [env: ASSAY_VALIDATOR_TOKEN has the
+    /// token itself]
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// File with certificates of authorities to trust, PEM [default: those that this machine trusts]
+    #[arg(long, value_name = "FILE")]
+    pub server_ca: Option<PathBuf>,
+    /// Allow http:// to another machine: whoever is on the way reads the token
+    #[arg(long)]
+    pub server_insecure: bool,
+}
+
+impl ServerFlags {
+    /// Checks that nothing is given that only a server takes.
+    ///
+    /// # Errors
+    /// [`Failure`] with the flag.
+    pub fn unused(&self) -> Result<(), Failure> {
+        let given = [
+            ("--token-file", self.token_file.is_some()),
+            ("--server-ca", self.server_ca.is_some()),
+            ("--server-insecure", self.server_insecure),
+        ];
+        match given.iter().find(|(_, is_given)| *is_given) {
+            Some((flag, _)) => {
+                Err(Failure::new(Exit::Usage, format!("{flag} is for --server URL, which is not given")))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Place {
+    /// The validator that is meant: the server of the flags or of the environment, else the control socket.
+    ///
+    /// # Errors
+    /// [`Failure`]: a URL that is malformed, a token or certificates that cannot be read, plaintext to another machine.
+    pub fn of(control_socket: &Path, flags: &ServerFlags) -> Result<Self, Failure> {
+        let url = match (&flags.server, variable(ENV_SERVER)?) {
+            (Some(url), _) => url.clone(),
+            (None, Some(text)) => {
+                text.parse().map_err(|error| Failure::new(Exit::Config, format!("{ENV_SERVER}: {error}")))?
+            }
+            (None, None) => return flags.unused().map(|()| Self::Socket(control_socket.into())),
+        };
+        if !url.is_tls && !url.address.is_loopback() && !flags.server_insecure {
+            let message = format!(
+                "{url} is another machine: whoever is on the way would read the token and change answers. Write https://, \
+                 or allow it with --server-insecure"
+            );
+            return Err(Failure::new(Exit::Usage, message));
+        }
+        let (trust, authorities) = trust(&url, flags.server_ca.as_deref())?;
+        let proxies = Proxies::from_environment().map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
+        let token = Token::take(flags.token_file.as_deref())?;
+        Ok(Self::Server(Arc::new(Server { url, trust, authorities, proxies, token })))
+    }
+
+    /// Whether it is the control socket.
+    #[must_use]
+    pub const fn is_socket(&self) -> bool {
+        matches!(self, Self::Socket(_))
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Socket(path) => path.display().fmt(f),
+            Self::Server(server) => server.url.fmt(f),
+        }
+    }
+}
+
+/// Whom a connection is trusted to, and which authorities those are, in words.
+fn trust(url: &ServerUrl, ca: Option<&Path>) -> Result<(Option<Trust>, String), Failure> {
+    let failed = |error: &dyn fmt::Display| Failure::new(Exit::Config, error.to_string());
+    Ok(match (url.key, ca) {
+        _ if !url.is_tls => (None, String::new()),
+        (Some(key), None) => (Some(Trust::Key(key)), String::new()),
+        (Some(_), Some(_)) => {
+            let message = "--server-ca: a server with its key behind # needs no authority: leave out one of both";
+            return Err(Failure::new(Exit::Usage, message));
+        }
+        (None, Some(path)) => {
+            let roots = authorities(path).map_err(|error| failed(&format!("--server-ca: {error}")))?;
+            (Some(Trust::Authorities(Arc::new(roots))), format!("in {}", path.display()))
+        }
+        (None, None) => {
+            let remedy = "give --server-ca, or the validator's key behind #";
+            let roots = system_authorities().map_err(|error| failed(&format!("{error}: {remedy}")))?;
+            (Some(Trust::Authorities(Arc::new(roots))), "that this machine trusts".to_owned())
+        }
+    })
+}
+
+/// A variable that is set; an empty one is not, as service managers leave them.
+fn variable(name: &str) -> Result<Option<String>, Failure> {
+    match std::env::var(name) {
+        Ok(text) => Ok(Some(text).filter(|text| !text.trim().is_empty())),
+        Err(std::env::VarError::NotPresent) => Ok(None),
+        Err(std::env::VarError::NotUnicode(_)) => Err(Failure::new(Exit::Config, format!("{name} is not UTF-8"))),
+    }
+}
+
+impl Token {
+    /// The token in a file, where `-` is standard input, else that of the environment.
+    fn take(file: Option<&Path>) -> Result<Option<Self>, Failure> {
+        let (origin, text) = match (file, variable(ENV_TOKEN)?) {
+            (Some(path), _) => (path.display().to_string(), file::read_at_most(path, MAX_READ_BYTES)?),
+            (None, Some(text)) => (ENV_TOKEN.to_owned(), text),
+            (None, None) => return Ok(None),
+        };
+        let token = Self(text.trim().to_owned());
+        // What is malformed is not sent anywhere.
+        if token.is_well_formed() {
+            return Ok(Some(token));
+        }
+        let expected = "expected one API token, as `assay-validator token create` prints it: assay_ROLE_…";
+        Err(Failure::new(Exit::Config, format!("{origin}: {expected}")))
+    }
+
+    fn is_well_formed(&self) -> bool {
+        let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        self.0.starts_with("assay_") && self.0.len() <= MAX_TOKEN_BYTES && self.0.bytes().all(is_sign)
+    }
+
+    /// The token, to be sent.
+    #[must_use]
+    pub fn secret(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "8a88e3dd7409f195fd52db2d3cba5d72ca6709bf1d94121bf3748801b40f6f5c";
+
+    #[test]
+    fn a_token_is_not_shown_and_has_a_form() {
+        let token = |text: &str| Token(text.to_owned());
+        assert!(token("assay_read_AbC-_9").is_well_formed());
+        for text in
+            ["", "Bearer assay_read_x", "assay_read_x\r\nHost: b", "secret", &format!("assay_{}", "x".repeat(256))]
+        {
+            assert!(!token(text).is_well_formed(), "{text}");
+        }
+        assert_eq!(format!("{:?}", token("assay_read_secret")), "Token");
+    }
+
+    #[test]
+    fn plaintext_leaves_this_machine_only_where_that_is_allowed() {
+        let of = |url: &str, server_insecure| {
+            let flags = ServerFlags { server: Some(url.parse().unwrap()), server_insecure, ..ServerFlags::default() };
+            Place::of(Path::new("unused"), &flags).map_err(|failure| failure.exit)
+        };
+        assert!(of("http://127.0.0.1:7480", false).is_ok() && of("http://10.0.0.1:7480", true).is_ok());
+        assert_eq!(of("http://10.0.0.1:7480", false).unwrap_err(), Exit::Usage);
+        let key = format!("https://10.0.0.1:7480#{KEY}");
+        assert!(matches!(of(&key, false), Ok(Place::Server(server)) if matches!(server.trust, Some(Trust::Key(_)))));
+    }
+}

@@ -1,0 +1,124 @@
+//! Connections to a validator: its control socket, TCP, or TLS, with a proxy where the environment names one.
+
+use std::io;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use assay_transport::client::{SecuredHttp, secure_http};
+use assay_transport::dial::{DialError, dial};
+use assay_transport::failure::TlsFailure;
+use http::Uri;
+use hyper_util::client::legacy::connect::{Connected, Connection};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::UnixStream;
+use tower::Service;
+
+use super::place::{Place, Server};
+
+/// How long a connection may take to come about.
+pub const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ReachError {
+    /// The control socket.
+    #[error("cannot connect to {path}: {source}")]
+    Socket {
+        /// The socket.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// TCP, or a proxy.
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    /// TLS.
+    #[error(transparent)]
+    Tls(#[from] TlsFailure),
+    /// It took too long.
+    #[error("no connection within {CONNECT_LIMIT:?}")]
+    Slow,
+}
+
+/// A stream of bytes.
+trait Bytes: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Bytes for T {}
+
+/// A connection on which nothing was said yet.
+pub struct Reached {
+    stream: Box<dyn Bytes>,
+    is_http2: bool,
+}
+
+/// Makes connections to one validator, whatever address a request names.
+#[derive(Clone)]
+pub struct Connector(pub Arc<Place>);
+
+impl Service<Uri> for Connector {
+    type Response = TokioIo<Reached>;
+    type Error = ReachError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ReachError>> + Send>>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), ReachError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _address: Uri) -> Self::Future {
+        let place = self.0.clone();
+        Box::pin(async move {
+            let reached = tokio::time::timeout(CONNECT_LIMIT, reach(&place)).await;
+            reached.map_err(|_| ReachError::Slow)?.map(TokioIo::new)
+        })
+    }
+}
+
+async fn reach(place: &Place) -> Result<Reached, ReachError> {
+    match place {
+        Place::Socket(path) => {
+            let stream = UnixStream::connect(path).await;
+            let stream = stream.map_err(|source| ReachError::Socket { path: path.clone(), source })?;
+            Ok(Reached { stream: Box::new(stream), is_http2: false })
+        }
+        Place::Server(server) => over_network(server).await,
+    }
+}
+
+async fn over_network(server: &Server) -> Result<Reached, ReachError> {
+    let address = &server.url.address;
+    let stream = dial(address, &server.proxies, CONNECT_LIMIT).await?;
+    let Some(trust) = &server.trust else { return Ok(Reached { stream: Box::new(stream), is_http2: false }) };
+    let SecuredHttp { stream, is_http2 } = secure_http(stream, &address.host, trust).await?;
+    Ok(Reached { stream: Box::new(stream), is_http2 })
+}
+
+impl Connection for Reached {
+    fn connected(&self) -> Connected {
+        let connected = Connected::new();
+        if self.is_http2 { connected.negotiated_h2() } else { connected }
+    }
+}
+
+impl AsyncRead for Reached {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, into)
+    }
+}
+
+impl AsyncWrite for Reached {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

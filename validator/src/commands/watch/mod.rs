@@ -1,0 +1,86 @@
+//! `assay-validator watch`: the fleet, the challenges that run and the last verdicts, live in a terminal.
+
+mod draw;
+mod feed;
+mod terminal;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use assay_api::Status;
+use assay_program::exit::{Exit, Failure};
+use assay_program::render::Screen;
+use assay_program::shutdown::Signals;
+use tokio::sync::mpsc;
+
+use self::terminal::Terminal;
+use self::view::{After, View};
+use crate::cli::running::WatchArgs;
+use crate::client::place::Place;
+use crate::client::{self, Client};
+
+/// The shortest time between two pictures that nobody's key asked for: a large fleet has hundreds of events a second.
+const FRAME: Duration = Duration::from_millis(100);
+/// Updates on their way to the picture; a validator that tells more waits.
+const UPDATES: usize = 256;
+/// Keys, and miners asked for, on their way.
+const KEYS: usize = 32;
+
+/// Shows what a validator does until the operator leaves.
+///
+/// # Errors
+/// No terminal; no validator answers at the beginning. One that is lost later is waited for.
+pub fn execute(place: &Place, args: &WatchArgs) -> anyhow::Result<Exit> {
+    if !std::io::stdout().is_terminal() {
+        let message = "watch draws in a terminal, and standard output is none: programs take `assay-validator status \
+                       --json`, or the events of the HTTP API";
+        return Err(Failure::new(Exit::Usage, message).into());
+    }
+    client::block_on(async {
+        let client = Client::of(place);
+        let status: Status = client.get("/status").await.map_err(Failure::from)?;
+        let mut view = View::new(place.to_string(), Screen::stdout().colour);
+        view.filter.clone_from(&args.filter);
+        view.apply(feed::Update::Status(Box::new(status)));
+        show(client, view).await?;
+        Ok(Exit::Done)
+    })
+}
+
+/// Draws until a key or a signal ends it. The terminal is restored whichever way this ends.
+async fn show(client: Client, mut view: View) -> anyhow::Result<()> {
+    let mut signals = Signals::new()?;
+    let (told, mut updates) = mpsc::channel(UPDATES);
+    let (ask, asked) = mpsc::channel(KEYS);
+    tokio::spawn(feed::follow(client, told, asked));
+    let mut terminal = Terminal::enter()?;
+    let mut keys = terminal::keys(KEYS);
+    let mut frames = tokio::time::interval(FRAME);
+    frames.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        terminal.draw(|frame| draw::frame(frame, &mut view))?;
+        tokio::select! {
+            biased;
+            () = signals.next() => return Ok(()),
+            key = keys.recv() => {
+                // A terminal that is gone has no more keys.
+                let Some(key) = key else { return Ok(()) };
+                match view.key(key) {
+                    After::Stay => {}
+                    After::Leave => return Ok(()),
+                    // Where too many are asked for, the last ones are looked at later.
+                    After::Ask(miner) => drop(ask.try_send(miner)),
+                }
+            }
+            _ = frames.tick() => {
+                // What comes is taken when there is time to draw it.
+                while let Ok(update) = updates.try_recv() {
+                    view.apply(update);
+                }
+            }
+        }
+    }
+}
