@@ -5,16 +5,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use assay_api::{BeginChallenge, ChallengeUpdate, Connected, Running, Status};
 use assay_protocol::identity::Identity;
 use assay_protocol::verdict::{Mode, Outcome, ReasonCode};
-use assay_protocol::wire::codec::control_client;
-use assay_protocol::wire::mode_code;
-use assay_protocol::wire::v1::run_challenge_response::Message;
-use assay_protocol::wire::v1::{self, ListMinersRequest, RunChallengeRequest};
+use assay_protocol::wire::v1;
+use assay_validator::client::place::Place;
+use assay_validator::client::{Client, ClientError, Updates};
 use assay_work::PublicKey;
 use tempfile::TempDir;
-use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Status, Streaming};
 
 use crate::daemon::{Daemon, LOG, PATIENCE};
 
@@ -85,7 +83,7 @@ impl Default for Policy {
 impl Policy {
     fn flags(&self) -> Vec<String> {
         let mut flags: Vec<String> = [
-            "--backend=cpu --cpu-devices=1 --cpu-memory=8MiB --cpu-threads=1".to_owned(),
+            "--backend=cpu --cpu-devices=1 --cpu-memory=8MiB --cpu-threads=1 --http-listen=".to_owned(),
             format!("--challenge-on-connect={} --challenge-interval-s=0", self.challenge_on_connect),
             format!("--n={} --max-matrices={} --iterations={}", self.n, self.max_matrices, self.iterations),
             format!("--sampled-iterations={} --samples={}", self.sampled_iterations, self.samples),
@@ -117,6 +115,8 @@ pub struct TestValidator {
     pub socket: PathBuf,
     /// The running program.
     pub daemon: Daemon,
+    /// Its operator.
+    client: Client,
     flags: Vec<String>,
     environment: Vec<(String, OsString)>,
     /// Kept for as long as the program needs it.
@@ -146,7 +146,8 @@ impl TestValidator {
         flags.push(format!("--key-file={}", key_file.display()));
         let (daemon, address) = serve(&flags, listen, &policy.environment);
         let environment = policy.environment.clone();
-        let validator = Self { address, key, socket, daemon, flags, environment, folder };
+        let client = Client::of(&Place::Socket(socket.clone()));
+        let validator = Self { address, key, socket, daemon, client, flags, environment, folder };
         validator.wait_for_socket().await;
         validator
     }
@@ -169,27 +170,34 @@ impl TestValidator {
 
     async fn wait_for_socket(&self) {
         let until = Instant::now() + PATIENCE;
-        while self.connect().await.is_err() {
+        while self.client.get::<Status>("/status").await.is_err() {
             assert!(Instant::now() < until, "the validator serves its socket");
             tokio::time::sleep(NAP).await;
         }
     }
 
-    async fn connect(&self) -> Result<Channel, tonic::transport::Error> {
-        Endpoint::from_shared(format!("unix://{}", self.socket.display()))?.connect().await
+    /// A client of its control socket.
+    #[must_use]
+    pub const fn operator(&self) -> &Client {
+        &self.client
     }
 
-    async fn operator(&self) -> v1::control_service_client::ControlServiceClient<Channel> {
-        control_client(self.connect().await.expect("the validator serves its socket"))
+    /// Where it serves the HTTP API beside the control socket, once it does: for one that was told to.
+    ///
+    /// # Panics
+    /// When it does not say so.
+    pub fn http_address(&mut self) -> SocketAddr {
+        let line = self.daemon.wait_for("the HTTP API");
+        let address = line["address"].as_str().and_then(|address| address.parse().ok());
+        address.unwrap_or_else(|| panic!("no address in {line}"))
     }
 
     /// The miners that are connected.
     ///
     /// # Panics
     /// When the validator does not say.
-    pub async fn miners(&self) -> Vec<v1::ConnectedMiner> {
-        let answer = self.operator().await.list_miners(ListMinersRequest {}).await;
-        answer.expect("the validator lists its miners").into_inner().miners
+    pub async fn miners(&self) -> Vec<Connected> {
+        self.client.list("/connected", &(), u32::MAX).await.expect("the validator lists its miners")
     }
 
     /// Waits until a miner is connected, or until it is not.
@@ -198,7 +206,7 @@ impl TestValidator {
     /// When that does not come.
     pub async fn wait_for_miner(&self, key: PublicKey, connected: bool) {
         let until = Instant::now() + PATIENCE;
-        while self.miners().await.iter().any(|miner| miner.miner_key == key.0) != connected {
+        while self.miners().await.iter().any(|miner| miner.miner_key == key) != connected {
             assert!(Instant::now() < until, "miner {key} is not as waited for: connected = {connected}");
             tokio::time::sleep(NAP).await;
         }
@@ -211,7 +219,7 @@ impl TestValidator {
     ///
     /// # Panics
     /// When the validator does not serve its socket.
-    pub async fn challenge(&self, key: PublicKey, mode: Option<Mode>) -> Result<Ruling, Status> {
+    pub async fn challenge(&self, key: PublicKey, mode: Option<Mode>) -> Result<Ruling, ClientError> {
         self.ask(key, mode).await?.ruling().await
     }
 
@@ -222,9 +230,8 @@ impl TestValidator {
     ///
     /// # Panics
     /// As [`TestValidator::challenge`].
-    pub async fn run(&self, request: RunChallengeRequest) -> Result<Ruling, Status> {
-        let updates = self.operator().await.run_challenge(request).await?.into_inner();
-        RunningChallenge(updates).ruling().await
+    pub async fn run(&self, request: BeginChallenge) -> Result<Ruling, ClientError> {
+        self.begin(request).await?.ruling().await
     }
 
     /// Challenges a miner, and does not wait.
@@ -234,10 +241,8 @@ impl TestValidator {
     ///
     /// # Panics
     /// When the validator does not serve its socket.
-    pub async fn ask(&self, key: PublicKey, mode: Option<Mode>) -> Result<RunningChallenge, Status> {
-        let request =
-            RunChallengeRequest { miner_key: key.0.to_vec(), mode: mode_code(mode), ..RunChallengeRequest::default() };
-        self.begin(request).await
+    pub async fn ask(&self, key: PublicKey, mode: Option<Mode>) -> Result<RunningChallenge, ClientError> {
+        self.begin(BeginChallenge { miner: Some(key.to_string()), mode, ..BeginChallenge::default() }).await
     }
 
     /// Challenges a miner as `request` says, and does not wait.
@@ -247,14 +252,15 @@ impl TestValidator {
     ///
     /// # Panics
     /// As [`TestValidator::ask`].
-    pub async fn begin(&self, request: RunChallengeRequest) -> Result<RunningChallenge, Status> {
-        Ok(RunningChallenge(self.operator().await.run_challenge(request).await?.into_inner()))
+    pub async fn begin(&self, request: BeginChallenge) -> Result<RunningChallenge, ClientError> {
+        let running: Running = self.client.post("/challenges", &request).await?;
+        Ok(RunningChallenge(Updates::of(&self.client, running.challenge_id)))
     }
 }
 
 /// A challenge whose verdict is still to come.
 #[derive(Debug)]
-pub struct RunningChallenge(Streaming<v1::RunChallengeResponse>);
+pub struct RunningChallenge(Updates);
 
 impl RunningChallenge {
     /// Waits until the challenge comes to a phase.
@@ -263,12 +269,11 @@ impl RunningChallenge {
     /// When it ends before, or does not come so far for as long as a test waits.
     pub async fn wait_for_phase(&mut self, name: &str) {
         loop {
-            let update = tokio::time::timeout(PATIENCE, self.0.message()).await.expect("something comes");
-            match update.expect("the challenge goes on").and_then(|update| update.message) {
-                Some(Message::Phase(phase)) if phase == name => return,
-                Some(Message::Verdict(verdict)) => panic!("it ended before {name}: {verdict:#?}"),
-                Some(_) => {}
-                None => panic!("it never came to {name}"),
+            let update = tokio::time::timeout(PATIENCE, self.0.next()).await.expect("something comes");
+            match update.expect("the challenge goes on") {
+                ChallengeUpdate::Running(running) if running.phase == name => return,
+                ChallengeUpdate::Running(_) => {}
+                ChallengeUpdate::Verdict(verdict) => panic!("it ended before {name}: {verdict:#?}"),
             }
         }
     }
@@ -280,15 +285,13 @@ impl RunningChallenge {
     ///
     /// # Panics
     /// When nothing comes for as long as a test waits.
-    pub async fn ruling(mut self) -> Result<Ruling, Status> {
-        let mut phases = Vec::new();
+    pub async fn ruling(mut self) -> Result<Ruling, ClientError> {
+        let mut phases: Vec<String> = Vec::new();
         loop {
-            let update = tokio::time::timeout(2 * PATIENCE, self.0.message()).await.expect("something comes")?;
-            match update.and_then(|update| update.message) {
-                Some(Message::Verdict(verdict)) => return Ok(Ruling { verdict, phases }),
-                Some(Message::Phase(phase)) => phases.push(phase),
-                Some(Message::Progress(_) | Message::Started(_)) => {}
-                None => return Err(Status::new(Code::Unavailable, "the validator gave no verdict")),
+            match tokio::time::timeout(2 * PATIENCE, self.0.next()).await.expect("something comes")? {
+                ChallengeUpdate::Verdict(verdict) => return Ok(Ruling { verdict: (*verdict).into(), phases }),
+                ChallengeUpdate::Running(running) if phases.last() == Some(&running.phase) => {}
+                ChallengeUpdate::Running(running) => phases.push(running.phase),
             }
         }
     }

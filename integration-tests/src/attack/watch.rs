@@ -3,6 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use assay_api::ProblemCode;
 use assay_protocol::verdict::Mode;
 use assay_protocol::wire::v1::Outcome;
 use assay_work::PublicKey;
@@ -88,7 +89,7 @@ async fn challenge(validator: &TestValidator, honest: PublicKey, is_over: impl F
         match validator.challenge(honest, Some(Mode::Audit)).await {
             Ok(ruling) if ruling.verdict.outcome() == Outcome::Pass => passed += 1,
             // One that the policy asked for runs.
-            Err(status) if status.code() == tonic::Code::FailedPrecondition => {
+            Err(error) if matches!(error.code(), Some(ProblemCode::Busy | ProblemCode::NotPossible)) => {
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }

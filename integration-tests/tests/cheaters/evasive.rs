@@ -192,7 +192,7 @@ async fn openings_in_flight_when_the_challenge_ends() {
     }
     tokio::time::sleep(Duration::from_secs(2)).await;
     let connected = stage.validator.miners().await;
-    assert!(connected.iter().any(|miner| miner.miner_key == stage.miner.key.0), "it was shown out");
+    assert!(connected.iter().any(|miner| miner.miner_key == stage.miner.key), "it was shown out");
 }
 
 /// What was not asked for is counted as ever.

@@ -7,13 +7,13 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
+use assay_api::{BeginChallenge, Running};
 use assay_integration_tests::daemon::{PATIENCE, program, run};
 use assay_integration_tests::dishonest::WorkLie;
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::stage::Stage;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::verdict::{Mode, ReasonCode};
-use assay_protocol::wire::v1;
 use assay_work::PublicKey;
 use serde_json::Value;
 use tonic_health::pb::HealthCheckRequest;
@@ -185,10 +185,6 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// A command that runs while the test goes on.
 fn begin(socket: &Path, arguments: &[&str]) -> Child {
     let mut command = Command::new(program(VALIDATOR));
@@ -201,11 +197,11 @@ fn signal(process: u32, name: &str) {
 }
 
 /// The challenge that a miner works on, once it does.
-async fn running(validator: &TestValidator, key: PublicKey) -> v1::RunningChallenge {
+async fn running(validator: &TestValidator, key: PublicKey) -> Running {
     let until = std::time::Instant::now() + PATIENCE;
     loop {
         let miners = validator.miners().await;
-        let found = miners.into_iter().find(|miner| miner.miner_key == key.0).and_then(|miner| miner.challenge);
+        let found = miners.into_iter().find(|miner| miner.miner_key == key).and_then(|miner| miner.challenge);
         if let Some(challenge) = found {
             return challenge;
         }
@@ -217,7 +213,7 @@ async fn running(validator: &TestValidator, key: PublicKey) -> v1::RunningChalle
 /// Waits until a miner works on nothing.
 async fn idle(validator: &TestValidator, key: PublicKey) {
     let until = std::time::Instant::now() + PATIENCE;
-    while validator.miners().await.iter().any(|miner| miner.miner_key == key.0 && miner.challenged_now) {
+    while validator.miners().await.iter().any(|miner| miner.miner_key == key && miner.challenged_now) {
         assert!(std::time::Instant::now() < until, "the challenge of {key} goes on");
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
@@ -258,7 +254,7 @@ async fn a_detached_challenge_runs_on_is_named_and_cancelled() {
     let id = stdout(&detached).trim().to_owned();
     assert_eq!(id.len(), 32, "the id alone: {id}");
     miner.daemon.wait_for("working");
-    assert_eq!(hex(&running(&validator, miner.key).await.challenge_id), id);
+    assert_eq!(running(&validator, miner.key).await.challenge_id.to_string(), id);
     // Whoever comes next is told which challenge is in the way, and since when.
     let busy = ask(&validator.socket, &["challenge", "--mode=audit"]);
     let said = stderr(&busy);
@@ -350,10 +346,10 @@ async fn every_miner_is_challenged_at_once() {
         assert!(row.contains("pass"), "{text}");
     }
     // One of them is busy: the others have their verdicts, and the worst decides.
-    let policy = v1::RunChallengeRequest {
-        miner_key: miners[0].key.0.to_vec(),
+    let policy = BeginChallenge {
+        miner: Some(miners[0].key.to_string()),
         iterations: Some(60_000),
-        ..v1::RunChallengeRequest::default()
+        ..BeginChallenge::default()
     };
     let socket = validator.socket.clone();
     let busy = validator.run(policy);
@@ -382,11 +378,7 @@ async fn status_says_what_a_validator_does() {
     let mut validator = TestValidator::start(&Policy { flags, ..long_work() }).await;
     let miner = TestMiner::start(validator.address, 1, &[]);
     validator.wait_for_miner(miner.key, true).await;
-    validator
-        .run(v1::RunChallengeRequest { iterations: Some(1), ..v1::RunChallengeRequest::default() })
-        .await
-        .unwrap()
-        .expect_pass();
+    validator.run(BeginChallenge { iterations: Some(1), ..BeginChallenge::default() }).await.unwrap().expect_pass();
     let challenge = validator.ask(miner.key, Some(Mode::Audit)).await.unwrap();
     let running = running(&validator, miner.key).await;
     let output = ask(&validator.socket, &["status", "--json"]);
@@ -399,10 +391,10 @@ async fn status_says_what_a_validator_does() {
     // A disk without room is seen before the next verdict is lost.
     validator.daemon.limit_file_bytes(Some(1));
     let row = &status["challenges"][0];
-    assert_eq!(row["challenge_id"], hex(&running.challenge_id));
+    assert_eq!(row["challenge_id"], running.challenge_id.to_string());
     assert!(row["all_slots"].as_u64().unwrap() >= 1500, "{row}");
     let text = stdout(&ask(&validator.socket, &["status"]));
-    assert!(text.contains(&hex(&running.challenge_id)[..8]) && text.contains("1 of at most 256"), "{text}");
+    assert!(text.contains(&running.challenge_id.to_string()[..8]) && text.contains("1 of at most 256"), "{text}");
     assert!(stdout(&ask(&validator.socket, &["miners"])).contains("work "), "miners show how far the challenge is");
     validator.daemon.terminate();
     validator.daemon.wait_for("draining");

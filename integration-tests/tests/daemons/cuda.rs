@@ -50,7 +50,7 @@ async fn uneven_gpus_pass_in_every_mode() {
     let settings = [("DEVICES", "2"), ("MEMORY_MIB", "24,40"), ("CAPABILITY", "8.0,7.5"), ("NAME", "GPU zero,GPU one")];
     let (validator, _miner, _cache) = pair(&Policy::default(), &FLAGS, &settings).await;
     let miner = validator.miners().await.remove(0);
-    let key = assay_work::PublicKey(miner.miner_key.clone().try_into().unwrap());
+    let key = miner.miner_key;
     for mode in MODES {
         let ruling = validator.challenge(key, Some(mode)).await.unwrap();
         let devices = &ruling.expect_pass().verdict.devices;

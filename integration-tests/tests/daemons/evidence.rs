@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use assay_api::BeginChallenge;
 use assay_integration_tests::daemon;
 use assay_integration_tests::evidence::judged_again;
 use assay_integration_tests::miner::TestMiner;
@@ -11,8 +12,6 @@ use assay_integration_tests::stage::Stage;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::message::MinerMessage;
 use assay_protocol::verdict::{Mode, ReasonCode};
-use assay_protocol::wire::mode_code;
-use assay_protocol::wire::v1::RunChallengeRequest;
 use serde_json::Value;
 
 const MODES: [Mode; 3] = [Mode::Audit, Mode::Replay, Mode::ReplaySample];
@@ -54,11 +53,11 @@ fn policy(folder: &Path, light: &str) -> String {
 
 /// Challenges for more memory than there is: no challenge is made.
 async fn unmade(validator: &TestValidator, miner: &TestMiner) {
-    let request = RunChallengeRequest {
-        miner_key: miner.key.0.to_vec(),
-        mode: mode_code(Some(Mode::Audit)),
+    let request = BeginChallenge {
+        miner: Some(miner.key.to_string()),
+        mode: Some(Mode::Audit),
         n: Some(32_768),
-        ..RunChallengeRequest::default()
+        ..BeginChallenge::default()
     };
     validator.run(request).await.unwrap().expect(ReasonCode::NotEnoughMemory);
 }

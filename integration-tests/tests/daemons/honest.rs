@@ -1,10 +1,11 @@
 //! Honest miners pass, in every mode and with every shape of host.
 
+use assay_api::{BeginChallenge, ProblemCode};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::stage::Stage;
 use assay_integration_tests::validator::{Policy, Ruling, TestValidator};
 use assay_protocol::verdict::Mode;
-use assay_protocol::wire::v1::{self, RunChallengeRequest, Verdict};
+use assay_protocol::wire::v1::{self, Verdict};
 
 const MODES: [Mode; 3] = [Mode::Replay, Mode::ReplaySample, Mode::Audit];
 
@@ -112,8 +113,7 @@ async fn what_the_operator_asks_for_counts_more_than_the_policy() {
     let validator = TestValidator::start(&Policy::default()).await;
     let miner = TestMiner::start(validator.address, 1, &[]);
     validator.wait_for_miner(miner.key, true).await;
-    let request =
-        RunChallengeRequest { n: Some(512), iterations: Some(2), samples: Some(40), ..RunChallengeRequest::default() };
+    let request = BeginChallenge { n: Some(512), iterations: Some(2), samples: Some(40), ..BeginChallenge::default() };
     let ruling = validator.run(request).await.unwrap();
     let verdict = &ruling.expect_pass().verdict;
     assert_eq!((verdict.n, verdict.iterations), (512, 2));
@@ -150,8 +150,8 @@ async fn two_miners_at_once() {
     );
     assert_eq!(first.unwrap().expect_pass().verdict.devices.len(), 1);
     assert_eq!(second.unwrap().expect_pass().verdict.devices.len(), 2);
-    let unnamed = validator.run(RunChallengeRequest::default()).await.unwrap_err();
-    assert_eq!(unnamed.code(), tonic::Code::InvalidArgument, "{unnamed}");
+    let unnamed = validator.run(BeginChallenge::default()).await.unwrap_err();
+    assert_eq!(unnamed.code(), Some(ProblemCode::SeveralMiners), "{unnamed}");
 }
 
 /// Nobody asks: the miner is challenged as it connects, and the verdict goes into the log.

@@ -42,6 +42,7 @@ mod terminals;
 mod texts;
 mod traces;
 mod verdict_log;
+mod watch;
 mod wgpu;
 mod wgpu_faults;
 mod workers;

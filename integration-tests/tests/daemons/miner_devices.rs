@@ -78,7 +78,7 @@ async fn a_miner_serves_with_the_devices_chosen() {
     let miner = TestMiner::start(validator.address, 3, &["--exclude-device=CPU device 1", "--exclude-device=2"]);
     validator.wait_for_miner(miner.key, true).await;
     let miners = validator.miners().await;
-    let devices = &miners[0].inventory.as_ref().unwrap().devices;
+    let devices = &miners[0].claimed_devices;
     assert!(matches!(devices.len(), 1 | 2) && devices.iter().all(|device| !device.name.ends_with("device 1")));
     validator.challenge(miner.key, None).await.unwrap().expect_pass();
 }

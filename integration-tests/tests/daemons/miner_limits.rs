@@ -2,10 +2,10 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use assay_api::BeginChallenge;
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::verdict::{Mode, ReasonCode};
-use assay_protocol::wire::v1::RunChallengeRequest;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -21,9 +21,9 @@ fn other_hours() -> String {
     format!("{:02}:00-{:02}:00", (hour + 6) % 24, (hour + 18) % 24)
 }
 
-fn in_audit() -> RunChallengeRequest {
-    let mode = assay_protocol::wire::mode_code(Some(Mode::Audit));
-    RunChallengeRequest { mode, ..RunChallengeRequest::default() }
+fn in_audit() -> BeginChallenge {
+    let mode = Some(Mode::Audit);
+    BeginChallenge { mode, ..BeginChallenge::default() }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -33,7 +33,7 @@ async fn a_share_of_the_memory_is_offered_and_no_more() {
     let miner = TestMiner::start(validator.address, 1, &["--cpu-memory=16MiB", "--max-memory-percent=50"]);
     validator.wait_for_miner(miner.key, true).await;
     let miners = validator.miners().await;
-    let device = miners[0].inventory.as_ref().unwrap().devices[0].clone();
+    let device = miners[0].claimed_devices[0].clone();
     assert_eq!((device.total_bytes, device.free_bytes), (16 << 20, 8 << 20));
     let ruling = validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap();
     let held = ruling.expect_pass().verdict.whole.as_ref().unwrap().matrices;
@@ -43,8 +43,8 @@ async fn a_share_of_the_memory_is_offered_and_no_more() {
     let small = TestMiner::start(validator.address, 1, &["--cpu-memory=8MiB"]);
     validator.wait_for_miner(small.key, true).await;
     let miners = validator.miners().await;
-    let of_small = miners.iter().find(|miner| miner.miner_key == small.key.0).unwrap();
-    assert_eq!(of_small.inventory.as_ref().unwrap().devices[0].slots[..3], device.slots[..3]);
+    let of_small = miners.iter().find(|miner| miner.miner_key == small.key).unwrap();
+    assert_eq!(of_small.claimed_devices[0].slots[..3], device.slots[..3]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -59,7 +59,7 @@ async fn a_challenge_that_takes_longer_than_allowed_is_stopped() {
     assert!(detail.contains("at most 1 s") && detail.contains("max_challenge_s"), "{detail}");
     miner.daemon.wait_for("broke the challenge off");
     // The devices are free again.
-    let short = RunChallengeRequest { iterations: Some(1), ..in_audit() };
+    let short = BeginChallenge { iterations: Some(1), ..in_audit() };
     validator.run(short).await.unwrap().expect_pass();
 }
 
@@ -154,13 +154,13 @@ async fn sighup_changes_limits_and_names_what_needs_a_restart() {
 async fn sighup_changes_the_share_of_memory() {
     let policy = Policy { ping_interval_ms: 100, ..Policy::default() };
     let mut miner = Configured::start(&policy, "").await;
+    let before = miner.validator.miners().await.remove(0).address;
     miner.reload("max_memory_percent = 50\n", "the settings were read again");
     let until = std::time::Instant::now() + assay_integration_tests::daemon::PATIENCE;
     loop {
         let miners = miner.validator.miners().await;
-        let inventory = miners[0].inventory.as_ref().unwrap();
-        if inventory.devices[0].free_bytes == 4 << 20 {
-            assert!(inventory.sequence > 0, "it is the same session");
+        if miners[0].claimed_devices[0].free_bytes == 4 << 20 {
+            assert_eq!(miners[0].address, before, "it is the same session");
             return;
         }
         assert!(std::time::Instant::now() < until, "the validator never hears of it");

@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
+use assay_api::BeginChallenge;
 use assay_integration_tests::daemon::Daemon;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::verdict::Mode;
-use assay_protocol::wire::mode_code;
-use assay_protocol::wire::v1::RunChallengeRequest;
 use assay_work::PublicKey;
 
 const MODES: [Mode; 3] = [Mode::Audit, Mode::Replay, Mode::ReplaySample];
@@ -52,12 +51,12 @@ impl PythonMiner {
 }
 
 async fn passes(validator: &TestValidator, miner: &PythonMiner, mode: Mode, n: u32, iterations: u32) {
-    let request = RunChallengeRequest {
-        miner_key: miner.key.0.to_vec(),
-        mode: mode_code(Some(mode)),
+    let request = BeginChallenge {
+        miner: Some(miner.key.to_string()),
+        mode: Some(mode),
         n: Some(n),
         iterations: Some(iterations),
-        ..RunChallengeRequest::default()
+        ..BeginChallenge::default()
     };
     let ruling = validator.run(request).await.unwrap();
     ruling.expect_pass();
@@ -93,17 +92,20 @@ async fn passes_with_two_devices() {
 async fn answers_an_operator_in_python() {
     let validator = TestValidator::start(&Policy::default()).await;
     let miner = PythonMiner::start(&validator, 1).await;
-    let control = || {
-        let mut command = example("control.py");
-        command.arg("--socket").arg(&validator.socket);
-        command
-    };
-    let miners = succeed(&mut control());
-    assert!(miners.starts_with(&miner.key.to_string()), "{miners}");
-    let printed = succeed(control().args(["--challenge", &miner.key.to_string(), "--mode", "audit"]));
-    assert_eq!(printed, "phase work\nphase probe\nphase openings\nverdict pass\n");
-    let status = succeed(control().arg("--status"));
-    assert!(status.contains("1 of at most 256 miners\nverdicts: 1 pass, 0 fail, 0 inconclusive"), "{status}");
+    for (name, passed) in [("control.py", 1), ("api.py", 2)] {
+        let operator = || {
+            let mut command = example(name);
+            command.arg("--socket").arg(&validator.socket);
+            command
+        };
+        let miners = succeed(&mut operator());
+        assert!(miners.starts_with(&miner.key.to_string()), "{name}: {miners}");
+        let printed = succeed(operator().args(["--challenge", &miner.key.to_string(), "--mode", "audit"]));
+        assert_eq!(printed, "phase work\nphase probe\nphase openings\nverdict pass\n", "{name}");
+        let status = succeed(operator().arg("--status"));
+        let counts = format!("1 of at most 256 miners\nverdicts: {passed} pass, 0 fail, 0 inconclusive");
+        assert!(status.contains(&counts), "{name}: {status}");
+    }
 }
 
 /// It dials again when its validator is back, and says goodbye when it is told to stop.

@@ -5,15 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use assay_api::{BeginChallenge, ProblemCode};
 use assay_integration_tests::daemon::{program, run};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, Ruling, TestValidator};
 use assay_protocol::verdict::{Mode, Verdict};
-use assay_protocol::wire::mode_code;
-use assay_protocol::wire::v1::RunChallengeRequest;
 use assay_receipts::{EatNonce, STATE_PASSING, Signer, Subject};
 use serde_json::Value;
-use tonic::Code;
 
 const NONCE: &str = "00112233445566778899aabbccddeeff";
 const OTHER_NONCE: &str = "10112233445566778899aabbccddeeff";
@@ -31,15 +29,16 @@ impl Renter {
         let validator = TestValidator::start(&Policy::default()).await;
         let miner = TestMiner::start(validator.address, 1, &[]);
         validator.wait_for_miner(miner.key, true).await;
-        let request = RunChallengeRequest {
-            miner_key: miner.key.0.to_vec(),
-            mode: mode_code(Some(Mode::Audit)),
+        let request = BeginChallenge {
+            miner: Some(miner.key.to_string()),
+            mode: Some(Mode::Audit),
             eat_nonce: Some(NONCE.into()),
-            ..RunChallengeRequest::default()
+            ..BeginChallenge::default()
         };
-        let malformed = RunChallengeRequest { eat_nonce: Some("too short".into()), ..request.clone() };
+        let malformed = BeginChallenge { eat_nonce: Some("too short".into()), ..request.clone() };
         let refused = validator.run(malformed).await.unwrap_err();
-        assert!(refused.code() == Code::InvalidArgument && refused.message().contains("eat_nonce"), "{refused}");
+        let is_invalid = refused.code() == Some(ProblemCode::Invalid);
+        assert!(is_invalid && refused.to_string().contains("eat_nonce"), "{refused}");
         let ruling = validator.run(request).await.unwrap();
         ruling.expect_pass();
         let token = ruling.verdict.receipt.clone().expect("a verdict has a receipt");

@@ -5,11 +5,11 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use assay_api::BeginChallenge;
 use assay_integration_tests::daemon::{Daemon, PATIENCE, program, run};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::verdict::{Mode, ReasonCode};
-use assay_protocol::wire::v1::RunChallengeRequest;
 use assay_work::PublicKey;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -116,8 +116,7 @@ async fn a_miner_that_is_allowed_no_more_ends_after_its_challenge() {
     challenge.ruling().await.unwrap().expect_pass();
     assert_eq!(busy.daemon.wait().code(), Some(78));
     configured.validator.wait_for_miner(busy.key, false).await;
-    let small =
-        RunChallengeRequest { miner_key: kept.key.0.to_vec(), iterations: Some(1), ..RunChallengeRequest::default() };
+    let small = BeginChallenge { miner: Some(kept.key.to_string()), iterations: Some(1), ..BeginChallenge::default() };
     configured.validator.run(small).await.unwrap().expect_pass();
     // Back on the list, it is admitted again.
     configured.reload(&allowing(&[kept.key, idle.key]));

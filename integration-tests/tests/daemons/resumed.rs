@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use assay_api::BeginChallenge;
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::proxy::{Link, Proxy};
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::verdict::{Mode, ReasonCode};
-use assay_protocol::wire::v1::RunChallengeRequest;
 
 /// A validator that does not notice by itself for as long as a test waits.
 fn patient() -> Policy {
@@ -15,7 +15,7 @@ fn patient() -> Policy {
 
 /// The miner was entered again at once: it was never refused, and a challenge passes.
 async fn is_back(validator: &TestValidator, miner: &mut TestMiner) {
-    let request = RunChallengeRequest { miner_key: miner.key.0.to_vec(), iterations: Some(1), ..Default::default() };
+    let request = BeginChallenge { miner: Some(miner.key.to_string()), iterations: Some(1), ..Default::default() };
     miner.daemon.wait_for("connected: waiting for challenges");
     validator.run(request).await.unwrap().expect_pass();
     let refused: Vec<_> = miner.daemon.log().iter().filter(|line| line.contains("refused this miner")).collect();

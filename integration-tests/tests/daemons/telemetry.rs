@@ -6,6 +6,7 @@ use assay_integration_tests::miner::{TestMiner, device_ids};
 use assay_integration_tests::standin;
 use assay_integration_tests::standin_nvml::{Build, StandinNvml, uuid};
 use assay_integration_tests::validator::{Policy, Ruling, TestValidator};
+use assay_protocol::claims::{ConfidentialComputing, Hardware};
 use assay_protocol::identity::Identity;
 use assay_protocol::verdict::Mode;
 use assay_protocol::wire::v1;
@@ -55,10 +56,9 @@ async fn challenge_with_telemetry(validator: &TestValidator, miner: &TestMiner) 
 }
 
 /// The hardware that a validator knows of a miner's devices.
-async fn hardware(validator: &TestValidator) -> Vec<Option<v1::Hardware>> {
-    let miners = validator.miners().await;
-    let devices = miners.into_iter().next().unwrap().inventory.unwrap().devices;
-    devices.into_iter().map(|device| device.claimed_hardware.map(|hardware| *hardware)).collect()
+async fn hardware(validator: &TestValidator) -> Vec<Option<Hardware>> {
+    let devices = validator.miners().await.remove(0).claimed_devices;
+    devices.into_iter().map(|device| device.hardware).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -120,7 +120,7 @@ async fn hardware_is_in_the_inventory() {
     assert_eq!(known.vbios_version.as_deref(), Some("96.00.BC.00.01"));
     assert_eq!((known.memory_bytes, known.power_limit_mw), (Some(141 << 30), Some(700_000)));
     assert_eq!((known.mig_enabled, known.ecc_enabled), (Some(false), Some(true)));
-    assert_eq!(known.confidential_computing(), v1::ConfidentialComputing::On);
+    assert_eq!(known.confidential_computing, Some(ConfidentialComputing::On));
     let socket = format!("--control-socket={}", validator.socket.display());
     let listed: Value = serde_json::from_slice(&run("assay-validator", ["miners", "--json", &socket]).stdout).unwrap();
     assert_eq!(listed[0]["claimed_devices"][0]["hardware"]["power_limit_mw"], 700_000);

@@ -9,8 +9,8 @@ use assay_integration_tests::daemon;
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
 
-/// A terminal of this width: what it shows, and its other end.
-fn terminal(columns: u16) -> (File, OwnedFd) {
+/// A terminal of this width, with 24 lines: what it shows, and its other end.
+pub fn terminal(columns: u16) -> (File, OwnedFd) {
     let size = libc::winsize { ws_row: if columns == 0 { 0 } else { 24 }, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     let (mut shown, mut end) = (0, 0);
     let (name, modes) = (std::ptr::null_mut(), std::ptr::null());

@@ -35,8 +35,7 @@ async fn pair(policy: &Policy, folder: &TempDir, backends: &str) -> (TestValidat
 /// The devices that the only miner claims: backend and id.
 async fn claimed(validator: &TestValidator) -> BTreeSet<(String, Vec<u8>)> {
     let miner = validator.miners().await.remove(0);
-    let devices = miner.inventory.expect("an inventory").devices;
-    devices.into_iter().map(|device| (device.backend, device.device_id)).collect()
+    miner.claimed_devices.into_iter().map(|device| (device.backend, device.device_id.0.to_vec())).collect()
 }
 
 async fn passes(validator: &TestValidator, key: PublicKey, mode: Mode) -> Ruling {

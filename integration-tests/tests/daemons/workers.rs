@@ -6,12 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use assay_api::BeginChallenge;
 use assay_integration_tests::daemon::{self, PATIENCE, lives, program};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, RunningChallenge, TestValidator};
 use assay_protocol::verdict::{Mode, ReasonCode};
-use assay_protocol::wire::mode_code;
-use assay_protocol::wire::v1::RunChallengeRequest;
 use tempfile::TempDir;
 
 const NAP: Duration = Duration::from_millis(10);
@@ -41,8 +40,8 @@ async fn wait_for_devices(validator: &TestValidator, miner: &TestMiner, devices:
     let until = Instant::now() + PATIENCE;
     loop {
         let miners = validator.miners().await;
-        let found = miners.iter().find(|m| m.miner_key == miner.key.0).and_then(|m| m.inventory.as_ref());
-        if found.is_some_and(|inventory| inventory.devices.len() == devices) {
+        let found = miners.iter().find(|m| m.miner_key == miner.key);
+        if found.is_some_and(|found| found.claimed_devices.len() == devices) {
             return;
         }
         assert!(Instant::now() < until, "the validator never hears of {devices} devices");
@@ -52,7 +51,7 @@ async fn wait_for_devices(validator: &TestValidator, miner: &TestMiner, devices:
 
 /// A challenge of one iteration, which passes on so many devices.
 async fn passes(validator: &TestValidator, devices: usize) {
-    let request = RunChallengeRequest { iterations: Some(1), ..RunChallengeRequest::default() };
+    let request = BeginChallenge { iterations: Some(1), ..BeginChallenge::default() };
     let ruling = validator.run(request).await.unwrap();
     assert_eq!(ruling.expect_pass().verdict.devices.len(), devices);
 }
@@ -286,8 +285,8 @@ async fn a_validator_that_loses_a_worker_blames_nobody() {
     own.values().for_each(|process| signal(*process, libc::SIGKILL));
     challenge.ruling().await.unwrap().expect(ReasonCode::ValidatorDevices);
     validator.daemon.wait_for("worker 2 drives");
-    let (iterations, mode) = (Some(1), mode_code(Some(Mode::Replay)));
-    let request = RunChallengeRequest { iterations, mode, ..RunChallengeRequest::default() };
+    let (iterations, mode) = (Some(1), Some(Mode::Replay));
+    let request = BeginChallenge { iterations, mode, ..BeginChallenge::default() };
     validator.run(request).await.unwrap().expect_pass();
 }
 

@@ -164,7 +164,7 @@ async fn a_key_waits_until_an_operator_approves_it() {
     );
     assert!(validator.miners().await.is_empty());
     let error = validator.challenge(key, None).await.unwrap_err();
-    assert!(error.message().contains("is not connected"), "{error}");
+    assert!(error.to_string().contains("is not connected"), "{error}");
 
     // The code, and the time to come back.
     let stranger = Identity::from_seed(&[0x51; 32]);

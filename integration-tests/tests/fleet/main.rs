@@ -8,5 +8,6 @@ mod leases;
 mod load;
 mod operator;
 mod policy;
+mod remote;
 mod replay_workers;
 mod shared_records;

@@ -2,13 +2,12 @@
 
 use std::fs;
 
+use assay_api::BeginChallenge;
 use assay_integration_tests::daemon::{Daemon, run};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::postgres::{Database, Postgres};
 use assay_integration_tests::validator::{Policy, RunningChallenge, TestValidator};
 use assay_protocol::verdict::Mode;
-use assay_protocol::wire::mode_code;
-use assay_protocol::wire::v1::RunChallengeRequest;
 use serde_json::Value;
 
 /// Passes whose replay takes a while.
@@ -44,12 +43,7 @@ impl Scene {
 
     async fn begin(&self, mode: Option<Mode>, iterations: u32) -> RunningChallenge {
         let miner_key = self.miner.key.0.to_vec();
-        let request = RunChallengeRequest {
-            miner_key,
-            mode: mode_code(mode),
-            iterations: Some(iterations),
-            ..Default::default()
-        };
+        let request = BeginChallenge { miner_key, mode: mode, iterations: Some(iterations), ..Default::default() };
         self.validator.begin(request).await.expect("a challenge")
     }
 

@@ -6,12 +6,12 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use assay_api::BeginChallenge;
 use assay_integration_tests::daemon::{Daemon, PATIENCE};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::postgres::{Database, Postgres};
 use assay_integration_tests::validator::{Policy, RunningChallenge, TestValidator};
 use assay_protocol::verdict::ReasonCode;
-use assay_protocol::wire::v1::RunChallengeRequest;
 use assay_records::{Records, VerdictFilter, VerdictRecord};
 use assay_work::ChallengeId;
 use serde_json::Value;
@@ -67,15 +67,15 @@ async fn wait_for<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T 
 
 /// Has a validator challenge a miner for long, as soon as it is free; gives the challenge too.
 async fn challenge_for_long(validator: &TestValidator, miner: &TestMiner) -> (RunningChallenge, ChallengeId) {
-    let key = miner.key.0.to_vec();
     let running = wait_for("a challenge of the operator", async || {
-        let request = RunChallengeRequest { miner_key: key.clone(), iterations: Some(LONG), ..Default::default() };
+        let request =
+            BeginChallenge { miner: Some(miner.key.to_string()), iterations: Some(LONG), ..Default::default() };
         validator.begin(request).await.ok()
     });
     let running = running.await;
-    let found = validator.miners().await.into_iter().find(|found| found.miner_key == key);
+    let found = validator.miners().await.into_iter().find(|found| found.miner_key == miner.key);
     let id = found.and_then(|found| found.challenge).expect("its challenge runs").challenge_id;
-    (running, ChallengeId::try_from(&id[..]).expect("an id"))
+    (running, id)
 }
 
 /// The one of these workers that has taken the replay of a challenge.
