@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
 use crate::due::Due;
+use crate::group::Write;
 use crate::miners::ensure_miner;
 use crate::outbox::Tx;
 use crate::store::get;
@@ -75,16 +76,8 @@ impl Records {
     /// # Errors
     /// The store cannot be written.
     pub async fn begin_challenge(&self, begun: &Begun) -> Result<(), RecordsError> {
-        self.write("note a challenge", async {
-            let mut tx = self.begin().await?;
-            let miner = ensure_miner(&mut tx, &begun.miner, Status::Pending, begun.begun_ms).await?;
-            if insert(&mut tx, &miner, begun).await? {
-                let told = Told::ChallengeStarted(begun.clone());
-                tx.tell(begun.begun_ms, Some(&miner), Some(&begun.challenge), told);
-            }
-            tx.commit().await
-        })
-        .await
+        let write = Write::Begin(Box::new(begun.clone()));
+        self.write("note a challenge", self.store.write_grouped(write)).await
     }
 
     /// A challenge.
@@ -177,6 +170,16 @@ impl Records {
             running: get(&row, "running")?,
         })
     }
+}
+
+/// Notes a challenge that begins, and tells of it.
+pub(crate) async fn begin(tx: &mut Tx, begun: &Begun) -> Result<(), RecordsError> {
+    let miner = ensure_miner(tx, &begun.miner, Status::Pending, begun.begun_ms).await?;
+    if insert(tx, &miner, begun).await? {
+        let told = Told::ChallengeStarted(begun.clone());
+        tx.tell(begun.begun_ms, Some(&miner), Some(&begun.challenge), told);
+    }
+    Ok(())
 }
 
 /// Inserts a challenge unless it is there; whether it was not.

@@ -3,6 +3,7 @@
 use assay_protocol::verdict::{DeviceWork, Verdict};
 use sqlx::query;
 
+use crate::group::Write;
 use crate::miners::ensure_miner;
 use crate::outbox::Tx;
 use crate::store::to_json;
@@ -18,19 +19,13 @@ impl Records {
     /// [`RecordsError::ConcludedBefore`] when the challenge has another verdict: this one must not be given out. Else
     /// the store cannot be written, and the same call can be tried again.
     pub async fn conclude(&self, conclusion: &Conclusion) -> Result<(), RecordsError> {
-        self.write("record a verdict", async {
-            let mut tx = self.begin().await?;
-            if conclude(&mut tx, conclusion).await? {
-                tx.commit().await?;
-            }
-            Ok(())
-        })
-        .await
+        let write = Write::Conclude(Box::new(conclusion.clone()));
+        self.write("record a verdict", self.store.write_grouped(write)).await
     }
 }
 
 /// False where it was concluded so before.
-async fn conclude(tx: &mut Tx, conclusion: &Conclusion) -> Result<bool, RecordsError> {
+pub(crate) async fn conclude(tx: &mut Tx, conclusion: &Conclusion) -> Result<bool, RecordsError> {
     let verdict = &conclusion.verdict;
     let at_ms = conclusion.at_ms;
     let challenge = verdict.challenge_id.to_string();

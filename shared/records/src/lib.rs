@@ -20,6 +20,7 @@ mod event;
 mod evidence;
 mod export;
 pub mod flat;
+mod group;
 mod history;
 mod id;
 mod kind;

@@ -15,6 +15,7 @@ use sqlx::{
 use tokio::sync::watch;
 
 use crate::api_tokens::TokenUses;
+use crate::group::Group;
 use crate::kind::Kind;
 use crate::outbox::{self, Tx};
 use crate::trouble::{SLOW_LIMIT, Trouble};
@@ -31,6 +32,8 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 const FILE_READERS: u32 = 4;
 /// Connections of one process to PostgreSQL, whose default bound for all of them is 100.
 const POSTGRES_CONNECTIONS: u32 = 8;
+/// Groups of writes that are on their way to PostgreSQL at once: half of the connections.
+const POSTGRES_GROUPS: usize = 4;
 
 /// What each connection to a file is told: readers do not wait for the writer, and what is committed is on disk.
 const SQLITE_SETTINGS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; \
@@ -53,6 +56,8 @@ pub(crate) struct Store {
     trouble: Trouble,
     is_probed: AtomicBool,
     writes: WriteCounter,
+    /// Writes that share transactions.
+    pub(crate) group: Group,
     /// The number of the last event that this process knows of.
     pub(crate) last_event: watch::Sender<i64>,
     /// When uses of API tokens were noted last.
@@ -86,8 +91,10 @@ impl Records {
         let (trouble, is_probed) = (Trouble::new(), AtomicBool::new(false));
         let (location, last_event) = (location.clone(), watch::Sender::new(0));
         let token_uses = TokenUses::default();
-        let writes = WriteCounter::default();
-        let store = Store { location, kind, readers, writers, trouble, is_probed, writes, last_event, token_uses };
+        let groups = if kind == Kind::Sqlite { 1 } else { POSTGRES_GROUPS };
+        let (writes, group) = (WriteCounter::default(), Group::new(groups));
+        let store =
+            Store { location, kind, readers, writers, trouble, is_probed, writes, group, last_event, token_uses };
         let records = Self { store: Arc::new(store) };
         records.write("note the start", records.store.touch()).await?;
         records.store.last_event.send_replace(records.store.read_last_event().await?);
@@ -135,7 +142,7 @@ impl Records {
 
     /// A transaction that can write. Nothing of it is there until it is committed.
     pub(crate) async fn begin(&self) -> Result<Tx, RecordsError> {
-        Ok(Tx::new(self.store.begin().await?, self.store.clone()))
+        self.store.begin_told().await
     }
 
     /// Waits for a write, and notes whether the store can be written.
@@ -177,6 +184,11 @@ impl Records {
 impl Store {
     pub(crate) fn read(&self) -> &AnyPool {
         &self.readers
+    }
+
+    /// A transaction that can write, with the events that tell of it.
+    pub(crate) async fn begin_told(self: &Arc<Self>) -> Result<Tx, RecordsError> {
+        Ok(Tx::new(self.begin().await?, self.clone()))
     }
 
     async fn begin(&self) -> Result<Transaction<'static, Any>, RecordsError> {

@@ -1,7 +1,7 @@
 //! A verdict and all that becomes known with it, in one transaction.
 
 use assay_protocol::verdict::ReasonCode;
-use assay_records::{Event, FindingFilter, RecordsError};
+use assay_records::{Event, EventKind, FindingFilter, RecordsError};
 use serde_json::Value;
 
 use crate::examples::{THEN_MS, challenge, conclusion, connected, device_id, key};
@@ -101,4 +101,31 @@ pub async fn a_conclusion_that_fails_leaves_nothing(store: &TestStore) {
     assert_eq!(events.iter().filter(|event| matches!(event, Event::Verdict(_))).count(), 1);
     let json: Value = serde_json::to_value(&events).unwrap();
     assert!(json.to_string().contains(&device_id(1)));
+}
+
+pub async fn many_at_once_are_written_together_and_one_that_is_refused_stops_none(store: &TestStore) {
+    let records = store.open().await;
+    records.conclude(&conclusion(7, 7, &[ReasonCode::Disconnected], 0)).await.unwrap();
+    let mut writing = tokio::task::JoinSet::new();
+    for number in 0..200 {
+        let records = records.clone();
+        // Number 7 has another verdict.
+        writing.spawn(async move { (number, records.conclude(&conclusion(number, number as u8, &[], 0)).await) });
+    }
+    // Whoever is answered finds his own there, in another connection.
+    let reader = store.open().await;
+    while let Some(written) = writing.join_next().await {
+        let (number, written) = written.unwrap();
+        match written {
+            Ok(()) => assert!(number != 7 && reader.verdict(&challenge(number)).await.unwrap().is_some()),
+            Err(RecordsError::ConcludedBefore { challenge: id }) => assert_eq!((number, id), (7, challenge(7))),
+            Err(error) => panic!("{number}: {error}"),
+        }
+    }
+    assert_eq!(store.rows_of("verdicts").await, 200);
+    // Each is told once, in the order of commits without gaps.
+    let events = reader.events(0, 1000).await.unwrap();
+    assert!(events.windows(2).all(|pair| pair[0].seq + 1 == pair[1].seq));
+    let told: Vec<_> = events.iter().filter(|event| event.told.kind() == EventKind::Verdict).collect();
+    assert_eq!(told.len(), 200);
 }
