@@ -1,4 +1,4 @@
-//! The hook: a real script, a real HTTP server, and both when they fail.
+//! The command or URL of `on_event`: a real script, a real HTTP server, and both when they fail.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ async fn events(folder: &Path, last: impl Fn(&Value) -> bool) -> Vec<Value> {
 }
 
 fn names(events: &[Value]) -> Vec<&str> {
-    events.iter().map(|event| event["event"].as_str().unwrap()).collect()
+    events.iter().map(|event| event["type"].as_str().unwrap()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -58,7 +58,7 @@ async fn a_command_is_given_each_event_and_one_that_fails_first_is_tried_again()
     let folder = tempfile::tempdir().unwrap();
     // Whole files only, so that the test reads none that is half written. The first verdict fails once.
     let text = "cat > in.$$\n\
-        if grep -q '\"event\":\"verdict\"' in.$$ && mkdir failed-once; then rm in.$$; echo 'not yet' >&2; exit 3; fi\n\
+        if grep -q '\"type\":\"verdict\"' in.$$ && mkdir failed-once; then rm in.$$; echo 'not yet' >&2; exit 3; fi\n\
         mv in.$$ \"$1.$$.json\"";
     let hook = script(folder.path(), text);
     let mut validator = TestValidator::start(&policy(&format!("'{}' 'an event'", hook.display()))).await;
@@ -69,14 +69,16 @@ async fn a_command_is_given_each_event_and_one_that_fails_first_is_tried_again()
     let failed = validator.daemon.wait_for("another attempt follows");
     let said = failed["message"].as_str().unwrap();
     assert!(said.contains("exit status: 3") && said.contains("not yet"), "{failed}");
-    let found = events(folder.path(), |event| event["event"] == "verdict").await;
+    // What follows waits for what failed.
+    let found = events(folder.path(), |event| event["type"] == "state").await;
     let key = miner.key.to_string();
-    assert_eq!(names(&found), ["health", "miner_connected", "verdict"]);
-    assert_eq!((&found[0]["serving"], &found[0]["sequence"]), (&true.into(), &1.into()));
-    assert_eq!((&found[1]["miner_key"], &found[1]["devices"]), (&key.as_str().into(), &1.into()));
+    assert_eq!(names(&found), ["health", "miner_connected", "verdict", "state"]);
+    assert_eq!((&found[0]["data"]["serving"], &found[0]["sequence"]), (&true.into(), &1.into()));
+    let connected = &found[1]["data"];
+    assert_eq!((&connected["key"], &connected["devices"]), (&key.as_str().into(), &1.into()));
+    assert_eq!((&connected["address"], &found[1]["miner"]), (&"127.0.0.1".into(), &key.as_str().into()));
     let verdict = &found[2]["verdict"];
     assert_eq!((&verdict["outcome"], &verdict["miner_key"]), (&"pass".into(), &key.as_str().into()));
-    assert!(found[2]["address"].as_str().unwrap().starts_with("127.0.0.1:"));
     assert!(
         folder.path().read_dir().unwrap().any(|e| e.unwrap().file_name().to_str().unwrap().starts_with("an event."))
     );
@@ -85,8 +87,9 @@ async fn a_command_is_given_each_event_and_one_that_fails_first_is_tried_again()
     validator.daemon.wait_for("miner left");
     validator.daemon.terminate();
     assert_eq!(validator.daemon.wait().code(), Some(0));
-    let found = events(folder.path(), |event| event["event"] == "health" && event["serving"] == false).await;
-    assert_eq!(names(&found), ["health", "miner_connected", "verdict", "miner_left", "health"]);
+    let is_last = |event: &Value| event["type"] == "health" && event["data"]["serving"] == false;
+    let found = events(folder.path(), is_last).await;
+    assert_eq!(names(&found), ["health", "miner_connected", "verdict", "state", "miner_left", "health"]);
 }
 
 /// One request: its head and its body.
@@ -118,7 +121,7 @@ async fn an_http_server_is_posted_each_event_and_one_that_refuses_first_is_asked
         let (head, event) = request(&mut stream).await;
         assert!(head.starts_with("POST /hooks/assay?token=secret HTTP/1.1\r\n"), "{head}");
         assert!(head.to_ascii_lowercase().contains("content-type: application/json"), "{head}");
-        assert_eq!(event["event"], "health");
+        assert_eq!(event["type"], "health");
         sequences.push(event["sequence"].clone());
         stream.write_all(format!("HTTP/1.1 {answer}\r\ncontent-length: 0\r\n\r\n").as_bytes()).await.unwrap();
     }
@@ -134,7 +137,7 @@ async fn an_http_server_is_posted_each_event_and_one_that_refuses_first_is_asked
         let (mut stream, _) = tokio::time::timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
         let (_, event) = request(&mut stream).await;
         stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
-        if event["event"] == "verdict" {
+        if event["type"] == "verdict" {
             assert_eq!(event["verdict"]["outcome"], "pass");
             break;
         }
@@ -161,15 +164,14 @@ async fn a_hook_that_hangs_holds_nothing_up() {
     assert!(failed["message"].as_str().unwrap().contains("10s"), "{failed}");
     // Nor does it hold up the end: the validator waits for it a little, and says what it did not have.
     validator.daemon.terminate();
-    validator.daemon.wait_for("ends before the hook had all events");
+    validator.daemon.wait_for("ends before a webhook had all events");
     assert_eq!(validator.daemon.wait().code(), Some(0));
 }
 
 #[test]
 fn a_hook_that_cannot_be_is_refused_at_the_start() {
     for (hook, said) in [
-        ("https://alerts.example/", "https is not supported: give a command"),
-        ("ftp://alerts.example/", "expected a command or an http:// URL"),
+        ("ftp://alerts.example/", "expected a command, or a URL of http:// or https://"),
         ("notify 'me", "a quote is not closed"),
         ("http://me:word@alerts.example/", "a user in the URL is not supported"),
     ] {

@@ -132,12 +132,16 @@ fn enforcement(cell: &str, file: Option<&str>) -> Option<Enforced> {
 }
 
 /// Whether a file has a test of this name: a function with an attribute that makes it one, or, where the file runs the
-/// suite of devices, one of that suite.
+/// suite of devices, one of that suite, or one of the suite of records.
 pub fn has_test(source: &str, name: &str) -> bool {
     const SUITE: &str = "shared/device/src/testing/conformance.rs";
     if source.contains("\nassay_device::device_conformance!(")
         && read(SUITE).contains(&format!("\n                {name}\n"))
     {
+        return true;
+    }
+    let of_records = |end: &str| read("shared/records/tests/suite/main.rs").contains(&format!(" {name}{end}"));
+    if source.contains(&format!("\npub async fn {name}(store: &TestStore)")) && (of_records(",") || of_records(";")) {
         return true;
     }
     let lines: Vec<_> = source.lines().map(str::trim_start).collect();

@@ -11,3 +11,4 @@ mod policy;
 mod remote;
 mod replay_workers;
 mod shared_records;
+mod webhooks;

@@ -1,7 +1,5 @@
 //! Tokens of callers of the API, each with a role. The store has only their hashes.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use base64::Engine;
@@ -9,8 +7,9 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
+use crate::document::json;
 use crate::miners::note_action;
-use crate::store::{get, json};
+use crate::store::get;
 use crate::validators::ttl_ms;
 use crate::{Actor, MAX_ROWS, Records, RecordsError, Role, id};
 
@@ -24,8 +23,6 @@ const MAX_TOKEN_BYTES: usize = 128;
 pub const MAX_TOKEN_NAME_BYTES: usize = 64;
 /// The most tokens that can be used at one time.
 pub const MAX_API_TOKENS: i64 = 1024;
-/// How long until a use is noted again.
-const NOTE_INTERVAL_MS: i64 = 60_000;
 
 /// A token of the API: not the token itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,20 +71,6 @@ impl ApiTokenCursor {
     }
 }
 
-/// When uses of tokens were noted last, by their ids.
-#[derive(Debug, Default)]
-pub(crate) struct TokenUses(Mutex<HashMap<String, i64>>);
-
-impl TokenUses {
-    /// Whether a use is to be noted now: of many that come at once, one.
-    fn is_due(&self, token: &ApiTokenRecord, now_ms: i64) -> bool {
-        let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        uses.retain(|_, at_ms| now_ms - *at_ms < NOTE_INTERVAL_MS);
-        let is_due = token.last_used_ms.is_none_or(|at_ms| now_ms - at_ms >= NOTE_INTERVAL_MS);
-        is_due && uses.insert(token.id.clone(), now_ms).is_none()
-    }
-}
-
 fn hash(token: &str) -> String {
     let mut hasher = blake3::Hasher::new_derive_key("assay 2026 api token");
     hasher.update(token.as_bytes());
@@ -115,7 +98,7 @@ impl Records {
         let token = format!("{PREFIX}{role}_{}", BASE64_URL_SAFE_NO_PAD.encode(random));
         let created_ms = id::now_ms();
         let record = ApiTokenRecord {
-            id: id::new(created_ms)?,
+            id: id::random()?,
             role,
             name: name.to_owned(),
             created_ms,
@@ -159,7 +142,9 @@ impl Records {
         let row = row.map_err(|e| RecordsError::from(e).doing("look up a token of the API"))?;
         let (token, now_ms) = (row.as_ref().map(token_of).transpose()?, id::now_ms());
         let token = token.filter(|token| token.is_good(now_ms));
-        if let Some(token) = token.as_ref().filter(|token| self.store.token_uses.is_due(token, now_ms)) {
+        if let Some(token) =
+            token.as_ref().filter(|token| self.store.token_uses.is_due(&token.id, token.last_used_ms, now_ms))
+        {
             let (records, id) = (self.clone(), token.id.clone());
             tokio::spawn(async move {
                 if let Err(error) = records.note_use(&id, now_ms).await {

@@ -4,39 +4,10 @@ use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
 use crate::due::Due;
-use crate::group::Write;
 use crate::miners::ensure_miner;
-use crate::outbox::Tx;
 use crate::store::get;
-use crate::{MAX_ROWS, Records, RecordsError, Status, Told};
-
-/// A challenge that begins.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct Begun {
-    /// Its id.
-    pub challenge: String,
-    /// The key of the miner's session.
-    pub miner: String,
-    /// The validator's key.
-    pub validator: String,
-    /// Which run of the validator's process.
-    pub instance: String,
-    /// The session.
-    pub session: String,
-    /// The group of the policy.
-    pub group: String,
-    /// The kind of challenge in the policy.
-    pub kind: String,
-    /// Why: `schedule`, `connect`, `operator`, `round` or `renter`.
-    pub asked: String,
-    /// The round it belongs to.
-    pub round: Option<String>,
-    /// When.
-    pub begun_ms: i64,
-    /// Device time that it is expected to take, in milliseconds over all devices: counted until the verdict says more.
-    pub device_ms: i64,
-}
+use crate::tx::Tx;
+use crate::{Begun, MAX_ROWS, Records, RecordsError, Status, Told};
 
 /// A challenge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,15 +42,6 @@ pub struct Duty {
 }
 
 impl Records {
-    /// Notes a challenge before its offer goes out, so that none is lost with its validator.
-    ///
-    /// # Errors
-    /// The store cannot be written.
-    pub async fn begin_challenge(&self, begun: &Begun) -> Result<(), RecordsError> {
-        let write = Write::Begin(Box::new(begun.clone()));
-        self.write("note a challenge", self.store.write_grouped(write)).await
-    }
-
     /// A challenge.
     ///
     /// # Errors

@@ -3,26 +3,10 @@
 use assay_protocol::verdict::{DeviceWork, Verdict};
 use sqlx::query;
 
-use crate::group::Write;
+use crate::document::to_json;
 use crate::miners::ensure_miner;
-use crate::outbox::Tx;
-use crate::store::to_json;
-use crate::{
-    Begun, Conclusion, Records, RecordsError, Status, Told, VerdictTold, challenges, evidence, receipts, standing,
-};
-
-impl Records {
-    /// Writes a verdict and all that becomes known with it, whole or not at all; it is on disk when this returns.
-    /// The same verdict again changes nothing.
-    ///
-    /// # Errors
-    /// [`RecordsError::ConcludedBefore`] when the challenge has another verdict: this one must not be given out. Else
-    /// the store cannot be written, and the same call can be tried again.
-    pub async fn conclude(&self, conclusion: &Conclusion) -> Result<(), RecordsError> {
-        let write = Write::Conclude(Box::new(conclusion.clone()));
-        self.write("record a verdict", self.store.write_grouped(write)).await
-    }
-}
+use crate::tx::Tx;
+use crate::{Begun, Conclusion, RecordsError, Status, Told, VerdictTold, challenges, evidence, receipts, standing};
 
 /// False where it was concluded so before.
 pub(crate) async fn conclude(tx: &mut Tx, conclusion: &Conclusion) -> Result<bool, RecordsError> {

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sqlx::any::AnyRow;
 
-use crate::outbox::Tx;
-use crate::store::{get, json};
+use crate::document::json;
+use crate::store::get;
+use crate::tx::Tx;
 use crate::{MAX_ROWS, Records, RecordsError, id};
 
 /// A device that a miner lists: all of it claims.

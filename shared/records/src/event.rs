@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::{json, to_json};
+use crate::document::{json, to_json};
 use crate::{Action, Begun, FindingRecord, RecordsError, RoundRecord, Transition};
 
 /// An event: something that happened, with its place in the order of everything that did.

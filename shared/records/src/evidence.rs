@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
-use crate::outbox::Tx;
 use crate::store::get;
+use crate::tx::Tx;
 use crate::{EvidenceRecord, MAX_ROWS, Records, RecordsError};
 
 /// The evidence of a challenge.

@@ -113,7 +113,7 @@ impl Records {
             writer.await.map_err(|error| RecordsError::Export(error.to_string()))??;
             exported.tables.insert(table.name.to_owned(), read?);
         }
-        let manifest = store::to_json(&exported, "manifest")? + "\n";
+        let manifest = crate::document::to_json(&exported, "manifest")? + "\n";
         let path = folder.join(MANIFEST);
         let written = new_file(&path).and_then(|mut file| {
             file.write_all(manifest.as_bytes())?;
@@ -137,7 +137,7 @@ impl Records {
             let rows = read_table(&mut tx, table, &To::Lines(to.clone())).await?;
             exported.tables.insert(table.name.to_owned(), rows);
         }
-        to.send(store::to_json(&exported, "manifest")?).await.map_err(gone)?;
+        to.send(crate::document::to_json(&exported, "manifest")?).await.map_err(gone)?;
         Ok(exported)
     }
 

@@ -15,6 +15,13 @@ pub(crate) fn new(at_ms: i64) -> Result<String, RecordsError> {
     Ok(hex::encode(bytes))
 }
 
+/// A new id without a time in it, so that its first digits name it.
+pub(crate) fn random() -> Result<String, RecordsError> {
+    let mut bytes = [0; ID_BYTES];
+    getrandom::fill(&mut bytes).map_err(RecordsError::Random)?;
+    Ok(hex::encode(bytes))
+}
+
 /// This machine's time in milliseconds since 1970.
 pub(crate) fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -7,13 +7,16 @@
 
 #![forbid(unsafe_code)]
 
+mod actor;
 mod api_tokens;
 mod backup;
+mod begun;
 mod challenges;
 mod conclude;
 mod conclusion;
 mod counts;
 mod devices;
+mod document;
 mod due;
 mod error;
 mod event;
@@ -21,6 +24,7 @@ mod evidence;
 mod export;
 pub mod flat;
 mod group;
+mod grouped;
 mod history;
 mod id;
 mod kind;
@@ -41,15 +45,19 @@ mod summary;
 pub mod tables;
 #[cfg(all(unix, feature = "testing"))]
 pub mod testing;
+mod token_uses;
 mod tokens;
 mod trouble;
+mod tx;
 mod validators;
 mod verdicts;
 mod webhooks;
 mod writes;
 
+pub use actor::{Action, Actor};
 pub use api_tokens::{ApiTokenCursor, ApiTokenRecord, MAX_API_TOKENS, MAX_TOKEN_NAME_BYTES};
-pub use challenges::{Begun, ChallengeRecord, Duty, Orphan};
+pub use begun::{Begun, RoundRecord};
+pub use challenges::{ChallengeRecord, Duty, Orphan};
 pub use conclusion::{CommitmentRecord, Conclusion, EvidenceRecord, FindingRecord, ReceiptRecord, Transition};
 pub use counts::{MinerCount, ModelCount};
 pub use devices::{DeviceEvent, DeviceFilter, DeviceRecord, DeviceSeen};
@@ -61,11 +69,11 @@ pub use export::{Exported, Format};
 pub use history::{Event, Found};
 pub use leases::Lease;
 pub use location::{Location, LocationError};
-pub use miners::{Action, Actor, Labels, LastVerdict, MinerFilter, MinerRecord, Status};
+pub use miners::{Labels, LastVerdict, MinerFilter, MinerRecord, Status};
 pub use outbox::{MAX_EVENT_AGE, MAX_EVENTS};
 pub use queue::{Job, JobRequest, JobState, MAX_JOB_ATTEMPTS, MAX_JOB_BYTES, QueueLoad, WorkerRecord};
 pub use role::Role;
-pub use rounds::{RoundCursor, RoundFilter, RoundMember, RoundRecord};
+pub use rounds::{RoundCursor, RoundFilter, RoundMember};
 pub use schema::SCHEMA_VERSION;
 pub use series::SeriesPoint;
 pub use sessions::{Connected, SessionRecord};

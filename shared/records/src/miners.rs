@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sqlx::any::AnyRow;
 
-use crate::outbox::Tx;
-use crate::store::{get, json, to_json};
-use crate::{Due, MAX_ROWS, Records, RecordsError, Told, id};
+use crate::document::{json, to_json};
+use crate::store::get;
+use crate::tx::Tx;
+use crate::{Action, Actor, Due, MAX_ROWS, Records, RecordsError, Told, id};
 
 /// The labels of a miner, set by operators.
 pub type Labels = BTreeMap<String, String>;
@@ -71,42 +72,6 @@ impl FromStr for Status {
         let found = Self::ALL.into_iter().find(|status| status.name() == text);
         found.ok_or_else(|| format!("no status {text:?}: there are pending, approved, suspended and revoked"))
     }
-}
-
-/// Who does something: an operator, or the validator itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct Actor {
-    /// The name of the user, or `validator`, or `token`.
-    pub name: String,
-    /// The number of the user.
-    pub uid: Option<u32>,
-}
-
-impl Actor {
-    /// The validator itself.
-    #[must_use]
-    pub fn validator() -> Self {
-        Self { name: "validator".to_owned(), uid: None }
-    }
-}
-
-/// Something an operator did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct Action {
-    /// Its id.
-    pub id: String,
-    /// When.
-    pub at_ms: i64,
-    /// Who.
-    pub actor: Actor,
-    /// What: `approve`, `suspend`, `revoke`, `label`, `enroll`, `redeem`, `round`, `forget` ….
-    pub action: String,
-    /// The miner, where one is meant.
-    pub miner: Option<String>,
-    /// The circumstances.
-    pub detail: String,
 }
 
 /// The last verdict about a miner.

@@ -1,15 +1,16 @@
 //! The outbox: events are written in the transaction that does what they tell, so that none is lost and none told that
 //! did not happen. Their numbers have no gaps, and whoever has seen one has seen all before it.
 
-use std::ops::{Deref, DerefMut};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use sqlx::any::AnyRow;
-use sqlx::{Any, AnyConnection, Transaction};
 use tokio::sync::watch;
 
-use crate::store::{Store, get, json};
+use crate::document::json;
+use crate::kind::Kind;
+use crate::store::{Store, get};
 use crate::{EventRecord, HealthTold, MAX_ROWS, Records, RecordsError, Told, id};
 
 /// How long events are kept.
@@ -18,122 +19,25 @@ pub const MAX_EVENT_AGE: Duration = Duration::from_secs(7 * 86_400);
 pub const MAX_EVENTS: i64 = 1_000_000;
 /// Events that one transaction removes, so that no other writer waits for long.
 const MAX_PRUNED: i64 = 10_000;
-/// Events in one statement.
-const MAX_EVENTS_AT_ONCE: usize = 64;
 /// How often other validators' events are looked for.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A transaction that can write, with the events that tell of it.
-pub(crate) struct Tx {
-    inner: Transaction<'static, Any>,
-    events: Vec<Untold>,
-    store: Arc<Store>,
-}
-
-/// An event that has no number yet.
-struct Untold {
-    at_ms: i64,
-    miner: Option<String>,
-    challenge: Option<String>,
-    told: Told,
-}
-
-impl Tx {
-    pub(crate) fn new(inner: Transaction<'static, Any>, store: Arc<Store>) -> Self {
-        Self { inner, events: Vec::new(), store }
-    }
-
-    /// Tells of something that this transaction does.
-    pub(crate) fn tell(&mut self, at_ms: i64, miner: Option<&str>, challenge: Option<&str>, told: Told) {
-        let (miner, challenge) = (miner.map(str::to_owned), challenge.map(str::to_owned));
-        self.events.push(Untold { at_ms, miner, challenge, told });
-    }
-
-    /// Commits it, with its events.
-    pub(crate) async fn commit(mut self) -> Result<(), RecordsError> {
-        let last = self.write_events().await?;
-        let Self { inner, store, .. } = self;
-        inner.commit().await?;
-        if let Some(last) = last {
-            note(&store.last_event, last);
-        }
-        Ok(())
-    }
-
-    /// Writes the events and gives the number of the last one.
-    ///
-    /// On PostgreSQL the row with the last number stays locked until the end of the transaction: that is what makes the
-    /// order of numbers that of commits. So it is the last thing that a transaction does.
-    async fn write_events(&mut self) -> Result<Option<i64>, RecordsError> {
-        let count = i64::try_from(self.events.len()).unwrap_or(i64::MAX);
-        if count == 0 {
-            return Ok(None);
-        }
-        let sql = "UPDATE store SET last_event = last_event + $1 WHERE id = 1 RETURNING last_event";
-        let last: i64 = sqlx::query_scalar(sql).bind(count).fetch_one(&mut *self.inner).await?;
-        let mut seq = last - count;
-        for events in self.events.chunks(MAX_EVENTS_AT_ONCE) {
-            let sql = insert(events.len());
-            let mut query = sqlx::query(&sql);
-            for Untold { at_ms, miner, challenge, told } in events {
-                seq += 1;
-                query = query.bind(seq).bind(id::new(*at_ms)?).bind(*at_ms).bind(told.kind().name());
-                query = query.bind(miner.clone()).bind(challenge.clone()).bind(told.document()?);
-            }
-            query.execute(&mut *self.inner).await?;
-        }
-        Ok(Some(last))
-    }
-}
-
-impl Deref for Tx {
-    type Target = AnyConnection;
-
-    fn deref(&self) -> &AnyConnection {
-        &self.inner
-    }
-}
-
-impl DerefMut for Tx {
-    fn deref_mut(&mut self) -> &mut AnyConnection {
-        &mut self.inner
-    }
-}
-
-fn insert(rows: usize) -> String {
-    let row = |row: usize| {
-        let columns: Vec<_> = (1..=7).map(|column| format!("${}", row * 7 + column)).collect();
-        format!("({})", columns.join(", "))
-    };
-    let rows: Vec<_> = (0..rows).map(row).collect();
-    format!("INSERT INTO events (seq, id, at_ms, kind, miner, challenge, document) VALUES {}", rows.join(", "))
-}
-
-/// Notes the number of the last event; what is older than what is known changes nothing.
-fn note(last_event: &watch::Sender<i64>, last: i64) {
-    last_event.send_if_modified(|known| {
-        let is_newer = last > *known;
-        *known = last.max(*known);
-        is_newer
-    });
-}
-
 /// Looks for the events of other validators, for as long as the store is open and somebody wants to know.
-pub(crate) async fn poll(store: Weak<Store>) {
+async fn poll(store: Weak<Store>) {
     loop {
         tokio::time::sleep(POLL_INTERVAL).await;
         let Some(store) = store.upgrade() else { return };
-        if store.last_event.receiver_count() > 0
+        if store.last_event.is_watched()
             && let Ok(last) = store.read_last_event().await
         {
-            note(&store.last_event, last);
+            store.last_event.note(last);
         }
     }
 }
 
 impl Store {
     /// The number of the last event, as the database has it.
-    pub(crate) async fn read_last_event(&self) -> Result<i64, RecordsError> {
+    async fn read_last_event(&self) -> Result<i64, RecordsError> {
         let last = sqlx::query_scalar("SELECT last_event FROM store WHERE id = 1").fetch_one(self.read()).await;
         last.map_err(|e| RecordsError::from(e).doing("look for events"))
     }
@@ -169,9 +73,17 @@ impl Records {
     }
 
     /// The number of the last event, and each change of it: at once for this process's, within a second for others'.
+    ///
+    /// # Panics
+    /// Outside a Tokio runtime.
     #[must_use]
     pub fn event_watch(&self) -> watch::Receiver<i64> {
-        self.store.last_event.subscribe()
+        let watch = self.store.last_event.subscribe();
+        // A file is one validator's alone.
+        if self.store.kind == Kind::Postgres && !self.store.is_polled.swap(true, Ordering::AcqRel) {
+            tokio::spawn(poll(Arc::downgrade(&self.store)));
+        }
+        watch
     }
 
     /// Tells that a validator serves, or does not.

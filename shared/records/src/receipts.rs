@@ -2,8 +2,8 @@
 
 use sqlx::any::AnyRow;
 
-use crate::outbox::Tx;
 use crate::store::get;
+use crate::tx::Tx;
 use crate::{ReceiptRecord, Records, RecordsError};
 
 impl Records {

@@ -4,29 +4,9 @@ use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
 use crate::miners::known_miner;
-use crate::outbox::Tx;
 use crate::store::get;
-use crate::{MAX_ROWS, Records, RecordsError, Told};
-
-/// A synchronised round.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct RoundRecord {
-    /// Its id.
-    pub id: String,
-    /// The group of the policy, or what else its members have in common.
-    pub group: String,
-    /// Why: `operator` or `schedule`.
-    pub asked: String,
-    /// The validator that began it.
-    pub validator: String,
-    /// When its members were to start.
-    pub begun_ms: i64,
-    /// When the last one was judged.
-    pub ended_ms: Option<i64>,
-    /// The circumstances, as its validator tells them.
-    pub detail: String,
-}
+use crate::tx::Tx;
+use crate::{MAX_ROWS, Records, RecordsError, RoundRecord, Told};
 
 /// A member of a round.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

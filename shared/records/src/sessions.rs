@@ -7,9 +7,10 @@ use serde_json::value::RawValue;
 use sqlx::any::AnyRow;
 
 use crate::devices::DeviceSeen;
+use crate::document::json;
 use crate::miners::join_keys;
-use crate::outbox::Tx;
-use crate::store::{get, json};
+use crate::store::get;
+use crate::tx::Tx;
 use crate::{ConnectedTold, LeftTold, MAX_ROWS, MinerRecord, Records, RecordsError, Status, Told, devices};
 
 /// A miner that connected.

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
 use crate::miners::{ensure_miner, known_miner};
-use crate::outbox::Tx;
 use crate::store::get;
+use crate::tx::Tx;
 use crate::{FindingRecord, MAX_ROWS, Records, RecordsError, Status, Told, Transition, id};
 
 /// Which findings; what is empty leaves none out.

@@ -14,11 +14,11 @@ use sqlx::{
 };
 use tokio::sync::watch;
 
-use crate::api_tokens::TokenUses;
 use crate::group::Group;
 use crate::kind::Kind;
-use crate::outbox::{self, Tx};
+use crate::token_uses::TokenUses;
 use crate::trouble::{SLOW_LIMIT, Trouble};
+use crate::tx::{LastEvent, Tx};
 use crate::writes::{WriteCounter, Writes};
 use crate::{Location, RecordsError, schema};
 
@@ -58,8 +58,10 @@ pub(crate) struct Store {
     writes: WriteCounter,
     /// Writes that share transactions.
     pub(crate) group: Group,
+    /// Whether events of other validators are looked for.
+    pub(crate) is_polled: AtomicBool,
     /// The number of the last event that this process knows of.
-    pub(crate) last_event: watch::Sender<i64>,
+    pub(crate) last_event: Arc<LastEvent>,
     /// When uses of API tokens were noted last.
     pub(crate) token_uses: TokenUses,
 }
@@ -89,19 +91,25 @@ impl Records {
         let readers = if readers == 0 { writers.clone() } else { pool(location, kind, readers).await? };
         schema::migrate(&writers, kind, location).await?;
         let (trouble, is_probed) = (Trouble::new(), AtomicBool::new(false));
-        let (location, last_event) = (location.clone(), watch::Sender::new(0));
-        let token_uses = TokenUses::default();
-        let groups = if kind == Kind::Sqlite { 1 } else { POSTGRES_GROUPS };
+        let (is_polled, groups) = (AtomicBool::new(false), if kind == Kind::Sqlite { 1 } else { POSTGRES_GROUPS });
+        let (location, last_event, token_uses) = (location.clone(), Arc::default(), TokenUses::default());
         let (writes, group) = (WriteCounter::default(), Group::new(groups));
-        let store =
-            Store { location, kind, readers, writers, trouble, is_probed, writes, group, last_event, token_uses };
+        let store = Store {
+            location,
+            kind,
+            readers,
+            writers,
+            trouble,
+            is_probed,
+            writes,
+            group,
+            is_polled,
+            last_event,
+            token_uses,
+        };
         let records = Self { store: Arc::new(store) };
-        records.write("note the start", records.store.touch()).await?;
-        records.store.last_event.send_replace(records.store.read_last_event().await?);
-        // A file is one validator's alone.
-        if kind == Kind::Postgres {
-            tokio::spawn(outbox::poll(Arc::downgrade(&records.store)));
-        }
+        let last = records.write("note the start", records.store.touch()).await?;
+        records.store.last_event.note(last);
         Ok(records)
     }
 
@@ -187,8 +195,8 @@ impl Store {
     }
 
     /// A transaction that can write, with the events that tell of it.
-    pub(crate) async fn begin_told(self: &Arc<Self>) -> Result<Tx, RecordsError> {
-        Ok(Tx::new(self.begin().await?, self.clone()))
+    pub(crate) async fn begin_told(&self) -> Result<Tx, RecordsError> {
+        Ok(Tx::new(self.begin().await?, self.last_event.clone()))
     }
 
     async fn begin(&self) -> Result<Transaction<'static, Any>, RecordsError> {
@@ -199,16 +207,17 @@ impl Store {
         })
     }
 
-    /// Writes something.
-    async fn touch(&self) -> Result<(), RecordsError> {
+    /// Writes something, and gives the number of the last event.
+    async fn touch(&self) -> Result<i64, RecordsError> {
         let now = self.kind.now();
         let sql = format!(
             "INSERT INTO store (id, created_ms, written_ms) VALUES (1, {now}, {now}) \
-             ON CONFLICT (id) DO UPDATE SET written_ms = {now}"
+             ON CONFLICT (id) DO UPDATE SET written_ms = {now} RETURNING last_event"
         );
         let mut tx = self.begin().await?;
-        sqlx::query(&sql).execute(&mut *tx).await?;
-        Ok(tx.commit().await?)
+        let last = sqlx::query_scalar(&sql).fetch_one(&mut *tx).await?;
+        tx.commit().await?;
+        Ok(last)
     }
 }
 
@@ -218,7 +227,7 @@ async fn probe(store: Weak<Store>) {
         tokio::time::sleep(PROBE_INTERVAL).await;
         let Some(store) = store.upgrade() else { return };
         let touched = tokio::time::timeout(WRITE_LIMIT, store.touch()).await;
-        if let Ok(Ok(())) = touched {
+        if let Ok(Ok(_)) = touched {
             tracing::info!(records = %store.location, "the records can be written again");
             store.is_probed.store(false, Ordering::Release);
             store.trouble.note(None);
@@ -284,16 +293,6 @@ where
     T: Decode<'r, Any> + Type<Any>,
 {
     Ok(row.try_get(column)?)
-}
-
-/// A JSON document in a column.
-pub(crate) fn json<T: serde::de::DeserializeOwned>(text: &str, what: &'static str) -> Result<T, RecordsError> {
-    serde_json::from_str(text).map_err(|source| RecordsError::Malformed { what, source })
-}
-
-/// JSON for a column.
-pub(crate) fn to_json<T: serde::Serialize>(value: &T, what: &'static str) -> Result<String, RecordsError> {
-    serde_json::to_string(value).map_err(|source| RecordsError::Malformed { what, source })
 }
 
 #[cfg(all(test, unix))]

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::document::{json, to_json};
 use crate::miners::{ensure_miner, note_action, status_of};
-use crate::store::{get, json, to_json};
+use crate::store::get;
 use crate::validators::ttl_ms;
 use crate::{Actor, Labels, MAX_ROWS, Records, RecordsError, Status, id};
 

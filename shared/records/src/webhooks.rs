@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
+use crate::document::{json, to_json};
 use crate::miners::note_action;
-use crate::outbox::Tx;
-use crate::store::{get, json, to_json};
+use crate::store::get;
+use crate::tx::Tx;
 use crate::{Actor, EventKind, Records, RecordsError, id};
 
 /// The most webhooks that operators may add.
@@ -112,7 +113,7 @@ impl Records {
     /// [`RecordsError::TooMany`], or the store cannot be written.
     pub async fn add_webhook(&self, webhook: &NewWebhook, actor: &Actor) -> Result<WebhookRecord, RecordsError> {
         let created_ms = id::now_ms();
-        let id = id::new(created_ms)?;
+        let id = id::random()?;
         self.write("add a webhook", async {
             let mut tx = self.begin().await?;
             let sql = "SELECT COUNT(*) FROM webhooks WHERE source = 'operator'";

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use assay_program::settings::document::check_section;
+use assay_records::EventKind;
 use assay_records::tables::TABLES;
 
 #[test]
@@ -27,4 +28,15 @@ fn the_page_names_the_version_of_the_schema() {
     let page = include_str!("../../../docs/records.md");
     let sentence = format!("The version of the schema is {}.", assay_records::SCHEMA_VERSION);
     assert!(page.contains(&sentence), "no sentence: {sentence}");
+}
+
+#[test]
+fn the_page_of_webhooks_lists_every_kind_of_event() {
+    let mut expected = "\n| kind | what happened |\n|---|---|\n".to_owned();
+    for kind in EventKind::ALL {
+        writeln!(expected, "| `{kind}` | {} |", kind.about().trim()).unwrap();
+    }
+    expected.push('\n');
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/webhooks.md");
+    check_section(&page, "events", &expected).unwrap_or_else(|error| panic!("{error}"));
 }

@@ -1,0 +1,123 @@
+//! Transactions that write, and the events that tell of what they do.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use sqlx::{Any, AnyConnection, Transaction};
+use tokio::sync::watch;
+
+use crate::{RecordsError, Told, id};
+
+/// Events in one statement.
+const MAX_EVENTS_AT_ONCE: usize = 64;
+
+/// The number of the last event that this process knows of.
+#[derive(Debug, Default)]
+pub(crate) struct LastEvent(watch::Sender<i64>);
+
+impl LastEvent {
+    /// Notes a number; what is older than what is known changes nothing.
+    pub(crate) fn note(&self, last: i64) {
+        self.0.send_if_modified(|known| {
+            let is_newer = last > *known;
+            *known = last.max(*known);
+            is_newer
+        });
+    }
+
+    /// It, and each change of it.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<i64> {
+        self.0.subscribe()
+    }
+
+    /// Whether somebody wants to know.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.0.receiver_count() > 0
+    }
+}
+
+/// A transaction that can write, with the events that tell of it.
+pub(crate) struct Tx {
+    inner: Transaction<'static, Any>,
+    events: Vec<Untold>,
+    last_event: Arc<LastEvent>,
+}
+
+/// An event that has no number yet.
+struct Untold {
+    at_ms: i64,
+    miner: Option<String>,
+    challenge: Option<String>,
+    told: Told,
+}
+
+impl Tx {
+    pub(crate) fn new(inner: Transaction<'static, Any>, last_event: Arc<LastEvent>) -> Self {
+        Self { inner, events: Vec::new(), last_event }
+    }
+
+    /// Tells of something that this transaction does.
+    pub(crate) fn tell(&mut self, at_ms: i64, miner: Option<&str>, challenge: Option<&str>, told: Told) {
+        let (miner, challenge) = (miner.map(str::to_owned), challenge.map(str::to_owned));
+        self.events.push(Untold { at_ms, miner, challenge, told });
+    }
+
+    /// Commits it, with its events.
+    pub(crate) async fn commit(mut self) -> Result<(), RecordsError> {
+        let last = self.write_events().await?;
+        let Self { inner, last_event, .. } = self;
+        inner.commit().await?;
+        if let Some(last) = last {
+            last_event.note(last);
+        }
+        Ok(())
+    }
+
+    /// Writes the events and gives the number of the last one.
+    ///
+    /// On PostgreSQL the row with the last number stays locked until the end of the transaction: that is what makes the
+    /// order of numbers that of commits. So it is the last thing that a transaction does.
+    async fn write_events(&mut self) -> Result<Option<i64>, RecordsError> {
+        let count = i64::try_from(self.events.len()).unwrap_or(i64::MAX);
+        if count == 0 {
+            return Ok(None);
+        }
+        let sql = "UPDATE store SET last_event = last_event + $1 WHERE id = 1 RETURNING last_event";
+        let last: i64 = sqlx::query_scalar(sql).bind(count).fetch_one(&mut *self.inner).await?;
+        let mut seq = last - count;
+        for events in self.events.chunks(MAX_EVENTS_AT_ONCE) {
+            let sql = insert(events.len());
+            let mut query = sqlx::query(&sql);
+            for Untold { at_ms, miner, challenge, told } in events {
+                seq += 1;
+                query = query.bind(seq).bind(id::new(*at_ms)?).bind(*at_ms).bind(told.kind().name());
+                query = query.bind(miner.clone()).bind(challenge.clone()).bind(told.document()?);
+            }
+            query.execute(&mut *self.inner).await?;
+        }
+        Ok(Some(last))
+    }
+}
+
+impl Deref for Tx {
+    type Target = AnyConnection;
+
+    fn deref(&self) -> &AnyConnection {
+        &self.inner
+    }
+}
+
+impl DerefMut for Tx {
+    fn deref_mut(&mut self) -> &mut AnyConnection {
+        &mut self.inner
+    }
+}
+
+fn insert(rows: usize) -> String {
+    let row = |row: usize| {
+        let columns: Vec<_> = (1..=7).map(|column| format!("${}", row * 7 + column)).collect();
+        format!("({})", columns.join(", "))
+    };
+    let rows: Vec<_> = (0..rows).map(row).collect();
+    format!("INSERT INTO events (seq, id, at_ms, kind, miner, challenge, document) VALUES {}", rows.join(", "))
+}
