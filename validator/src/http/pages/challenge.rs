@@ -27,7 +27,7 @@ async fn shown(visitor: &Visitor, text: &str) -> Result<Response, Refused> {
         let why = "it has no verdict yet and does not run here: another validator has it, or it is concluded shortly";
         return Ok(visitor.problem(&Problem::new(ProblemCode::NoChallenge, why)));
     };
-    let names = names(&visitor.validator().records, [begun.miner.as_str()]).await?;
+    let names = names(&visitor.validator().records, [begun.miner.clone()].into()).await?;
     Ok(visitor.answer(Ok(assay_page::challenge(&ChallengeView {
         frame: visitor.frame(),
         running,

@@ -15,8 +15,7 @@ const MAX_LOOKED_UP: usize = 16;
 const MAX_LISTED: u32 = 1000;
 
 /// The names of these miners, of those that have one.
-pub(super) async fn names<'a>(records: &Records, ids: impl IntoIterator<Item = &'a str>) -> Result<Names, Refused> {
-    let ids: BTreeSet<&str> = ids.into_iter().collect();
+pub(super) async fn names(records: &Records, ids: BTreeSet<String>) -> Result<Names, Refused> {
     let found = if ids.len() <= MAX_LOOKED_UP {
         let mut found = Vec::new();
         for id in &ids {
@@ -26,6 +25,6 @@ pub(super) async fn names<'a>(records: &Records, ids: impl IntoIterator<Item = &
     } else {
         records.miners(&MinerFilter { limit: Some(MAX_LISTED), ..MinerFilter::default() }).await?
     };
-    let named = found.into_iter().filter(|miner| ids.contains(miner.id.as_str()));
+    let named = found.into_iter().filter(|miner| ids.contains(&miner.id));
     Ok(named.filter_map(|mut miner| Some((miner.id, miner.labels.remove(NAME_LABEL)?))).collect())
 }

@@ -1,5 +1,7 @@
 //! Rounds.
 
+use std::collections::BTreeSet;
+
 use assay_api::{Cursor, Round, RoundsQuery};
 use assay_page::{MAX_COLUMNS, Outcomes, RoundView, RoundsView};
 use assay_protocol::verdict::Outcome;
@@ -45,8 +47,8 @@ async fn listed(visitor: &Visitor, Page { cursor }: Page) -> Shown {
     }))
 }
 
-fn members(rounds: &[Round]) -> impl Iterator<Item = &str> {
-    rounds.iter().flat_map(|round| &round.members).map(|member| member.miner.as_str())
+fn members(rounds: &[Round]) -> BTreeSet<String> {
+    rounds.iter().flat_map(|round| &round.members).map(|member| member.miner.clone()).collect()
 }
 
 /// What the challenges of these rounds ended in.

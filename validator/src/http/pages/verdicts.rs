@@ -30,7 +30,7 @@ pub(super) async fn with_names(
     validator: &Validator,
     records: Vec<VerdictRecord>,
 ) -> Result<Vec<ListedVerdict>, Refused> {
-    let names = names(&validator.records, records.iter().map(|record| record.miner.as_str())).await?;
+    let names = names(&validator.records, records.iter().map(|record| record.miner.clone()).collect()).await?;
     let listed = |record: VerdictRecord| ListedVerdict {
         verdict: verdict_of(&record).ok(),
         miner_name: names.get(&record.miner).cloned(),
@@ -49,7 +49,7 @@ async fn shown(visitor: &Visitor, text: &str) -> Shown {
     let unreadable =
         |error| Refused::new(ProblemCode::NotPossible, format!("another release wrote this verdict: {error}"));
     let verdict = verdict_of(&record.record).map_err(unreadable)?;
-    let names = names(&validator.records, [record.record.miner.as_str()]).await?;
+    let names = names(&validator.records, [record.record.miner.clone()].into()).await?;
     Ok(assay_page::verdict(&VerdictView {
         frame: visitor.frame(),
         verdict: &verdict,
