@@ -1,4 +1,5 @@
-// A browser of which every page is watched: what it asks for, what its policy of contents refuses, what its scripts throw.
+// A browser of which every page is watched: what it asks for, what its policy of contents refuses, what its scripts
+// throw.
 
 import assert from "node:assert/strict";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -49,7 +50,8 @@ function watch(context) {
 
 // Runs a scenario in a browser with an empty profile, and ends with the process.
 export async function scenario(run) {
-  const context = watch(await chromium.launchPersistentContext(folder, { ...options, viewport: { width: 1280, height: 900 } }));
+  const viewport = { width: 1280, height: 900 };
+  const context = watch(await chromium.launchPersistentContext(folder, { ...options, viewport }));
   // A second one without JavaScript, signed in with the first one's cookie.
   const withoutScript = async () => {
     const browser = await chromium.launch(options);
@@ -76,7 +78,8 @@ export async function isUsable(page, what) {
     // The policy of contents forbids pages to run this; the browser's own console may.
     if (!(await page.evaluate("typeof axe !== 'undefined'"))) await page.evaluate(axe);
     const found = await page.evaluate("axe.run({ resultTypes: ['violations'] })");
-    const words = found.violations.map((violation) => `${violation.id}: ${violation.nodes.map((node) => node.html).join(" ")}`);
+    const places = (violation) => violation.nodes.map((node) => node.html).join(" ");
+    const words = found.violations.map((violation) => `${violation.id}: ${places(violation)}`);
     assert.deepEqual(words, [], `axe, ${what}, ${colorScheme}`);
   }
   const before = page.viewportSize();
@@ -101,5 +104,6 @@ export async function tabTo(page, locator) {
   assert.fail(`the keyboard does not reach ${locator}`);
 }
 
-// Waits until this holds of the page, without loading it again. A function: the policy of contents forbids texts as code.
+// Waits until this holds of the page, without loading it again. A function: the policy of contents forbids texts that
+// become code.
 export const until = (page, holds) => page.waitForFunction(holds, undefined, { polling: 50 });

@@ -60,8 +60,9 @@ async function finds(page) {
   await page.keyboard.press("Enter");
   await page.getByRole("button", { name: "Filter" }).click();
   await page.waitForURL(/state=failed/);
-  const states = await page.locator("#miners td[data-of=State] .badge:first-child").allInnerTexts();
-  assert.ok(states.length === 100 && states.every((state) => state.includes("Failed")), `${states.length}: ${states[0]}`);
+  const states = await page.locator("#miners td[data-of=State] > div > .badge").allInnerTexts();
+  assert.equal(states.length, 100);
+  assert.ok(states.every((state) => state.includes("Failed")), states[0]);
   assert.match(await page.locator("#miners .why").first().innerText(), /^It failed/, "why");
   assert.match(await page.locator("#miners .remedy").first().innerText(), /challenge/, "what to do");
 }

@@ -10,7 +10,7 @@ pub const MINERS: u32 = 1000;
 /// Of so many miners one is hostile.
 const STEP: u32 = 97;
 /// What would run as a script, would steer a terminal, and turns the direction of writing.
-pub const HOSTILE: &str =
+const HOSTILE: &str =
     "<script>document.title='pwned'</script><img src=x onerror=\"document.title='pwned'\">\u{1b}[2J\u{202e}gnirts";
 
 /// Some miners have nothing but hostile texts: this one, over and over.

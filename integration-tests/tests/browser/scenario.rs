@@ -17,13 +17,13 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Starts `browser/NAME.mjs` with what it is to know. Without its tools it fails: skipped, nobody would notice.
+    /// Starts `scenarios/NAME.mjs` with what it is to know. Without its tools it fails: skipped, nobody would notice.
     pub fn start(name: &str, known: &Value) -> Self {
         let tools = std::env::var_os("ASSAY_BROWSER_TOOLS").expect(
-            "ASSAY_BROWSER_TOOLS is not set: run scripts/test, or set it to a node_modules folder that has playwright-core \
-             and axe-core",
+            "ASSAY_BROWSER_TOOLS is not set: run scripts/test, or set it to a node_modules folder that has \
+             playwright-core and axe-core",
         );
-        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/pages/browser").join(name);
+        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/browser/scenarios").join(name);
         let mut command = Command::new("node");
         command.arg(script.with_extension("mjs")).arg(known.to_string()).env("ASSAY_BROWSER_TOOLS", tools);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("node can be started");
@@ -42,12 +42,11 @@ impl Scenario {
         let until = Instant::now() + PATIENCE;
         loop {
             let line = self.lines.recv_timeout(until.saturating_duration_since(Instant::now()));
-            let line =
-                line.unwrap_or_else(|error| panic!("the script never says {said:?} ({error}): {:#?}", self.seen));
-            self.seen.push(line);
-            if self.seen.last().is_some_and(|line| line == said) {
+            let line = line.unwrap_or_else(|error| panic!("no {said:?} from the script: {error}: {:#?}", self.seen));
+            if line == said {
                 return;
             }
+            self.seen.push(line);
         }
     }
 
