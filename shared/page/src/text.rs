@@ -13,10 +13,19 @@ const MAX_CHOICE_BYTES: usize = 128;
 /// Digits of an id where it is a link among others.
 const SHORT: usize = 8;
 
+/// The beginning of a text, at most so many bytes.
+fn beginning(text: &str, most: usize) -> &str {
+    let mut end = text.len().min(most);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
 /// The beginning of a text, printable, and whether that is not all of it.
 fn cut(text: &str, max: usize) -> (String, bool) {
     // Looking at more of it than can be shown would cost time for nothing.
-    let beginning = &text[..text.floor_char_boundary(max + 1)];
+    let beginning = beginning(text, max + 1);
     let shown = printable(beginning, max);
     // What cannot be printed became a space, which may have fewer bytes: characters are counted.
     let is_cut = beginning.len() < text.len() || shown.chars().count() < beginning.chars().count();
@@ -79,7 +88,7 @@ pub fn option(text: &str) -> String {
 /// The first digits of an id.
 #[must_use]
 pub fn short(id: &str) -> &str {
-    &id[..id.floor_char_boundary(SHORT)]
+    beginning(id, SHORT)
 }
 
 /// An id in full, which can be copied.
