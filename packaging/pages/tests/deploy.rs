@@ -26,7 +26,8 @@ fn texts() -> Vec<(PathBuf, String)> {
     files.map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
 }
 
-/// The commands of our programs in a text: `[assay-…, …]` of YAML and Dockerfiles, and lines of units and scripts.
+/// The commands of our programs in a text: `[assay-…, …]` of YAML and Dockerfiles, lines of units and scripts, and what
+/// alerts tell an operator to do.
 fn commands(text: &str) -> Vec<Vec<String>> {
     let joined = text.replace("\\\n", " ");
     let words = |line: &str| -> Vec<String> {
@@ -38,6 +39,8 @@ fn commands(text: &str) -> Vec<Vec<String>> {
         if let Some((_, list)) = line.split_once('[').filter(|(_, rest)| rest.trim_matches('"').starts_with("assay-")) {
             found.push(words(list.trim_end().trim_end_matches(']')));
         }
+        let quoted = line.split('`').skip(1).step_by(2);
+        found.extend(quoted.filter(|command| command.starts_with("assay-")).map(words));
         for start in ["ExecStart=/usr/bin/", "$("] {
             if let Some((_, command)) = line.split_once(start).filter(|(_, rest)| rest.starts_with("assay-")) {
                 found.push(words(command.trim_end().trim_end_matches(')')));
@@ -57,6 +60,8 @@ fn every_command_is_one_that_the_programs_take() {
                 "$devices" => "8",
                 "$min_memory" => "1GiB",
                 "$verdict_within" => "24h",
+                "ID" => "1894846d",
+                "KEY" => "7b41c09e",
                 word => word,
             });
             let values: Vec<_> = values.collect();
@@ -77,6 +82,7 @@ fn every_command_is_one_that_the_programs_take() {
         "assay-validator serve --config",
         "assay-miner check --timeout 45s",
         "assay-miner status",
+        "assay-validator verdicts --outcome fail",
     ] {
         assert!(seen.iter().any(|command| command.starts_with(part)), "{part} in {seen:#?}");
     }
