@@ -26,3 +26,4 @@ pub mod standin_nvml;
 pub mod tun;
 pub mod validator;
 pub mod vulkan;
+pub mod web;

@@ -93,7 +93,7 @@ impl Policy {
             format!("--probe-deadline-ms={}", self.probe_deadline_ms),
             format!("--commit-deadline-s={}", self.commit_deadline_s),
             format!("--openings-deadline-s={}", self.openings_deadline_s),
-            format!("--ping-interval-ms={} --log={LOG}", self.ping_interval_ms),
+            format!("--ping-interval-ms={} --log={LOG} --http-listen=", self.ping_interval_ms),
         ]
         .iter()
         .flat_map(|flags| flags.split(' ').map(str::to_owned).collect::<Vec<_>>())

@@ -146,9 +146,9 @@ pub const MAX_BODY_BYTES: usize = 64 << 10;
 /// Requests that are worked on at once over all callers from other processes: more wait for their turn.
 pub const MAX_REQUESTS_AT_ONCE: usize = 64;
 /// Requests of one address, and of one token, in a second and at once: a page is ten requests.
-pub const REQUESTS: Rate = Rate::new(100, 500);
+pub const REQUESTS: Rate = Rate::new(200, 1000);
 /// Requests of one address with a wrong token, code or cookie: nobody guesses 256 bits, but the log stays readable.
-pub const FAILED_LOGINS: Rate = Rate::every(Duration::from_secs(1), 10);
+pub const FAILED_LOGINS: Rate = Rate::new(5, 50);
 /// Streams of events at once: pages that are open, and programs that follow.
 pub const MAX_EVENT_STREAMS: usize = 256;
 /// The same of one caller.

@@ -33,6 +33,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Semaphore, watch};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 use utoipa::openapi::OpenApi;
 
 use self::guard::RequestRates;
@@ -151,6 +152,9 @@ pub async fn serve(
 /// The routes of everything that is served.
 pub fn router(web: Arc<Web>) -> Router {
     let (api, document) = api::routes().split_for_parts();
+    // Neither events, which are not to wait for more of them, nor what is compressed already.
+    let is_compressible =
+        SizeAbove::new(1024).and(NotForContentType::SSE).and(NotForContentType::const_new("application/zstd"));
     // Set once: there is one router for each `Web`.
     let _ = web.document.set(document);
     api.merge(well_known::routes())
@@ -161,6 +165,6 @@ pub fn router(web: Arc<Web>) -> Router {
         .layer(CatchPanicLayer::custom(problem::panicked))
         .layer(from_fn_with_state(web.clone(), guard::guard))
         .layer(from_fn_with_state(web.clone(), metrics::observe))
-        .layer(CompressionLayer::new().gzip(true))
+        .layer(CompressionLayer::new().gzip(true).compress_when(is_compressible))
         .with_state(web)
 }

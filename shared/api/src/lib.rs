@@ -30,7 +30,8 @@ pub use self::miner::{
 };
 pub use self::problem::{MEDIA_TYPE as PROBLEM_MEDIA_TYPE, Problem, ProblemCode};
 pub use self::query::{
-    DevicesQuery, EventsQuery, Gap, HistoryQuery, MinersQuery, PageQuery, RoundsQuery, SeriesQuery, VerdictsQuery,
+    DevicesQuery, EventsQuery, Gap, HistoryQuery, MinersQuery, PageQuery, RoundsQuery, SeriesQuery, StreamEvent,
+    VerdictsQuery,
 };
 pub use self::round::{BeginRound, Round, RoundScope, RoundsBegun};
 pub use self::series::{Band, Quantity, Series};

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 /// The media type of a [`Problem`].
 pub const MEDIA_TYPE: &str = "application/problem+json";
@@ -13,7 +15,7 @@ const TYPE: &str = "urn:assay:problem:";
 macro_rules! codes {
     ($($variant:ident $name:literal $status:literal $title:literal;)*) => {
         /// Why a request was not done, for programs.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum ProblemCode {
             $(#[doc = $title] #[serde(rename = $name)] $variant,)*
         }
@@ -70,6 +72,20 @@ codes! {
     TooManyRequests "too_many_requests" 429 "There were too many requests.";
     Internal "internal" 500 "The validator met an error of its own.";
 }
+
+// utoipa does not see names that a macro gives.
+impl PartialSchema for ProblemCode {
+    fn schema() -> RefOr<Schema> {
+        let names = Self::ALL.iter().map(|code| code.name());
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .description(Some("Why a request was not done, for programs."))
+            .enum_values(Some(names))
+            .into()
+    }
+}
+
+impl ToSchema for ProblemCode {}
 
 /// Why a request was not done (RFC 9457).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -165,6 +165,18 @@ pub struct SeriesQuery {
     pub limit: Option<u32>,
 }
 
+/// An event of a stream, as its fields are named there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct StreamEvent {
+    /// What it is.
+    pub event: String,
+    /// Its number, by which a stream of what happens goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// A document, in one line.
+    pub data: String,
+}
+
 /// Events that a stream lacks: event `gap`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Gap {

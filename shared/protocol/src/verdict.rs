@@ -103,7 +103,6 @@ macro_rules! reason_codes {
     ($($variant:ident $name:literal $class:ident $about:literal $advice:literal;)*) => {
         /// Why a challenge did not pass: stable names, each with its class.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
         pub enum ReasonCode {
             $(#[doc = $about] #[serde(rename = $name)] $variant,)*
         }
@@ -230,6 +229,22 @@ impl ReasonCode {
         )
     }
 }
+
+// utoipa does not see names that a macro gives.
+#[cfg(feature = "schema")]
+impl utoipa::PartialSchema for ReasonCode {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        let names = Self::ALL.iter().map(|code| code.name());
+        utoipa::openapi::schema::ObjectBuilder::new()
+            .schema_type(utoipa::openapi::schema::Type::String)
+            .description(Some("Why a challenge did not pass."))
+            .enum_values(Some(names))
+            .into()
+    }
+}
+
+#[cfg(feature = "schema")]
+impl utoipa::ToSchema for ReasonCode {}
 
 impl fmt::Display for ReasonCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -7,10 +7,11 @@ mod rounds;
 mod tokens;
 mod validator;
 mod verdicts;
+mod webhooks;
 
 use std::sync::Arc;
 
-use assay_api::Problem;
+use assay_api::{Gap, LiveEvent, Problem};
 use axum::extract::State;
 use serde::Deserialize;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
@@ -52,7 +53,8 @@ pub fn routes() -> OpenApiRouter<Arc<Web>> {
         .merge(verdicts::routes())
         .merge(challenges::routes())
         .merge(rounds::routes())
-        .merge(tokens::routes());
+        .merge(tokens::routes())
+        .merge(webhooks::routes());
     with_problems(router)
 }
 
@@ -71,10 +73,15 @@ fn about() -> OpenApi {
     let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).bearer_format("assay_ROLE_…").build();
     let mut components = utoipa::openapi::Components::new();
     components.add_security_scheme("token", SecurityScheme::Http(scheme));
-    components.schemas.insert(Problem::name().into_owned(), Problem::schema());
-    let mut nested = Vec::new();
-    Problem::schemas(&mut nested);
-    components.schemas.extend(nested);
+    // What answers have in them without being one.
+    let mut beside = vec![
+        (Problem::name().into_owned(), Problem::schema()),
+        (LiveEvent::name().into_owned(), LiveEvent::schema()),
+        (Gap::name().into_owned(), Gap::schema()),
+    ];
+    Problem::schemas(&mut beside);
+    LiveEvent::schemas(&mut beside);
+    components.schemas.extend(beside);
     document.components = Some(components);
     document
 }
@@ -170,6 +177,10 @@ mod tests {
             "DELETE /miners/{miner}/known-devices",
             "DELETE /challenges/{challenge}",
             "DELETE /tokens/{token}",
+            "GET /webhooks",
+            "POST /webhooks",
+            "DELETE /webhooks/{webhook}",
+            "POST /webhooks/{webhook}/test",
         ] {
             let (method, path) = promised.split_once(' ').unwrap();
             assert!(names.contains(&format!("{method} {api}{path}")), "{promised} of {names:?}");
@@ -195,6 +206,7 @@ mod tests {
             include_str!("api/tokens.rs"),
             include_str!("api/validator.rs"),
             include_str!("api/verdicts.rs"),
+            include_str!("api/webhooks.rs"),
         ] {
             assert!(!source.contains(".route(") && source.contains(".routes(routes!("));
         }

@@ -1,9 +1,12 @@
 //! What handlers take of a request: malformed parts are problems.
 
 use assay_api::ProblemCode;
-use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
+use axum::body::Bytes;
+use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -26,17 +29,34 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     type Rejection = Refused;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Refused> {
-        let refused = |rejection: JsonRejection| {
-            let code = match &rejection {
-                JsonRejection::JsonDataError(_) => ProblemCode::Invalid,
-                JsonRejection::MissingJsonContentType(_) => ProblemCode::UnsupportedMediaType,
-                JsonRejection::BytesRejection(_) if rejection.status().as_u16() == 413 => ProblemCode::TooLarge,
-                _ => ProblemCode::Malformed,
-            };
+        if !is_json(request.headers()) {
+            let why = "the header Content-Type must be application/json";
+            return Err(Refused::new(ProblemCode::UnsupportedMediaType, why));
+        }
+        let body = Bytes::from_request(request, state).await.map_err(|rejection| {
+            let is_large = rejection.status() == StatusCode::PAYLOAD_TOO_LARGE;
+            let code = if is_large { ProblemCode::TooLarge } else { ProblemCode::Malformed };
             Refused::new(code, rejection.body_text())
-        };
-        axum::Json::from_request(request, state).await.map(|axum::Json(value)| Self(value)).map_err(refused)
+        })?;
+        object(&body).map(Self)
     }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+}
+
+/// The object that a body is. serde would take a list for the fields of one in their order.
+fn object<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
+    let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
+    if first.is_some_and(|first| *first != b'{') {
+        return Err(Refused::new(ProblemCode::Invalid, "the body must be a JSON object"));
+    }
+    serde_json::from_slice(body).map_err(|error| {
+        let code = if error.is_data() { ProblemCode::Invalid } else { ProblemCode::Malformed };
+        Refused::new(code, format!("the body: {error}"))
+    })
 }
 
 impl<T: Serialize> IntoResponse for Json<T> {
@@ -60,5 +80,38 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
         let refused = |rejection: PathRejection| Refused::new(ProblemCode::Invalid, rejection.body_text());
         axum::extract::Path::from_request_parts(parts, state).await.map(|path| Self(path.0)).map_err(refused)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use assay_api::BeginChallenge;
+
+    use super::*;
+
+    #[test]
+    fn a_body_is_an_object_and_nothing_else() {
+        let code = |body: &str| object::<BeginChallenge>(body.as_bytes()).map_err(|refused| refused.0.code);
+        assert_eq!(code(" {\"samples\": 3}").map(|asked| asked.samples), Ok(Some(3)));
+        // What schemathesis found: a list was taken for the fields in their order, and a challenge began.
+        assert_eq!(code("[null, null]"), Err(ProblemCode::Invalid));
+        for body in ["3", "null", "\"x\"", "{\"samples\": \"x\"}", "{\"unknown\": 1}"] {
+            assert_eq!(code(body), Err(ProblemCode::Invalid), "{body}");
+        }
+        for body in ["", "{", "{}}", "\u{feff}{}"] {
+            assert!(code(body).is_err(), "{body}");
+        }
+    }
+
+    #[test]
+    fn a_media_type_may_name_its_characters() {
+        let of = |kind: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_TYPE, kind.parse().unwrap());
+            is_json(&headers)
+        };
+        assert!(of("application/json") && of("Application/JSON; charset=utf-8"));
+        assert!(!of("text/plain") && !of("application/json5") && !of("application/x-www-form-urlencoded"));
+        assert!(!is_json(&HeaderMap::new()));
     }
 }

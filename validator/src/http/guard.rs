@@ -253,10 +253,10 @@ mod tests {
         let rates = RequestRates::new(now);
         let address: IpAddr = [10, 0, 0, 1].into();
         let count = |times: usize, take: &dyn Fn() -> bool| (0..times).filter(|_| take()).count();
-        assert_eq!(count(1000, &|| rates.request(address, now).is_ok()), 500);
-        assert_eq!(count(1000, &|| rates.failed(address, now).is_ok()), 10);
+        assert_eq!(count(2000, &|| rates.request(address, now).is_ok()), 1000);
+        assert_eq!(count(2000, &|| rates.failed(address, now).is_ok()), 50);
         let token = Credential::Token("assay_read_x".to_owned());
-        assert_eq!(count(1000, &|| rates.request_of(&token, now).is_ok()), 500);
+        assert_eq!(count(2000, &|| rates.request_of(&token, now).is_ok()), 1000);
         assert!(rates.request([10, 0, 0, 2].into(), now).is_ok(), "another address does not pay for it");
         let refused = rates.failed(address, now).unwrap_err();
         assert_eq!((refused.0.status, refused.0.retry_after_s), (429, Some(1)));

@@ -24,7 +24,7 @@ use crate::server::{RefusedConnections, ServeError};
 
 /// What plaintext from another machine is answered where it has to be TLS.
 const PLAINTEXT_REFUSED: &[u8] = b"HTTP/1.1 426 Upgrade Required\r\nUpgrade: TLS/1.3\r\nConnection: close, upgrade\r\n\
-    Content-Type: text/plain\r\nContent-Length: 58\r\n\r\nplaintext from another machine is refused: dial https://...\n";
+    Content-Type: text/plain\r\nContent-Length: 60\r\n\r\nplaintext from another machine is refused: dial https://...\n";
 
 /// Serves the operator on the control socket until `web.ending`, then removes it.
 pub async fn serve_socket(web: &Web, router: Router, listener: UnixListener, path: &Path) {

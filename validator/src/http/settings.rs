@@ -64,6 +64,10 @@ impl HttpSettings {
         if http_anonymous_read.0 && !listen.as_ref().is_some_and(Address::is_loopback) {
             return Err(settings.wrong("http_anonymous_read", "http_listen must be a loopback address for it"));
         }
+        if http_anonymous_read.0 && plaintext.from_proxy {
+            let why = "tls_proxy is set: behind a proxy everybody comes from this machine";
+            return Err(settings.wrong("http_anonymous_read", why));
+        }
         Ok(Self {
             listen,
             is_default: settings.setting("http_listen").origin == Origin::Default,

@@ -23,6 +23,8 @@ use crate::validator::Validator;
 const MAX_SHOWN: u32 = 20;
 /// Devices in the document of a miner or a device.
 const MAX_SHOWN_DEVICES: u32 = 1024;
+/// Characters of a text that miners are looked for by: those of the longest value of a label.
+const MAX_TEXT_CHARS: usize = 128;
 /// The label that operators name a miner by.
 const NAME_LABEL: &str = "name";
 
@@ -64,6 +66,9 @@ pub async fn miners(validator: &Validator, query: MinersQuery) -> Result<Listed<
     if let Some(other) = state.as_deref().filter(|name| State::named(name).is_none()) {
         let names = State::ALL.map(State::name).join(", ");
         return Err(OperationError::Invalid(format!("state: {other:?} is none of {names}")));
+    }
+    if text.as_ref().is_some_and(|text| text.chars().count() > MAX_TEXT_CHARS) {
+        return Err(OperationError::Invalid(format!("text: at most {MAX_TEXT_CHARS} characters are looked for")));
     }
     let filter = MinerFilter {
         status,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use assay_api::{BeginChallenge, Challenge, EventsQuery, Listed, LiveEvent, Running};
+use assay_api::{BeginChallenge, Challenge, EventsQuery, Listed, Running, StreamEvent};
 use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
@@ -81,8 +81,8 @@ async fn cancel(
 
 /// How a challenge goes on, as server-sent events: `running` with its progress, and at the end `verdict`
 #[utoipa::path(get, path = "/api/v1/challenges/{challenge}/events", tag = "challenges", params(ChallengePath),
-    responses((status = 200, description = "Events until its verdict", content_type = "text/event-stream",
-        body = String)),
+    responses((status = 200, description = "Events until its verdict: the data of `running` is a `Running`, that of \
+        `verdict` a `Verdict`", content_type = "text/event-stream", body = StreamEvent)),
     security(("token" = ["read"])))]
 async fn challenge_events(
     caller: Caller,
@@ -98,8 +98,8 @@ async fn challenge_events(
 /// The data of each is a `LiveEvent`. The header `Last-Event-ID`, or `after`, has the stream go on after that event.
 #[utoipa::path(get, path = "/api/v1/events", tag = "challenges",
     params(EventsQuery, ("last-event-id" = Option<i64>, Header, description = "The last event that was seen")),
-    responses((status = 200, description = "Events without an end", content_type = "text/event-stream",
-        body = String), (status = "2XX", description = "The data of an event", body = LiveEvent)),
+    responses((status = 200, description = "Events without an end, each with a `LiveEvent` as its data, and `gap` with \
+        a `Gap`", content_type = "text/event-stream", body = StreamEvent)),
     security(("token" = ["read"])))]
 async fn live_events(
     caller: Caller,

@@ -1,0 +1,36 @@
+//! The HTTP API of real validators: who may do what, what a hostile client sees, and what programs rely on.
+
+mod browsers;
+mod data;
+mod events;
+mod examples;
+mod hostile;
+mod roles;
+mod schema;
+mod tls;
+
+use std::net::SocketAddr;
+
+use assay_integration_tests::miner::TestMiner;
+use assay_integration_tests::validator::{Policy, TestValidator};
+
+/// A validator that serves its API on a port that the system chooses, and where that is.
+async fn serving(flags: &[&str]) -> (TestValidator, SocketAddr) {
+    let flags = [&["--http-listen=127.0.0.1:0"][..], flags].concat().into_iter().map(str::to_owned).collect();
+    let mut validator = TestValidator::start(&Policy { flags, ..Policy::default() }).await;
+    let address = web_address(&mut validator);
+    (validator, address)
+}
+
+/// Where a validator says that it serves its API.
+fn web_address(validator: &mut TestValidator) -> SocketAddr {
+    let line = validator.daemon.wait_for("the HTTP API and the pages are served");
+    line["address"].as_str().and_then(|address| address.parse().ok()).expect("an address")
+}
+
+/// A miner of a validator, connected.
+async fn miner_of(validator: &TestValidator) -> TestMiner {
+    let miner = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    miner
+}
