@@ -58,7 +58,7 @@ async fn add(
 async fn remove(
     Admin(caller): Admin,
     State(web): State<Arc<Web>>,
-    Path(WebhookPath { webhook }): Path<WebhookPath>,
+    Path(WebhookPath { webhook }): Path<_>,
 ) -> Answer<WebhookRecord> {
     Ok(Json(operation::remove(&web.running.validator, &webhook, &caller.actor).await?))
 }
@@ -70,7 +70,7 @@ async fn remove(
 async fn test(
     _: Admin,
     State(web): State<Arc<Web>>,
-    Path(WebhookPath { webhook }): Path<WebhookPath>,
+    Path(WebhookPath { webhook }): Path<_>,
 ) -> Answer<TestedWebhook> {
     Ok(Json(operation::test(&web.running.validator, &webhook).await?))
 }
