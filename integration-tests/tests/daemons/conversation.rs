@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use assay_api::ProblemCode;
 use assay_integration_tests::dishonest::{Lies, WorkLie};
 use assay_integration_tests::raw::{RawMiner, encoded, hello, proof, welcomed};
 use assay_integration_tests::stage::Stage;
@@ -232,7 +233,7 @@ async fn one_challenge_at_a_time() {
     };
     let (ruling, refused) = tokio::join!(stage.challenge(Mode::Audit), second);
     ruling.expect_pass();
-    assert_eq!(refused.code(), tonic::Code::FailedPrecondition, "{refused}");
+    assert_eq!(refused.code(), Some(ProblemCode::Busy), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

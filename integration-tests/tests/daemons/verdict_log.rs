@@ -4,13 +4,13 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use assay_api::ProblemCode;
 use assay_integration_tests::daemon;
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::verdict::Mode;
 use serde_json::Value;
 use tempfile::TempDir;
-use tonic::Code;
 use tonic::transport::Endpoint;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -98,7 +98,7 @@ async fn no_verdict_is_lost_on_a_full_disk_and_none_is_given_out_before_it_is_wr
     assert!(error["error"].as_str().unwrap().contains("File too large"), "{error}");
     wait_for_health(&validator, ServingStatus::NotServing).await;
     let refused = validator.ask(miner.key, Some(Mode::Audit)).await.unwrap_err();
-    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+    assert_eq!(refused.code(), Some(ProblemCode::NotPossible), "{refused}");
     // Longer than the session would live if it were held up.
     tokio::time::sleep(Duration::from_secs(2)).await;
     validator.wait_for_miner(miner.key, true).await;
@@ -130,7 +130,8 @@ async fn what_cannot_be_written_at_the_end_is_in_the_programs_log() {
     let challenge = validator.ask(miner.key, Some(Mode::Audit)).await.unwrap();
     validator.daemon.wait_for("verdicts cannot be written");
     let refused = validator.ask(miner.key, None).await.unwrap_err();
-    assert!(refused.message().contains("/dev/full") && refused.message().contains("No space left"), "{refused}");
+    let why = refused.to_string();
+    assert!(why.contains("/dev/full") && why.contains("No space left"), "{why}");
     validator.daemon.terminate();
     let line = validator.daemon.wait_for("this verdict is not in the verdict log");
     let verdict: Value = serde_json::from_str(line["verdict"].as_str().unwrap()).unwrap();

@@ -42,8 +42,8 @@ impl Scene {
     }
 
     async fn begin(&self, mode: Option<Mode>, iterations: u32) -> RunningChallenge {
-        let miner_key = self.miner.key.0.to_vec();
-        let request = BeginChallenge { miner_key, mode: mode, iterations: Some(iterations), ..Default::default() };
+        let miner = Some(self.miner.key.to_string());
+        let request = BeginChallenge { miner, mode, iterations: Some(iterations), ..Default::default() };
         self.validator.begin(request).await.expect("a challenge")
     }
 
