@@ -58,9 +58,9 @@ async fn add(
 async fn remove(
     Admin(caller): Admin,
     State(web): State<Arc<Web>>,
-    Path(WebhookPath { webhook }): Path<_>,
+    Path(path): Path<WebhookPath>,
 ) -> Answer<WebhookRecord> {
-    Ok(Json(operation::remove(&web.running.validator, &webhook, &caller.actor).await?))
+    Ok(Json(operation::remove(&web.running.validator, &path.webhook, &caller.actor).await?))
 }
 
 /// Sends a webhook a message that tells of nothing
@@ -70,7 +70,7 @@ async fn remove(
 async fn test(
     _: Admin,
     State(web): State<Arc<Web>>,
-    Path(WebhookPath { webhook }): Path<_>,
+    Path(path): Path<WebhookPath>,
 ) -> Answer<TestedWebhook> {
-    Ok(Json(operation::test(&web.running.validator, &webhook).await?))
+    Ok(Json(operation::test(&web.running.validator, &path.webhook).await?))
 }
