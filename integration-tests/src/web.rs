@@ -142,7 +142,10 @@ impl Caller {
     /// When there are none.
     pub async fn follow(&self, path: &str) -> Events {
         let response = self.begin(Method::GET, path, Bytes::new()).await;
-        assert_eq!((response.status().as_u16(), &response.headers()[CONTENT_TYPE]), (200, &"text/event-stream"));
+        assert_eq!(
+            (response.status().as_u16(), response.headers()[CONTENT_TYPE].as_bytes()),
+            (200, &b"text/event-stream"[..])
+        );
         Events { body: response.into_body(), buffer: String::new() }
     }
 

@@ -14,7 +14,7 @@ use assay_miner::session::{Action, Event, Session, SessionStart};
 use assay_protocol::channel::Channel;
 use assay_protocol::identity::{Identity, random_bytes};
 use assay_protocol::message::{DeviceClaim, Inventory, MinerMessage, ValidatorMessage};
-use assay_protocol::verdict::{Outcome, Verdict};
+use assay_protocol::verdict::Outcome;
 use assay_transport::client::secure;
 use assay_transport::trust::Trust;
 use assay_work::{ChallengeId, DeviceId, Nonce, PublicKey};

@@ -6,8 +6,6 @@ use assay_api::{AddWebhook, AddedWebhook, Listed, TestedWebhook};
 use assay_records::WebhookRecord;
 use axum::extract::State;
 use axum::http::StatusCode;
-use serde::Deserialize;
-use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -20,15 +18,6 @@ use crate::operations::webhooks as operation;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
     OpenApiRouter::new().routes(routes!(webhooks, add)).routes(routes!(remove)).routes(routes!(test))
-}
-
-/// The webhook in a path.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Path)]
-struct WebhookPath {
-    /// Its id, or the first digits.
-    #[param(min_length = 4, max_length = 64, pattern = "^[0-9a-fA-F-]{4,64}$")]
-    webhook: String,
 }
 
 /// Webhooks, oldest first, and how far each is
@@ -53,24 +42,24 @@ async fn add(
 }
 
 /// Removes a webhook: it is sent nothing more
-#[utoipa::path(delete, path = "/api/v1/webhooks/{webhook}", tag = "webhooks", params(WebhookPath),
+#[utoipa::path(delete, path = "/api/v1/webhooks/{webhook}", tag = "webhooks", 
+    params(("webhook" = String, Path, description = "Its id, or the first digits", min_length = 4, max_length = 64,
+        pattern = "^[0-9a-fA-F-]{4,64}$")),
     responses((status = 200, description = "The webhook", body = WebhookRecord)), security(("token" = ["admin"])))]
 async fn remove(
     Admin(caller): Admin,
     State(web): State<Arc<Web>>,
-    Path(path): Path<WebhookPath>,
+    Path(webhook): Path<String>,
 ) -> Answer<WebhookRecord> {
-    Ok(Json(operation::remove(&web.running.validator, &path.webhook, &caller.actor).await?))
+    Ok(Json(operation::remove(&web.running.validator, &webhook, &caller.actor).await?))
 }
 
 /// Sends a webhook a message that tells of nothing
-#[utoipa::path(post, path = "/api/v1/webhooks/{webhook}/test", tag = "webhooks", params(WebhookPath),
+#[utoipa::path(post, path = "/api/v1/webhooks/{webhook}/test", tag = "webhooks", 
+    params(("webhook" = String, Path, description = "Its id, or the first digits", min_length = 4, max_length = 64,
+        pattern = "^[0-9a-fA-F-]{4,64}$")),
     responses((status = 200, description = "What it answered", body = TestedWebhook)),
     security(("token" = ["admin"])))]
-async fn test(
-    _: Admin,
-    State(web): State<Arc<Web>>,
-    Path(path): Path<WebhookPath>,
-) -> Answer<TestedWebhook> {
-    Ok(Json(operation::test(&web.running.validator, &path.webhook).await?))
+async fn test(_: Admin, State(web): State<Arc<Web>>, Path(webhook): Path<String>) -> Answer<TestedWebhook> {
+    Ok(Json(operation::test(&web.running.validator, &webhook).await?))
 }
