@@ -106,7 +106,12 @@ pub async fn stream(
     origin: RequestOrigin,
     challenge: &str,
 ) -> Result<Response, Refused> {
-    let id = read::challenge_id(&web.running.validator, challenge).await?;
+    // One that has just begun may not be in the records yet.
+    let named = challenge.to_ascii_lowercase();
+    let id = match web.watched.find(&named) {
+        Some(_) => named,
+        None => read::challenge_id(&web.running.validator, challenge).await?,
+    };
     let place = web.streams.enter(&caller)?;
     let until = Until::new(web.clone(), caller, origin);
     Ok(match web.watched.find(&id) {
