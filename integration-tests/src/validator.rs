@@ -83,7 +83,7 @@ impl Default for Policy {
 impl Policy {
     fn flags(&self) -> Vec<String> {
         let mut flags: Vec<String> = [
-            "--backend=cpu --cpu-devices=1 --cpu-memory=8MiB --cpu-threads=1 --http-listen=".to_owned(),
+            "--backend=cpu --cpu-devices=1 --cpu-memory=8MiB --cpu-threads=1".to_owned(),
             format!("--challenge-on-connect={} --challenge-interval-s=0", self.challenge_on_connect),
             format!("--n={} --max-matrices={} --iterations={}", self.n, self.max_matrices, self.iterations),
             format!("--sampled-iterations={} --samples={}", self.sampled_iterations, self.samples),
