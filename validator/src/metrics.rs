@@ -14,7 +14,7 @@ use assay_observe::prometheus::{IntGauge, Registry};
 use assay_observe::traces::TraceCounts;
 use tokio::sync::Mutex;
 
-pub use self::challenges::{ChallengeMetrics, PHASES};
+pub use self::challenges::{ChallengeMetrics, PHASES, RECORD};
 use self::gauges::Gauges;
 pub use self::network::{Handshake, NetworkMetrics};
 pub use self::requests::HttpMetrics;

@@ -17,6 +17,9 @@ use crate::peer::{Peer, SessionPlace};
 use crate::session::StartError;
 use crate::takeover::{EnterError, Resumption};
 
+/// The phase of a challenge whose verdict is on its way to the disk, as an operator sees it.
+pub const VERDICT: &str = "verdict";
+
 /// What a session is asked from outside.
 #[derive(Debug)]
 pub enum SessionCommand {

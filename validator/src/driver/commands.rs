@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::Driver;
 use crate::action::Action;
 use crate::fleet::schedule::Places;
-use crate::registry::{RunningChallenge, SessionCommand};
+use crate::registry::{RunningChallenge, SessionCommand, VERDICT};
 use crate::session::StartError;
 use crate::takeover::{resumed, taken_over};
 
@@ -61,7 +61,7 @@ fn begun(running: Option<RunningChallenge>, actions: &[Action]) -> Option<Runnin
             Action::Verdict(verdict) => Some(RunningChallenge {
                 id: verdict.challenge_id,
                 since: Instant::now(),
-                phase: "verdict",
+                phase: VERDICT,
                 done_slots: 0,
                 all_slots: 0,
             }),

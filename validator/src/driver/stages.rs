@@ -7,12 +7,11 @@ use assay_protocol::verdict::{Mode, Outcome, Verdict};
 use assay_work::ChallengeId;
 
 use super::Ongoing;
+use crate::metrics::RECORD;
 use crate::validator::Validator;
 
 /// The first phase.
 const WORK: &str = "work";
-/// The phase in which a verdict is held against the fleet, and written.
-pub(super) const RECORD: &str = "record";
 
 /// The phases of a challenge so far.
 pub(super) struct Stages {

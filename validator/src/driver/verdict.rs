@@ -8,7 +8,6 @@ use assay_protocol::verdict::{Reason, ReasonCode, Verdict};
 use assay_records::{CommitmentRecord, MinerRecord, Status};
 use tokio::task::JoinHandle;
 
-use super::stages::RECORD;
 use super::{Driver, Ongoing};
 use crate::action::Action;
 use crate::bounds::HELD_UP_LIMIT;
@@ -17,8 +16,9 @@ use crate::case::entry::Entry;
 use crate::events;
 use crate::fleet::conclude::{Case, Concluded, Draft};
 use crate::memory::return_freed_soon;
+use crate::metrics::RECORD;
 use crate::order::{Asked, Order};
-use crate::registry::Update;
+use crate::registry::{Update, VERDICT};
 use crate::validator::line;
 use crate::verify::excuse::HeldUp;
 
@@ -65,7 +65,7 @@ impl Driver {
             self.validator.admission.history.abandoned(verdict.miner_key, Instant::now());
         }
         if let Some(running) = &mut self.running {
-            running.phase = "verdict";
+            running.phase = VERDICT;
             self.publish();
         }
         if let Some(ongoing) = &mut self.challenge {

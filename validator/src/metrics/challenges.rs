@@ -14,7 +14,9 @@ use crate::order::{Asked, Order};
 use crate::run::HELD;
 
 /// The phases of a challenge, as the metrics have them.
-pub const PHASES: [&str; 6] = ["work", HELD, "probe", "openings", "replay", "record"];
+pub const PHASES: [&str; 6] = ["work", HELD, "probe", "openings", "replay", RECORD];
+/// The phase in which a verdict is held against the fleet, and written.
+pub const RECORD: &str = "record";
 
 /// The mode of a verdict on a host that had nothing to challenge.
 const NO_MODE: &str = "none";

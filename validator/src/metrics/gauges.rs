@@ -9,9 +9,10 @@ use assay_observe::prometheus::{CounterVec, Gauge, IntCounter, IntCounterVec, In
 use assay_program::logging;
 use assay_records::{MinerCount, RecordsError, Status, WebhookRecord};
 
-use super::{PHASES, named};
+use super::{PHASES, RECORD, named};
 use crate::clock::unix_ms;
 use crate::gate::Report;
+use crate::registry::VERDICT;
 use crate::validator::Validator;
 use crate::verify::turns::Load;
 
@@ -139,7 +140,9 @@ impl Gauges {
         self.connected.set(number(census.connected));
         self.miners_limit.set(i64::from(validator.registry.bounds().max_miners));
         for phase in PHASES {
-            self.running.with_label_values(&[phase]).set(number(census.in_phase(phase)));
+            // Operators are told of a verdict that is on its way to the disk.
+            let shown = if phase == RECORD { VERDICT } else { phase };
+            self.running.with_label_values(&[phase]).set(number(census.in_phase(shown)));
         }
         self.challenges_limit.set(i64::from(validator.registry.bounds().max_challenges));
     }
