@@ -52,7 +52,7 @@ async fn both_daemons_say_what_they_did_as_prometheus_has_it() {
         ("assay_validator_sessions_total", 1.0),
         ("assay_validator_handshakes_total{outcome=\"tls\"}", 0.0),
         ("assay_validator_miners_connected", 1.0),
-        ("assay_validator_miners_attestation{state=\"enrolled\"}", 1.0),
+        ("assay_validator_miners_attestation{state=\"passing\"}", 1.0),
         ("assay_validator_miners_overdue", 0.0),
         ("assay_validator_records_writable", 1.0),
         ("assay_validator_checks_running", 0.0),
