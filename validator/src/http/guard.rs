@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     fn request(method: Method, pairs: &[(&str, &str)]) -> Request {
-        let mut request = axum::http::Request::builder().method(method).uri("/api/v1/miners");
+        let mut request = http::Request::builder().method(method).uri("/api/v1/miners");
         for (name, value) in pairs {
             request = request.header(*name, *value);
         }
