@@ -51,7 +51,7 @@ async fn shown(visitor: &Visitor, text: &str) -> Shown {
     let series = series::of_miner(validator, id, SeriesQuery { limit: Some(POINTS), ..SeriesQuery::default() }).await?;
     let query = VerdictsQuery { miner: Some(id.clone()), limit: Some(VERDICTS), ..VerdictsQuery::default() };
     let listed = verdicts::with_names(validator, read::verdicts(validator, query).await?.items).await?;
-    let history = read::history(validator, id, HistoryQuery { limit: Some(EVENTS), ..HistoryQuery::default() }).await?;
+    let history = read::history(validator, id, HistoryQuery { limit: Some(EVENTS) }).await?;
     Ok(assay_page::miner(&MinerView {
         frame: visitor.frame(),
         detail: &detail,
