@@ -46,7 +46,7 @@ pub fn login(view: &LoginView<'_>) -> String {
                     "The validator's operator makes a token, for whoever only reads or for whoever operates too:"
                 }
             }
-            pre tabindex="0" { code data-copy="the command" { "assay-validator token create --role read NAME" } }
+            pre tabindex="0" { code data-copy="the command" { "assay-validator token create --role read --name NAME" } }
             p.muted { "On the validator's own machine, this prints a link that signs a browser in, once:" }
             pre tabindex="0" { code data-copy="the command" { "assay-validator page" } }
         }

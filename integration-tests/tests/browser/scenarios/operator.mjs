@@ -107,6 +107,7 @@ async function looksAtTheOthers(context, verdict) {
   await isUsable(page, "a problem");
   // The colours that were chosen stay chosen, and no cookie says which.
   await page.emulateMedia({ colorScheme: "light" });
+  await page.goto(`${origin}/devices`);
   await page.getByRole("button", { name: "Dark" }).click();
   await page.goto(`${origin}/`);
   assert.equal(await page.evaluate("document.documentElement.dataset.theme"), "dark");

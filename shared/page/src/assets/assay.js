@@ -213,11 +213,12 @@ function offerCopies(root) {
 
 function offerThemes() {
   const button = document.querySelector("[data-theme-switch]");
-  const isDark = () => (document.documentElement.dataset.theme
-    ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+  const prefersDark = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (document.documentElement.dataset.theme ?? (prefersDark.matches ? "dark" : "light")) === "dark";
   const name = () => { button.textContent = isDark() ? "Light" : "Dark"; button.title = "Change the colours"; };
   button.hidden = false;
   name();
+  prefersDark.addEventListener("change", name);
   button.addEventListener("click", () => {
     const theme = isDark() ? "light" : "dark";
     document.documentElement.dataset.theme = theme;

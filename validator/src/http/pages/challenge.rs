@@ -1,14 +1,14 @@
 //! A challenge as it runs; judged, it is at its verdict's address.
 
-use assay_api::{Problem, ProblemCode};
+use assay_api::{Problem, ProblemCode, Running};
 use assay_page::ChallengeView;
 use axum::response::{IntoResponse, Redirect, Response};
 
-use super::names::names;
+use super::names::NAME_LABEL;
 use super::visitor::Visitor;
 use crate::http::extract::Path;
 use crate::http::problem::Refused;
-use crate::operations::read;
+use crate::operations::{read, running};
 
 pub(super) async fn page(visitor: Visitor, Path(challenge): Path<String>) -> Response {
     match shown(&visitor, &challenge).await {
@@ -18,20 +18,30 @@ pub(super) async fn page(visitor: Visitor, Path(challenge): Path<String>) -> Res
 }
 
 async fn shown(visitor: &Visitor, text: &str) -> Result<Response, Refused> {
-    let found = read::challenge(visitor.validator(), text).await?;
-    let begun = &found.record.begun;
-    if found.verdict.is_some() {
-        return Ok(Redirect::to(&format!("/verdicts/{}", begun.challenge)).into_response());
+    let validator = visitor.validator();
+    // One that has just begun may not be in the records yet.
+    let named = text.to_ascii_lowercase();
+    let running = running::challenges(validator).into_iter().find(|running| running.challenge_id.to_string() == named);
+    if let Some(running) = running {
+        return under_way(visitor, &running).await;
     }
-    let Some(running) = &found.running else {
-        let why = "it has no verdict yet and does not run here: another validator has it, or it is concluded shortly";
-        return Ok(visitor.problem(&Problem::new(ProblemCode::NoChallenge, why)));
-    };
-    let names = names(&visitor.validator().records, [begun.miner.clone()].into()).await?;
-    Ok(visitor.answer(Ok(assay_page::challenge(&ChallengeView {
-        frame: visitor.frame(),
-        running,
-        miner: &begun.miner,
-        miner_name: names.get(&begun.miner).map(String::as_str),
-    }))))
+    let found = read::challenge(validator, text).await?;
+    match (&found.verdict, &found.running) {
+        (Some(_), _) => Ok(Redirect::to(&format!("/verdicts/{}", found.record.begun.challenge)).into_response()),
+        (None, Some(running)) => under_way(visitor, running).await,
+        (None, None) => {
+            let why =
+                "it has no verdict yet and does not run here: another validator has it, or it is concluded shortly";
+            Ok(visitor.problem(&Problem::new(ProblemCode::NoChallenge, why)))
+        }
+    }
+}
+
+async fn under_way(visitor: &Visitor, running: &Running) -> Result<Response, Refused> {
+    let key = running.miner_key.to_string();
+    let record = visitor.validator().records.miner(&key).await?;
+    let miner = record.as_ref().map_or(key.as_str(), |record| record.id.as_str());
+    let miner_name = record.as_ref().and_then(|record| record.labels.get(NAME_LABEL)).map(String::as_str);
+    let view = ChallengeView { frame: visitor.frame(), running, miner, miner_name };
+    Ok(visitor.answer(Ok(assay_page::challenge(&view))))
 }

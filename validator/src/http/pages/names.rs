@@ -8,7 +8,7 @@ use assay_records::{MinerFilter, Records};
 use crate::http::problem::Refused;
 
 /// The label that operators name a miner by.
-const NAME_LABEL: &str = "name";
+pub(super) const NAME_LABEL: &str = "name";
 /// Miners that are looked up one by one; for more of them all are listed.
 const MAX_LOOKED_UP: usize = 16;
 /// Miners that are listed.
