@@ -155,7 +155,11 @@ fn host_of(request: &Request) -> Option<String> {
         Some(authority) => authority.clone(),
         None => request.headers().get(HOST)?.to_str().ok()?.parse::<Authority>().ok()?,
     };
-    Some(authority.host().trim_matches(['[', ']']).trim_end_matches('.').to_ascii_lowercase())
+    let (host, port) = (authority.host(), authority.port_u16());
+    // Nothing else stands beside them: an address in brackets ends with these.
+    let is_whole =
+        authority.as_str() == host || port.is_some_and(|port| authority.as_str() == format!("{host}:{port}"));
+    is_whole.then(|| host.trim_matches(['[', ']']).trim_end_matches('.').to_ascii_lowercase())
 }
 
 /// Another site's page may neither change anything nor have anything read for it; only a link from there may be
@@ -243,7 +247,9 @@ mod tests {
         assert_eq!(host("LocalHost:7480").as_deref(), Some("localhost"));
         assert_eq!(host("[::1]:7480").as_deref(), Some("::1"));
         assert_eq!(host("validator.example.").as_deref(), Some("validator.example"));
-        assert_eq!(host("a b"), None);
+        for malformed in ["a b", "", "user@localhost", "[::1].evil.example:1", "[::1]x", "localhost:port", "a:1:2"] {
+            assert_eq!(host(malformed), None, "{malformed}");
+        }
         assert_eq!(host_of(&request(Method::GET, &[])), None);
     }
 

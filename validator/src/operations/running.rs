@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use assay_api::{
     BeginChallenge, ClaimedDevice, Connected, Counts, Forgotten, Listed, ProblemCode, ReplayWorker, Running, Status,
@@ -25,6 +26,8 @@ use crate::verify::replay::shared::SharedReplays;
 
 /// Updates kept for a slow watcher; progress comes once per second.
 const UPDATES: usize = 64;
+/// How long the records may take to have a challenge that began.
+const NOTED_LIMIT: Duration = Duration::from_secs(5);
 /// Models that are counted.
 const MAX_MODELS: u32 = 256;
 
@@ -168,7 +171,29 @@ pub async fn begin(
     let run = SessionCommand::Run { order: Box::new(order), place: None, started, updates };
     commands.send(run).await.map_err(|_| gone())?;
     let began = answer.await.map_err(|_| gone())?.map_err(|error| not_started(validator, key, &error))?;
+    noted(validator, &began.id.to_string()).await;
     Ok((running(key, began), watch))
+}
+
+/// Waits until the records have a challenge that began, which does not wait for them: whoever is told its id may ask for
+/// it at once.
+async fn noted(validator: &Validator, id: &str) {
+    let records = &validator.records;
+    let mut news = records.event_watch();
+    let looks = async {
+        loop {
+            news.mark_unchanged();
+            if !matches!(records.challenge(id).await, Ok(None)) {
+                return;
+            }
+            // Its beginning is an event.
+            if news.changed().await.is_err() {
+                return;
+            }
+        }
+    };
+    // Where they take longer, it is found once it is there.
+    let _ = tokio::time::timeout(NOTED_LIMIT, looks).await;
 }
 
 /// The session that is meant: that of the miner named, or the only one.
