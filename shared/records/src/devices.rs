@@ -41,7 +41,7 @@ pub struct DeviceRecord {
     /// The total memory: a claim; 0 where it is unknown.
     pub memory_bytes: i64,
     /// What else the miner says about it.
-    #[cfg_attr(feature = "schema", schema(value_type = Object))]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
     pub claims: Box<RawValue>,
     /// When the miner listed it first.
     pub first_seen_ms: i64,

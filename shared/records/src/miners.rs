@@ -18,7 +18,7 @@ pub type Labels = BTreeMap<String, String>;
 
 /// Whether a miner takes part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = MinerStatus))]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// Nobody has decided yet.

@@ -56,8 +56,8 @@ pub struct SessionRecord {
     pub address: String,
     /// The software that it named.
     pub software: String,
-    /// What it said about its host.
-    #[cfg_attr(feature = "schema", schema(value_type = Object))]
+    /// What it said about its host; null for nothing.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
     pub inventory: Box<RawValue>,
     /// When it began.
     pub connected_ms: i64,

@@ -187,6 +187,15 @@ mod tests {
         }
     }
 
+    /// Two types of one name would be one schema, and the answers of either wrong by it.
+    #[test]
+    fn what_has_one_name_elsewhere_has_two_here() {
+        let schemas = routes().to_openapi().components.expect("schemas").schemas;
+        let of = |name: &str| serde_json::to_value(&schemas[name]).unwrap();
+        assert!(of("Status")["properties"]["validator_key"].is_object(), "of a validator");
+        assert!(of("MinerStatus")["enum"].is_array(), "of a miner");
+    }
+
     #[test]
     fn every_operation_says_what_it_does_which_role_it_takes_and_how_it_fails() {
         for (name, operation) in operations() {
