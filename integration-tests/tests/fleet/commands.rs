@@ -49,7 +49,7 @@ async fn every_command_tells_what_the_records_have() {
     for (filter, expected) in [
         ("--outcome pass", 1),
         ("--code device_missing", 1),
-        ("--code late", 0),
+        ("--code commitment_late", 0),
         (&format!("--miner {prefix}"), 2),
         ("--since 1h", 2),
         ("--until 1h", 0),

@@ -24,7 +24,8 @@ const NAP: Duration = Duration::from_millis(20);
 
 /// A Python of the tests: no packages are needed.
 fn python() -> Command {
-    let python = std::env::var_os("ASSAY_PYTHON").expect("ASSAY_PYTHON is not set: run scripts/test, or set it to a Python");
+    let python =
+        std::env::var_os("ASSAY_PYTHON").expect("ASSAY_PYTHON is not set: run scripts/test, or set it to a Python");
     Command::new(python)
 }
 

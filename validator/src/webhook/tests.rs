@@ -132,7 +132,10 @@ async fn events_come_in_order_over_one_connection() {
     store.tell(0..100).await;
     for number in 0..100 {
         let request = next(&mut requests).await;
-        assert_eq!((&request.body["type"], &request.body["data"]["why"]), (&"health".into(), &number.to_string().into()));
+        assert_eq!(
+            (&request.body["type"], &request.body["data"]["why"]),
+            (&"health".into(), &number.to_string().into())
+        );
         assert_eq!((request.connection, &request.body["id"]), (0, &request.id.as_str().into()));
     }
     let last = store.records.last_event().await.unwrap();

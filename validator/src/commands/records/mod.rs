@@ -9,7 +9,7 @@ pub mod lists;
 pub mod round;
 pub mod show;
 
-use assay_program::exit::{Failure, print};
+use assay_program::exit::{Exit, Failure, print};
 use assay_program::utc;
 use assay_work::text::quoted;
 use serde::Serialize;
@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use crate::client::place::Place;
 use crate::client::{self, Client, ClientError};
+use crate::operations::MAX_DOCUMENTS;
 
 /// What stands for nothing.
 const NOTHING: &str = "–";
@@ -27,6 +28,9 @@ const NOTHING: &str = "–";
 /// # Errors
 /// No validator answers, or it refuses.
 pub fn list(place: &Place, path: &str, query: &impl Serialize, most: u32) -> anyhow::Result<Vec<Value>> {
+    if most > MAX_DOCUMENTS {
+        return Err(Failure::new(Exit::Usage, format!("--limit: {most} is more than {MAX_DOCUMENTS}")).into());
+    }
     ask(place, async |client| client.list(path, query, most).await)
 }
 
