@@ -214,6 +214,6 @@ async fn a_status_is_the_same_over_the_socket_and_the_network() {
     let near: Status = Caller::at_socket(&validator).read("/api/v1/status").await;
     let far: Status = Caller::of_role(&validator, address, Role::Read).await.read("/api/v1/status").await;
     assert_eq!((near.validator_key, near.target), (far.validator_key, far.target));
-    let record: Value = serde_json::to_value(&far.verdicts).unwrap();
+    let record: Value = serde_json::to_value(far.verdicts).unwrap();
     assert_eq!(record, serde_json::json!({ "pass": 0, "fail": 0, "inconclusive": 0 }));
 }
