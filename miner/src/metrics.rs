@@ -8,9 +8,8 @@ pub mod endpoint;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use assay_observe::metrics::{MetricsError, add, registry, text, trace_counts};
+use assay_observe::metrics::{MetricsError, TraceCounts, add, registry, text, trace_counts};
 use assay_observe::prometheus::{IntCounter, IntGauge, IntGaugeVec, Opts, Registry};
-use assay_observe::traces::TraceCounts;
 use assay_program::logging;
 
 pub use self::challenges::{ChallengeMetrics, ENDS};

@@ -50,6 +50,7 @@ pub mod render;
 pub mod round;
 pub mod run;
 pub mod running;
+pub mod scrape;
 pub mod server;
 pub mod service;
 pub mod session;

@@ -9,24 +9,22 @@ mod network;
 mod requests;
 mod storage;
 
-use assay_observe::metrics::{MetricsError, registry, text, trace_counts};
+use assay_observe::metrics::{MetricsError, TraceCounts, registry, trace_counts};
 use assay_observe::prometheus::{IntGauge, Registry};
-use assay_observe::traces::TraceCounts;
 use tokio::sync::Mutex;
 
 pub use self::challenges::{ChallengeMetrics, PHASES, RECORD};
-use self::gauges::Gauges;
+pub(crate) use self::gauges::Gauges;
 pub use self::network::{Handshake, NetworkMetrics};
 pub use self::requests::HttpMetrics;
 pub use self::storage::StorageMetrics;
-use crate::validator::Validator;
 
 /// What the names of all metrics but the process's own begin with.
 const PREFIX: &str = "assay_validator";
 
 /// What one validator counts.
 pub struct Metrics {
-    registry: Registry,
+    pub(crate) registry: Registry,
     /// Challenges, verdicts, checks and replays.
     pub challenges: ChallengeMetrics,
     /// Connections and sessions.
@@ -38,7 +36,7 @@ pub struct Metrics {
     /// Spans.
     pub traces: TraceCounts,
     /// What is read at a scrape; held by the one that is under way.
-    gauges: Mutex<Gauges>,
+    pub(crate) gauges: Mutex<Gauges>,
 }
 
 impl Metrics {
@@ -57,16 +55,6 @@ impl Metrics {
             gauges: Mutex::new(Gauges::new(&registry)?),
             registry,
         })
-    }
-
-    /// Everything, as Prometheus reads it. Scrapes follow one another, and none waits for the records without a bound.
-    ///
-    /// # Errors
-    /// [`MetricsError`].
-    pub async fn page(&self, validator: &Validator) -> Result<String, MetricsError> {
-        let mut gauges = self.gauges.lock().await;
-        gauges.read(validator).await;
-        text(&self.registry)
     }
 }
 

@@ -6,9 +6,9 @@ use opentelemetry_otlp::SpanExporter;
 use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::metrics::TraceCounts;
 use crate::settings::TraceEndpoint;
 use crate::span::Span;
-use crate::traces::TraceCounts;
 
 /// How long the collector may take for a batch, attempts that are made again included.
 pub const EXPORT_LIMIT: Duration = Duration::from_secs(5);

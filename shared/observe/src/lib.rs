@@ -14,4 +14,4 @@ pub mod traces;
 
 pub use prometheus;
 pub use span::{Place, Span, places};
-pub use traces::{TraceCounts, Traces, trace_id};
+pub use traces::{Traces, trace_id};

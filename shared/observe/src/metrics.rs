@@ -3,14 +3,21 @@
 use prometheus::core::Collector;
 use prometheus::{IntCounter, IntGauge, Opts, Registry, TextEncoder};
 
-use crate::traces::TraceCounts;
-
 /// The media type of [`text`].
 pub const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Upper bounds of durations between a check of a part of the openings and a challenge of an hour.
 pub const SECONDS: [f64; 15] =
     [0.001, 0.0025, 0.01, 0.025, 0.1, 0.25, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0];
+
+/// What became of spans.
+#[derive(Debug, Clone)]
+pub struct TraceCounts {
+    /// The collector took them.
+    pub exported: IntCounter,
+    /// They were dropped.
+    pub lost: IntCounter,
+}
 
 /// Why a registry refuses a metric: its name or its labels are malformed, or it is there already. Either is a mistake of
 /// the program.

@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::field::{DisplayValue, display};
 
 use crate::export::{EXPORT_LIMIT, Export, Message};
+use crate::metrics::TraceCounts;
 use crate::settings::TraceEndpoint;
 use crate::span::Span;
 
@@ -29,15 +30,6 @@ static IS_ON: AtomicBool = AtomicBool::new(false);
 #[must_use]
 pub fn trace_id(challenge: ChallengeId) -> Option<DisplayValue<ChallengeId>> {
     IS_ON.load(Ordering::Relaxed).then(|| display(challenge))
-}
-
-/// What became of spans.
-#[derive(Debug, Clone)]
-pub struct TraceCounts {
-    /// The collector took them.
-    pub exported: IntCounter,
-    /// They were dropped.
-    pub lost: IntCounter,
 }
 
 /// Why there are no traces.

@@ -15,6 +15,7 @@ use axum::routing::get;
 use super::Web;
 use super::caller::Caller;
 use super::problem::Refused;
+use crate::scrape;
 
 /// The route of the metrics.
 pub fn routes() -> Router<Arc<Web>> {
@@ -22,9 +23,9 @@ pub fn routes() -> Router<Arc<Web>> {
 }
 
 async fn page(State(web): State<Arc<Web>>, _reader: Caller) -> Result<Response, Refused> {
-    let validator = &web.running.validator;
-    let page = validator.metrics.page(validator).await;
-    let page = page.map_err(|error| Refused::new(ProblemCode::Internal, error.to_string()))?;
+    let page = scrape::page(&web.running.validator)
+        .await
+        .map_err(|error| Refused::new(ProblemCode::Internal, error.to_string()))?;
     Ok(([(CONTENT_TYPE, TEXT)], page).into_response())
 }
 
