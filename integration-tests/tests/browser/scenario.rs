@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 use assay_integration_tests::daemon::PATIENCE;
 use serde_json::Value;
 
+/// How long a scenario may take in all: it waits for many things, each with a patience of its own.
+const LIMIT: Duration = PATIENCE.saturating_mul(3);
+
 /// A scenario under way. Dropped, it is gone.
 pub struct Scenario {
     child: Child,
@@ -52,7 +55,7 @@ impl Scenario {
 
     /// Waits for the script's end, which is to be a good one.
     pub fn succeed(mut self) {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + LIMIT;
         loop {
             self.seen.extend(self.lines.try_iter());
             if let Some(status) = self.child.try_wait().expect("the script can be waited for") {

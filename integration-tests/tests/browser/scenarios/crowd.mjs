@@ -48,15 +48,15 @@ async function readsTheHostile(context, address) {
 
 async function finds(page) {
   await page.goto(`${origin}/`);
-  await page.getByLabel("Key, label, address").fill("gpu-0044");
+  await page.getByLabel("Key, label, address", { exact: true }).fill("gpu-0044");
   await page.keyboard.press("Enter");
   await page.waitForURL(/text=gpu-0044/);
   assert.deepEqual(await page.locator("#miners th > a").allInnerTexts(), ["gpu-0044"]);
   await page.locator("#miners .tag", { hasText: "rack=1" }).click();
   await page.waitForURL(/label=rack%3D1/);
   assert.equal(await page.locator("#miners tr").count(), 10, "those that have the label");
-  await page.getByLabel("Label").fill("");
-  await page.getByLabel("State").selectOption("failed");
+  await page.getByLabel("Label", { exact: true }).fill("");
+  await page.getByLabel("State", { exact: true }).selectOption("failed");
   await page.keyboard.press("Enter");
   await page.getByRole("button", { name: "Filter" }).click();
   await page.waitForURL(/state=failed/);

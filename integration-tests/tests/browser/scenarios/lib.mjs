@@ -38,7 +38,8 @@ function watch(context) {
       if (/Content Security Policy|Refused to/.test(message.text())) faults.push(`${page.url()}: ${message.text()}`);
     });
     page.on("response", (response) => {
-      const isPage = response.request().resourceType() === "document";
+      const isRedirect = response.status() >= 300 && response.status() < 400;
+      const isPage = response.request().resourceType() === "document" && !isRedirect;
       const policy = response.headers()["content-security-policy"] ?? "";
       if (isPage && (!policy.includes("script-src 'self'") || policy.includes("unsafe"))) {
         faults.push(`the policy of ${response.url()}: ${policy}`);

@@ -118,7 +118,7 @@ async function looksAtTheOthers(context, verdict) {
 async function filters(context) {
   const page = await context.newPage();
   await page.goto(`${origin}/`);
-  await page.getByLabel("State").selectOption("failed");
+  await page.getByLabel("State", { exact: true }).selectOption("failed");
   await page.getByRole("button", { name: "Filter" }).click();
   await page.waitForURL(/state=failed/);
   assert.match(await text(page, "main"), /No miner fits/);
@@ -131,7 +131,7 @@ async function doesWithoutScript({ plain, close }, verdict) {
   const page = await plain.newPage();
   await page.goto(`${origin}/`);
   assert.match(await text(page, "#miners tr"), /Pass/);
-  await page.getByLabel("Last verdict").selectOption("pass");
+  await page.getByLabel("Last verdict", { exact: true }).selectOption("pass");
   await page.getByRole("button", { name: "Filter" }).click();
   assert.equal(await page.locator("#miners tr").count(), 1);
   await page.goto(verdict.url());
