@@ -106,7 +106,10 @@ fn facts(view: &VerdictView<'_>) -> Markup {
             dt { "Validator's key" } dd { (whole_id(&verdict.validator_key.to_string())) }
             dt { "Sent" } dd { (time::at(record.at_ms, frame.now_ms)) }
             dt { "Asked by" }
-            dd { (name(&record.asked)) ", kind " (name(&record.kind)) ", group " (name(&record.group)) }
+            dd {
+                (name(&record.asked)) ", kind " (name(&record.kind))
+                @if !record.group.is_empty() { ", group " (name(&record.group)) }
+            }
             @if let Some(round) = &record.round {
                 dt { "Round" } dd { a href={ "/rounds/" (round) } { (short(round)) } }
             }
