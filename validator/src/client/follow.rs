@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use assay_api::ChallengeUpdate;
+use assay_protocol::verdict::Verdict;
+use assay_records::FullVerdict;
 use assay_work::ChallengeId;
 
 use super::{Client, ClientError, Events, said};
@@ -15,8 +17,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Updates {
     client: Client,
-    path: String,
+    challenge: ChallengeId,
     events: Option<Events>,
+    /// The verdict, whose receipt is still to be fetched.
+    judged: Option<Box<Verdict>>,
     /// Why the last connection was lost, and how often it was tried since.
     lost: Option<(String, u32)>,
 }
@@ -25,7 +29,7 @@ impl Updates {
     /// Those of a challenge that was begun.
     #[must_use]
     pub fn of(client: &Client, challenge: ChallengeId) -> Self {
-        Self { client: client.clone(), path: format!("/challenges/{challenge}/events"), events: None, lost: None }
+        Self { client: client.clone(), challenge, events: None, judged: None, lost: None }
     }
 
     /// The next one; nothing follows a verdict. Cancel safe.
@@ -56,17 +60,34 @@ impl Updates {
 
     async fn one(&mut self) -> Result<ChallengeUpdate, ClientError> {
         loop {
+            if self.judged.is_some() {
+                let receipt = self.receipt().await;
+                // Taken only now: nothing is lost where this was not waited for.
+                if let Some(mut verdict) = self.judged.take() {
+                    verdict.receipt = receipt;
+                    return Ok(ChallengeUpdate::Verdict(verdict));
+                }
+            }
             let events = match &mut self.events {
                 Some(events) => events,
-                none => none.insert(self.client.events(&self.path, None).await?),
+                none => none.insert(self.client.events(&format!("/challenges/{}/events", self.challenge), None).await?),
             };
             let Some(event) = events.next().await? else {
                 return Err(ClientError::Broken("the stream ended".to_owned()));
             };
             let update = ChallengeUpdate::read(&event.name, &event.data);
-            if let Some(update) = update.map_err(|error| ClientError::Broken(said(&error.to_string())))? {
-                return Ok(update);
+            match update.map_err(|error| ClientError::Broken(said(&error.to_string())))? {
+                Some(ChallengeUpdate::Verdict(verdict)) => self.judged = Some(verdict),
+                Some(update) => return Ok(update),
+                None => {}
             }
         }
+    }
+
+    /// The receipt of the verdict, which a verdict's document does not have: it is in the records before the verdict is
+    /// told. A verdict counts without one too, such as that of a validator that ends.
+    async fn receipt(&self) -> Option<String> {
+        let verdict = self.client.get::<FullVerdict>(&format!("/verdicts/{}", self.challenge)).await.ok()?;
+        verdict.receipts.into_iter().next_back().map(|receipt| receipt.token)
     }
 }
