@@ -12,6 +12,7 @@ pub mod drivers;
 pub mod engine;
 pub mod first_byte;
 pub mod health;
+pub mod http2;
 pub mod joining;
 pub mod limits;
 pub mod metrics;

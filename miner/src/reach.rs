@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use assay_program::address::Address;
+use assay_program::exit::chain;
 use assay_protocol::channel::Channel;
 use assay_transport::certificate::{CertificateError, authorities};
 use assay_transport::client::{Secured, secure};
@@ -13,20 +14,16 @@ use assay_transport::known::{ChangedKey, KnownError, KnownValidators};
 use assay_transport::proxy::{Proxies, ProxyError};
 use assay_transport::trust::{Trust, now_unix_seconds};
 use assay_work::PublicKey;
-use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tonic::transport::{Endpoint, Uri};
 
 use crate::config::MinerConfig;
 use crate::first_byte::{FirstByte, Watched};
+use crate::http2;
 use crate::target::{Security, ValidatorTarget};
 
 /// How long a connection may take to come about.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
-/// How often an idle connection is tried by HTTP/2, and how long its answer may take.
-const KEEPALIVE: Duration = Duration::from_secs(10);
-const KEEPALIVE_LIMIT: Duration = Duration::from_secs(20);
 /// The file beside the key file, in which validators' keys are kept.
 const KNOWN_VALIDATORS: &str = "known_validators";
 
@@ -247,18 +244,8 @@ impl Reach {
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let failed = |error: &dyn std::error::Error| ReachError::Http(error.to_string());
-        let scheme = if matches!(self.means, Means::Plaintext(_)) { "http" } else { "https" };
-        let endpoint = Endpoint::from_shared(format!("{scheme}://{}", self.address)).map_err(|e| failed(&e))?;
-        let endpoint = endpoint
-            .http2_keep_alive_interval(KEEPALIVE)
-            .keep_alive_timeout(KEEPALIVE_LIMIT)
-            .keep_alive_while_idle(true);
-        let mut once = Some(TokioIo::new(stream));
-        let connector = tower::service_fn(move |_: Uri| {
-            let stream = once.take().ok_or_else(|| std::io::Error::other("the connection is over"));
-            std::future::ready(stream)
-        });
-        endpoint.connect_with_connector(connector).await.map_err(|e| failed(&e))
+        let is_secured = !matches!(self.means, Means::Plaintext(_));
+        let connected = http2::connect(&self.address.to_string(), is_secured, stream).await;
+        connected.map_err(|error| ReachError::Http(chain(&error)))
     }
 }

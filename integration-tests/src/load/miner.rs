@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use assay_device::DeviceError;
 use assay_miner::connection::open;
+use assay_miner::http2;
 use assay_miner::session::{Action, Event, Session, SessionStart};
 use assay_protocol::channel::Channel;
 use assay_protocol::identity::{Identity, random_bytes};
@@ -18,21 +19,15 @@ use assay_protocol::verdict::Outcome;
 use assay_transport::client::secure;
 use assay_transport::trust::Trust;
 use assay_work::{ChallengeId, DeviceId, Nonce, PublicKey};
-use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::UnboundedReceiverStream;
-use tonic::transport::{Endpoint, Uri};
 
 use super::devices::SharedDevices;
 use super::work::Worked;
 use crate::attack::dial;
-
-/// As the real miner has it: how often HTTP/2 tries an idle connection, and how long its answer may take.
-const KEEPALIVE: Duration = Duration::from_secs(10);
-const KEEPALIVE_LIMIT: Duration = Duration::from_secs(20);
 
 /// What all miners of a load have in common.
 #[derive(Clone)]
@@ -107,16 +102,8 @@ impl LoadMiner {
         let counted = Counted { stream, traffic: self.common.traffic.clone() };
         let trust = Trust::Key(self.common.validator_key);
         let secured = secure(counted, "localhost", &trust).await.map_err(|error| error.to_string())?;
-        let mut once = Some(TokioIo::new(secured.stream));
-        let connector = tower::service_fn(move |_: Uri| {
-            std::future::ready(once.take().ok_or_else(|| io::Error::other("the connection is over")))
-        });
-        let endpoint = Endpoint::from_shared(format!("https://{}", self.common.address)).map_err(|e| e.to_string())?;
-        let endpoint = endpoint
-            .http2_keep_alive_interval(KEEPALIVE)
-            .keep_alive_timeout(KEEPALIVE_LIMIT)
-            .keep_alive_while_idle(true);
-        let http = endpoint.connect_with_connector(connector).await.map_err(|error| error.to_string())?;
+        let http = http2::connect(&self.common.address.to_string(), true, secured.stream).await;
+        let http = http.map_err(|error| error.to_string())?;
         let (outbox, queue) = mpsc::unbounded_channel();
         let mut inbound = pin!(open(http, UnboundedReceiverStream::new(queue)));
         let (session, first) = self.session(secured.channel)?;

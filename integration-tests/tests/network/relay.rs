@@ -5,17 +5,16 @@ use assay_integration_tests::raw::{hello, transcript};
 use assay_integration_tests::relay::{Relay, Upstream};
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_miner::connection::open;
+use assay_miner::http2;
 use assay_protocol::identity::Identity;
 use assay_protocol::message::{MinerMessage, RefusedCode, ValidatorMessage};
 use assay_transport::client::{Secured, secure};
 use assay_transport::testing::Authority;
 use assay_transport::trust::Trust;
-use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::Endpoint;
 
 const ENDS_TLS: &str = "something between miner and validator ends TLS";
 
@@ -45,10 +44,7 @@ async fn a_relay_is_refused_by_the_miner_whatever_it_trusts() {
 async fn refusal(relay: &Relay) -> (RefusedCode, String) {
     let stream = TcpStream::connect(relay.address).await.unwrap();
     let Secured { stream, channel, .. } = secure(stream, "127.0.0.1", &Trust::FirstUse).await.unwrap();
-    let mut once = Some(TokioIo::new(stream));
-    let connector = tower::service_fn(move |_| std::future::ready(once.take().ok_or(std::io::ErrorKind::NotConnected)));
-    let connector = tower::ServiceExt::map_err(connector, std::io::Error::from);
-    let http = Endpoint::from_static("https://validator").connect_with_connector(connector).await.unwrap();
+    let http = http2::connect("validator", true, stream).await.unwrap();
     let identity = Identity::from_seed(&[7; 32]);
     let hello = hello(&identity);
     let (say, queue) = mpsc::channel(4);
