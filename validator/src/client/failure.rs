@@ -121,10 +121,25 @@ pub fn slow(place: &Place) -> ClientError {
     no_answer(place, format!("no answer within {ANSWER_LIMIT:?}"))
 }
 
-/// Why a request could not be sent.
+/// Whether a connection ended that was there.
+fn is_lost(error: &(dyn Error + 'static)) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    causes(error).any(|cause| {
+        let http = cause.downcast_ref::<hyper::Error>();
+        let io = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+        http.is_some_and(|error| error.is_incomplete_message() || error.is_closed() || error.is_canceled())
+            || matches!(io, Some(BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof))
+    })
+}
+
+/// Why a request was not answered.
 pub fn unreachable(place: &Place, error: &(dyn Error + 'static)) -> ClientError {
     let Some(reach) = causes(error).find_map(|cause| cause.downcast_ref::<ReachError>()) else {
-        return no_answer(place, chain(error));
+        return if is_lost(error) {
+            ClientError::Broken(printable(&chain(error), MAX_SENTENCE_BYTES))
+        } else {
+            no_answer(place, chain(error))
+        };
     };
     ClientError::Failed(match (reach, place) {
         (ReachError::Socket { path, source }, _) => unreachable_socket(path, source),

@@ -157,7 +157,8 @@ impl From<ClientError> for NotStarted {
         use ProblemCode::{Busy, MinerLeft, NoMiner, Overloaded};
         match error.code() {
             Some(Busy | NoMiner | MinerLeft | Overloaded) => Self::Later(error.into()),
-            _ => Self::Final(error.into()),
+            // It may have begun.
+            _ => Self::Final(lost(error)),
         }
     }
 }
