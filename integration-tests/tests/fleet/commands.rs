@@ -68,7 +68,9 @@ async fn every_command_tells_what_the_records_have() {
     let miners = json(&validator, "miners --all");
     assert_eq!((len(&miners), &miners[0]["key"], &miners[0]["admitted"]), (1, &key.as_str().into(), &"open".into()));
     assert!(plain(&validator, "miners --all --wide").contains(&key));
-    assert!(plain(&validator, "miners --state nothing").contains("no such miner"));
+    assert!(plain(&validator, "miners --state quarantined").contains("no such miner"));
+    let unknown = operate(&validator, "miners --state nothing");
+    assert!(unknown.code == 64 && unknown.errors.contains("none of enrolled, passing"), "{}", unknown.errors);
     // Those that are connected, as before there were records.
     assert_eq!(json(&validator, "miners")[0]["miner_key"], key);
 

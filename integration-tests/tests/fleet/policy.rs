@@ -203,7 +203,7 @@ async fn a_round_probes_its_members_at_the_same_time() {
     validator.wait_for_miner(gone.key, false).await;
     let said = operate(&validator, "round --json");
     assert_eq!(said.code, 2, "one did not start: {}", said.errors);
-    let rounds: Value = serde_json::from_str(&said.out).unwrap();
+    let rounds: Value = serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {}", said.errors));
     let round = &rounds[0];
     assert_eq!((&round["group"], &round["probed_together"]), (&"all".into(), &3.into()), "{round}");
     for miner in &miners {

@@ -105,13 +105,13 @@ impl Driver {
 /// What does not change while the devices are the same.
 fn seen(inventory: &Inventory) -> Vec<DeviceSeen> {
     let device = |device: &DeviceClaim| {
-        let DeviceClaim { id, name, backend, detail, total_bytes, claimed_hardware: hardware, .. } = device;
+        let DeviceClaim { id, name, backend, detail, total_bytes, claimed_hardware, .. } = device;
         DeviceSeen {
             device_id: id.to_string(),
             name: name.clone(),
-            model: hardware.as_ref().and_then(|hardware| hardware.model.clone()).unwrap_or_default(),
+            model: device.claimed_model().to_owned(),
             memory_bytes: i64::try_from(*total_bytes).unwrap_or(i64::MAX),
-            claims: json!({ "backend": backend, "detail": detail, "hardware": hardware }).to_string(),
+            claims: json!({ "backend": backend, "detail": detail, "hardware": claimed_hardware }).to_string(),
         }
     };
     inventory.devices.iter().map(device).collect()
