@@ -1,13 +1,16 @@
 //! Challenges from their beginning on, when the next one of a miner is due, and the device time that they take.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
 use crate::due::Due;
-use crate::miners::ensure_miner;
+use crate::miners::ensure_miners;
+use crate::rows::{Rows, Value};
 use crate::store::get;
 use crate::tx::Tx;
-use crate::{Begun, MAX_ROWS, Records, RecordsError, Status, Told};
+use crate::{Begun, MAX_ROWS, Records, RecordsError, Told};
 
 /// A challenge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -134,25 +137,49 @@ impl Records {
     }
 }
 
-/// Notes a challenge that begins, and tells of it.
-pub(crate) async fn begin(tx: &mut Tx, begun: &Begun) -> Result<(), RecordsError> {
-    let miner = ensure_miner(tx, &begun.miner, Status::Pending, begun.begun_ms).await?;
-    if insert(tx, &miner, begun).await? {
-        let told = Told::ChallengeStarted(begun.clone());
-        tx.tell(begun.begun_ms, Some(&miner), Some(&begun.challenge), told);
+/// Notes challenges that begin, and tells of them.
+pub(crate) async fn begin(tx: &mut Tx, begun: &[&Begun]) -> Result<(), RecordsError> {
+    let keys = begun.iter().map(|begun| (begun.miner.clone(), begun.begun_ms));
+    let miners = ensure_miners(tx, keys.collect()).await?;
+    let mut insert = Rows::new(INSERT, " ON CONFLICT (id) DO NOTHING RETURNING id");
+    for (begun, miner) in begun.iter().zip(&miners) {
+        insert.push(row(miner, begun, None));
+    }
+    let inserted = insert.fetch(tx).await?;
+    let mut inserted = inserted.iter().map(|row| get(row, "id")).collect::<Result<BTreeSet<String>, _>>()?;
+    for (begun, miner) in begun.iter().zip(&miners) {
+        if inserted.remove(&begun.challenge) {
+            let told = Told::ChallengeStarted((*begun).clone());
+            tx.tell(begun.begun_ms, Some(miner), Some(&begun.challenge), told);
+        }
     }
     Ok(())
 }
 
-/// Inserts a challenge unless it is there; whether it was not.
-pub(crate) async fn insert(tx: &mut Tx, miner: &str, begun: &Begun) -> Result<bool, RecordsError> {
-    let sql = "INSERT INTO challenges (id, miner, key, validator, instance, session, grp, kind, asked, round, begun_ms, \
-         device_ms) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (id) DO NOTHING";
+/// Notes challenges as ended, each with its miner's id and when; those that were not noted before, too.
+pub(crate) async fn insert_ended(
+    tx: &mut Tx,
+    ended: impl Iterator<Item = (&str, Begun, i64)>,
+) -> Result<(), RecordsError> {
+    let update = " ON CONFLICT (id) DO UPDATE SET ended_ms = excluded.ended_ms, device_ms = excluded.device_ms";
+    let mut insert = Rows::new(INSERT, update);
+    for (miner, begun, ended_ms) in ended {
+        insert.push(row(miner, &begun, Some(ended_ms)));
+    }
+    insert.execute(tx).await.map(drop)
+}
+
+const INSERT: &str = "INSERT INTO challenges (id, miner, key, validator, instance, session, grp, kind, asked, round, \
+     begun_ms, device_ms, ended_ms) VALUES";
+
+fn row(miner: &str, begun: &Begun, ended_ms: Option<i64>) -> [Value; 13] {
     let Begun { challenge, miner: key, validator, instance, session, group, kind, asked, round, begun_ms, device_ms } =
         begun;
-    let insert = sqlx::query(sql).bind(challenge).bind(miner).bind(key).bind(validator).bind(instance).bind(session);
-    let insert = insert.bind(group).bind(kind).bind(asked).bind(round.clone()).bind(*begun_ms).bind(*device_ms);
-    Ok(insert.execute(&mut **tx).await?.rows_affected() > 0)
+    let texts = [challenge, miner, key, validator, instance, session, group, kind, asked].map(|text| Value::from(text));
+    let [challenge, miner, key, validator, instance, session, group, kind, asked] = texts;
+    let (round, begun_ms, device_ms) = (round.clone().into(), (*begun_ms).into(), (*device_ms).into());
+    let ended_ms = ended_ms.into();
+    [challenge, miner, key, validator, instance, session, group, kind, asked, round, begun_ms, device_ms, ended_ms]
 }
 
 fn challenge_of(row: &AnyRow) -> Result<ChallengeRecord, RecordsError> {

@@ -1,78 +1,123 @@
-//! A verdict and all that becomes known with it, in one transaction.
+//! Verdicts and all that becomes known with them, in one transaction.
+
+use std::collections::BTreeSet;
 
 use assay_protocol::verdict::{DeviceWork, Verdict};
-use sqlx::query;
 
 use crate::document::to_json;
-use crate::miners::ensure_miner;
+use crate::miners::ensure_miners;
+use crate::rows::Rows;
 use crate::tx::Tx;
-use crate::{Begun, Conclusion, RecordsError, Status, Told, VerdictTold, challenges, evidence, receipts, standing};
+use crate::{Begun, Conclusion, RecordsError, Told, VerdictTold, challenges, evidence, receipts, standing};
 
-/// False where it was concluded so before.
-pub(crate) async fn conclude(tx: &mut Tx, conclusion: &Conclusion) -> Result<bool, RecordsError> {
-    let verdict = &conclusion.verdict;
-    let at_ms = conclusion.at_ms;
-    let challenge = verdict.challenge_id.to_string();
-    let document = to_json(verdict, "verdict")?;
-    let miner = ensure_miner(tx, &verdict.miner_key.to_string(), Status::Pending, at_ms).await?;
-    challenges::insert(tx, &miner, &begun(conclusion, &challenge, at_ms)).await?;
-    let row = Row { conclusion, challenge: &challenge, miner: &miner, at_ms };
-    if !row.verdict(tx, &document).await? {
-        let before: String = sqlx::query_scalar("SELECT document FROM verdicts WHERE challenge = $1")
-            .bind(&challenge)
-            .fetch_one(&mut **tx)
-            .await?;
-        return if before == document { Ok(false) } else { Err(RecordsError::ConcludedBefore { challenge }) };
+/// Writes verdicts; false where one of their challenges has a verdict.
+pub(crate) async fn conclude_all(tx: &mut Tx, conclusions: &[&Conclusion]) -> Result<bool, RecordsError> {
+    for batch in batches(conclusions) {
+        let rows = rows_of(tx, batch).await?;
+        if !write(tx, &rows).await? {
+            return Ok(false);
+        }
     }
-    tx.tell(at_ms, Some(&miner), Some(&challenge), Told::Verdict(row.told()));
-    row.end(tx).await?;
-    row.reasons(tx).await?;
-    for device in &verdict.devices {
-        row.device(tx, device).await?;
-    }
-    row.commitment(tx).await?;
-    if let Some(kept) = &conclusion.evidence {
-        evidence::insert(tx, &challenge, kept, at_ms).await?;
-    }
-    for finding in &conclusion.findings {
-        standing::insert_finding(tx, finding, Some(&challenge), at_ms).await?;
-    }
-    if let Some(transition) = &conclusion.transition {
-        standing::insert_transition(tx, &miner, transition, Some(&challenge)).await?;
-    }
-    if let Some(receipt) = &conclusion.receipt {
-        receipts::insert(tx, &challenge, &miner, receipt).await?;
-    }
-    row.miner(tx).await?;
     Ok(true)
 }
 
-/// What a challenge that was not noted at its beginning is noted as.
-fn begun(conclusion: &Conclusion, challenge: &str, at_ms: i64) -> Begun {
-    Begun {
-        challenge: challenge.to_owned(),
-        miner: conclusion.verdict.miner_key.to_string(),
-        validator: conclusion.verdict.validator_key.to_string(),
-        instance: String::new(),
-        session: conclusion.session.clone(),
-        group: conclusion.group.clone(),
-        kind: conclusion.kind.clone(),
-        asked: conclusion.asked.clone(),
-        round: conclusion.round.clone(),
-        begun_ms: at_ms,
-        device_ms: conclusion.device_ms,
+/// Writes a verdict; false where it was written so before.
+pub(crate) async fn conclude(tx: &mut Tx, conclusion: &Conclusion) -> Result<bool, RecordsError> {
+    let rows = rows_of(tx, &[conclusion]).await?;
+    if write(tx, &rows).await? {
+        return Ok(true);
     }
+    let Some(Row { challenge, document, .. }) = rows.into_iter().next() else { return Ok(false) };
+    let before = sqlx::query_scalar("SELECT document FROM verdicts WHERE challenge = $1").bind(&challenge);
+    let before: String = before.fetch_one(&mut **tx).await?;
+    if before == document { Ok(false) } else { Err(RecordsError::ConcludedBefore { challenge }) }
 }
 
-/// What the rows of a conclusion have in common.
+/// Parts in which no miner has two verdicts: one statement changes its row once.
+fn batches<'a, 'b>(mut rest: &'b [&'a Conclusion]) -> impl Iterator<Item = &'b [&'a Conclusion]> {
+    std::iter::from_fn(move || {
+        let mut seen = BTreeSet::new();
+        let length = rest.iter().take_while(|conclusion| seen.insert(conclusion.verdict.miner_key)).count();
+        let (batch, others) = rest.split_at(length);
+        rest = others;
+        (length > 0).then_some(batch)
+    })
+}
+
+async fn rows_of<'a>(tx: &mut Tx, conclusions: &[&'a Conclusion]) -> Result<Vec<Row<'a>>, RecordsError> {
+    let key = |conclusion: &&Conclusion| (conclusion.verdict.miner_key.to_string(), conclusion.at_ms);
+    let miners = ensure_miners(tx, conclusions.iter().map(key).collect()).await?;
+    let rows = conclusions.iter().zip(miners).map(|(conclusion, miner)| {
+        let (challenge, document) =
+            (conclusion.verdict.challenge_id.to_string(), to_json(&conclusion.verdict, "verdict")?);
+        Ok(Row { conclusion, challenge, miner, document })
+    });
+    rows.collect()
+}
+
+/// False where a challenge has a verdict.
+async fn write(tx: &mut Tx, rows: &[Row<'_>]) -> Result<bool, RecordsError> {
+    challenges::insert_ended(tx, rows.iter().map(Row::begun_and_ended)).await?;
+    if !insert_verdicts(tx, rows).await? {
+        return Ok(false);
+    }
+    for row in rows {
+        tx.tell(row.conclusion.at_ms, Some(&row.miner), Some(&row.challenge), Told::Verdict(row.told()));
+    }
+    insert_reasons(tx, rows).await?;
+    insert_devices(tx, rows).await?;
+    update_devices(tx, rows).await?;
+    insert_telemetry(tx, rows).await?;
+    insert_commitments(tx, rows).await?;
+    for Row { conclusion, challenge, miner, .. } in rows {
+        let at_ms = conclusion.at_ms;
+        if let Some(kept) = &conclusion.evidence {
+            evidence::insert(tx, challenge, kept, at_ms).await?;
+        }
+        for finding in &conclusion.findings {
+            standing::insert_finding(tx, finding, Some(challenge), at_ms).await?;
+        }
+        if let Some(transition) = &conclusion.transition {
+            standing::insert_transition(tx, miner, transition, Some(challenge)).await?;
+        }
+    }
+    let receipt = |row: &'_ Row<'_>| {
+        let receipt = row.conclusion.receipt.as_ref()?;
+        Some(receipts::row(&row.challenge, &row.miner, receipt))
+    };
+    receipts::insert(tx, rows.iter().filter_map(receipt)).await?;
+    update_miners(tx, rows).await?;
+    Ok(true)
+}
+
+/// A conclusion as it is written.
 struct Row<'a> {
     conclusion: &'a Conclusion,
-    challenge: &'a str,
-    miner: &'a str,
-    at_ms: i64,
+    challenge: String,
+    miner: String,
+    document: String,
 }
 
 impl Row<'_> {
+    /// What a challenge that was not noted at its beginning is noted as, and when it ended.
+    fn begun_and_ended(&self) -> (&str, Begun, i64) {
+        let Conclusion { verdict, at_ms, asked, group, kind, round, session, device_ms, .. } = self.conclusion;
+        let begun = Begun {
+            challenge: self.challenge.clone(),
+            miner: verdict.miner_key.to_string(),
+            validator: verdict.validator_key.to_string(),
+            instance: String::new(),
+            session: session.clone(),
+            group: group.clone(),
+            kind: kind.clone(),
+            asked: asked.clone(),
+            round: round.clone(),
+            begun_ms: *at_ms,
+            device_ms: *device_ms,
+        };
+        (&self.miner, begun, crate::id::now_ms().max(*at_ms))
+    }
+
     /// The verdict in short.
     fn told(&self) -> VerdictTold {
         let Conclusion { verdict, group, kind, asked, round, transition, receipt, .. } = self.conclusion;
@@ -102,114 +147,167 @@ impl Row<'_> {
         self.conclusion.operator.as_deref().unwrap_or("")
     }
 
-    /// False where the challenge has a verdict.
-    async fn verdict(&self, tx: &mut Tx, document: &str) -> Result<bool, RecordsError> {
-        let verdict = &self.conclusion.verdict;
+    fn devices(&self) -> impl Iterator<Item = (&DeviceWork, bool)> {
+        let held = self.conclusion.verdict.work_held();
+        self.conclusion.verdict.devices.iter().map(move |device| (device, held && device.work.matrices > 0))
+    }
+}
+
+/// False where a challenge has a verdict.
+async fn insert_verdicts(tx: &mut Tx, rows: &[Row<'_>]) -> Result<bool, RecordsError> {
+    let mut insert = Rows::new(
+        "INSERT INTO verdicts (challenge, miner, key, validator, at_ms, outcome, mode, n, iterations, \
+         iterations_checked, bytes_held, tops, seconds, probe_gb_per_s, probe_seconds, operator, document) VALUES",
+        " ON CONFLICT (challenge) DO NOTHING",
+    );
+    for row in rows {
+        let verdict = &row.conclusion.verdict;
         let Verdict { outcome, mode, n, iterations, iterations_checked, whole, .. } = verdict;
-        let sql = "INSERT INTO verdicts (challenge, miner, key, validator, at_ms, outcome, mode, n, iterations, \
-             iterations_checked, bytes_held, tops, seconds, probe_gb_per_s, probe_seconds, operator, document) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) \
-             ON CONFLICT (challenge) DO NOTHING";
-        let insert = query(sql)
-            .bind(self.challenge)
-            .bind(self.miner)
-            .bind(verdict.miner_key.to_string())
-            .bind(verdict.validator_key.to_string())
-            .bind(self.at_ms)
-            .bind(outcome.to_string())
-            .bind(mode.map(|mode| mode.name()))
-            .bind(i64::from(*n))
-            .bind(i64::from(*iterations))
-            .bind(i64::from(*iterations_checked))
-            .bind(integer(whole.bytes_held))
-            .bind(finite(whole.tops))
-            .bind(finite(whole.seconds))
-            .bind(finite(whole.probe_gb_per_s))
-            .bind(finite(whole.probe_seconds))
-            .bind(self.operator())
-            .bind(document);
-        Ok(insert.execute(&mut **tx).await?.rows_affected() > 0)
+        insert.push([
+            row.challenge.as_str().into(),
+            row.miner.as_str().into(),
+            verdict.miner_key.to_string().into(),
+            verdict.validator_key.to_string().into(),
+            row.conclusion.at_ms.into(),
+            outcome.to_string().into(),
+            mode.map(|mode| mode.name().to_owned()).into(),
+            i64::from(*n).into(),
+            i64::from(*iterations).into(),
+            i64::from(*iterations_checked).into(),
+            integer(whole.bytes_held).into(),
+            finite(whole.tops).into(),
+            finite(whole.seconds).into(),
+            finite(whole.probe_gb_per_s).into(),
+            finite(whole.probe_seconds).into(),
+            row.operator().into(),
+            row.document.as_str().into(),
+        ]);
     }
+    Ok(insert.execute(tx).await? == rows.len() as u64)
+}
 
-    async fn end(&self, tx: &mut Tx) -> Result<(), RecordsError> {
-        let ended_ms = crate::id::now_ms().max(self.at_ms);
-        let end = query("UPDATE challenges SET ended_ms = $2, device_ms = $3 WHERE id = $1").bind(self.challenge);
-        end.bind(ended_ms).bind(self.conclusion.device_ms).execute(&mut **tx).await?;
-        Ok(())
-    }
-
-    async fn reasons(&self, tx: &mut Tx) -> Result<(), RecordsError> {
-        for (position, reason) in (0_i64..).zip(&self.conclusion.verdict.reasons) {
-            let sql = "INSERT INTO reasons (challenge, position, code, class, device_id, detail) \
-                 VALUES ($1, $2, $3, $4, $5, $6)";
-            let insert = query(sql).bind(self.challenge).bind(position).bind(reason.code.name());
-            let insert = insert.bind(reason.code.class().name()).bind(reason.device_id.map(|id| id.to_string()));
-            insert.bind(&reason.detail).execute(&mut **tx).await?;
+async fn insert_reasons(tx: &mut Tx, rows: &[Row<'_>]) -> Result<(), RecordsError> {
+    let mut insert = Rows::new("INSERT INTO reasons (challenge, position, code, class, device_id, detail) VALUES", "");
+    for row in rows {
+        for (position, reason) in (0_i64..).zip(&row.conclusion.verdict.reasons) {
+            insert.push([
+                row.challenge.as_str().into(),
+                position.into(),
+                reason.code.name().into(),
+                reason.code.class().name().into(),
+                reason.device_id.map(|id| id.to_string()).into(),
+                reason.detail.as_str().into(),
+            ]);
         }
-        Ok(())
     }
+    insert.execute(tx).await.map(drop)
+}
 
-    async fn device(&self, tx: &mut Tx, device: &DeviceWork) -> Result<(), RecordsError> {
-        let (id, work) = (device.device_id.to_string(), &device.work);
-        let held = self.conclusion.verdict.work_held() && work.matrices > 0;
-        let sql = "INSERT INTO device_results (challenge, device_id, miner, model, operator, at_ms, n, work_held, \
-             matrices, bytes_held, tops, seconds, probe_bytes, probe_gb_per_s, probe_seconds, hidden_share) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
-        let insert = query(sql)
-            .bind(self.challenge)
-            .bind(&id)
-            .bind(self.miner)
-            .bind(&device.name)
-            .bind(self.operator())
-            .bind(self.at_ms)
-            .bind(i64::from(self.conclusion.verdict.n))
-            .bind(i64::from(held))
-            .bind(integer(work.matrices))
-            .bind(integer(work.bytes_held))
-            .bind(finite(work.tops))
-            .bind(finite(work.seconds))
-            .bind(integer(work.probe_bytes))
-            .bind(finite(work.probe_gb_per_s))
-            .bind(finite(work.probe_seconds))
-            .bind(device.hiding.map_or(1.0, |hiding| finite(hiding.share)));
-        insert.execute(&mut **tx).await?;
-        if let Some(telemetry) = &device.claimed_telemetry {
-            let sql = "INSERT INTO telemetry (challenge, device_id, samples, document) VALUES ($1, $2, $3, $4)";
-            let insert = query(sql).bind(self.challenge).bind(&id).bind(i64::from(telemetry.samples));
-            insert.bind(to_json(telemetry, "telemetry")?).execute(&mut **tx).await?;
+async fn insert_devices(tx: &mut Tx, rows: &[Row<'_>]) -> Result<(), RecordsError> {
+    let mut insert = Rows::new(
+        "INSERT INTO device_results (challenge, device_id, miner, model, operator, at_ms, n, work_held, matrices, \
+         bytes_held, tops, seconds, probe_bytes, probe_gb_per_s, probe_seconds, hidden_share) VALUES",
+        "",
+    );
+    for row in rows {
+        for (device, held) in row.devices() {
+            let work = &device.work;
+            insert.push([
+                row.challenge.as_str().into(),
+                device.device_id.to_string().into(),
+                row.miner.as_str().into(),
+                device.name.as_str().into(),
+                row.operator().into(),
+                row.conclusion.at_ms.into(),
+                i64::from(row.conclusion.verdict.n).into(),
+                i64::from(held).into(),
+                integer(work.matrices).into(),
+                integer(work.bytes_held).into(),
+                finite(work.tops).into(),
+                finite(work.seconds).into(),
+                integer(work.probe_bytes).into(),
+                finite(work.probe_gb_per_s).into(),
+                finite(work.probe_seconds).into(),
+                device.hiding.map_or(1.0, |hiding| finite(hiding.share)).into(),
+            ]);
         }
-        let passed_ms = held.then_some(self.at_ms);
-        let sql = "UPDATE devices SET last_challenge = $3, last_pass_ms = COALESCE($4, last_pass_ms) \
-             WHERE miner = $1 AND device_id = $2";
-        let update = query(sql).bind(self.miner).bind(&id).bind(self.challenge).bind(passed_ms);
-        update.execute(&mut **tx).await?;
-        Ok(())
     }
+    insert.execute(tx).await.map(drop)
+}
 
-    async fn commitment(&self, tx: &mut Tx) -> Result<(), RecordsError> {
-        let Some(commitment) = &self.conclusion.commitment else { return Ok(()) };
-        let sql = "INSERT INTO commitments (challenge, checksum, signature, probe_checksum, probe_signature) \
-             VALUES ($1, $2, $3, $4, $5)";
-        let insert = query(sql).bind(self.challenge).bind(&commitment.checksum).bind(&commitment.signature);
-        let insert = insert.bind(commitment.probe_checksum.clone()).bind(commitment.probe_signature.clone());
-        insert.execute(&mut **tx).await?;
-        Ok(())
+/// What the devices' own rows say of them.
+async fn update_devices(tx: &mut Tx, rows: &[Row<'_>]) -> Result<(), RecordsError> {
+    let mut update = Rows::new(
+        "UPDATE devices SET last_challenge = v.column3, last_pass_ms = COALESCE(v.column4, last_pass_ms) FROM (VALUES",
+        ") AS v WHERE miner = v.column1 AND device_id = v.column2",
+    );
+    for row in rows {
+        for (device, held) in row.devices() {
+            let passed_ms = held.then_some(row.conclusion.at_ms);
+            let id = device.device_id.to_string();
+            update.push([row.miner.as_str().into(), id.into(), row.challenge.as_str().into(), passed_ms.into()]);
+        }
     }
+    update.execute(tx).await.map(drop)
+}
 
-    /// What the miner's own row says of it.
-    async fn miner(&self, tx: &mut Tx) -> Result<(), RecordsError> {
-        let Conclusion { verdict, standing, transition, next_due, .. } = self.conclusion;
+async fn insert_telemetry(tx: &mut Tx, rows: &[Row<'_>]) -> Result<(), RecordsError> {
+    let mut insert = Rows::new("INSERT INTO telemetry (challenge, device_id, samples, document) VALUES", "");
+    for row in rows {
+        for device in &row.conclusion.verdict.devices {
+            let Some(telemetry) = &device.claimed_telemetry else { continue };
+            let (id, samples) = (device.device_id.to_string(), i64::from(telemetry.samples));
+            let document = to_json(telemetry, "telemetry")?;
+            insert.push([row.challenge.as_str().into(), id.into(), samples.into(), document.into()]);
+        }
+    }
+    insert.execute(tx).await.map(drop)
+}
+
+async fn insert_commitments(tx: &mut Tx, rows: &[Row<'_>]) -> Result<(), RecordsError> {
+    let mut insert = Rows::new(
+        "INSERT INTO commitments (challenge, checksum, signature, probe_checksum, probe_signature) VALUES",
+        "",
+    );
+    for row in rows {
+        let Some(commitment) = &row.conclusion.commitment else { continue };
+        insert.push([
+            row.challenge.as_str().into(),
+            commitment.checksum.as_str().into(),
+            commitment.signature.as_str().into(),
+            commitment.probe_checksum.clone().into(),
+            commitment.probe_signature.clone().into(),
+        ]);
+    }
+    insert.execute(tx).await.map(drop)
+}
+
+/// What the miners' own rows say of them.
+async fn update_miners(tx: &mut Tx, rows: &[Row<'_>]) -> Result<(), RecordsError> {
+    let mut update = Rows::new(
+        "UPDATE miners SET state = COALESCE(v.column2, state), standing = COALESCE(v.column3, standing), \
+         due_ms = COALESCE(v.column4, due_ms), due_kind = COALESCE(v.column5, due_kind), \
+         last_challenge = CASE WHEN COALESCE(last_verdict_ms, 0) <= v.column8 THEN v.column6 ELSE last_challenge END, \
+         last_outcome = CASE WHEN COALESCE(last_verdict_ms, 0) <= v.column8 THEN v.column7 ELSE last_outcome END, \
+         last_verdict_ms = CASE WHEN COALESCE(last_verdict_ms, 0) <= v.column8 THEN v.column8 ELSE last_verdict_ms END \
+         FROM (VALUES",
+        ") AS v WHERE id = v.column1",
+    );
+    for Row { conclusion, challenge, miner, .. } in rows {
+        let Conclusion { verdict, at_ms, standing, transition, next_due, .. } = conclusion;
         let (due_ms, due_kind) = next_due.clone().unzip();
-        let sql = "UPDATE miners SET state = COALESCE($2, state), standing = COALESCE($3, standing), \
-             due_ms = COALESCE($4, due_ms), due_kind = COALESCE($5, due_kind) WHERE id = $1";
-        let update = query(sql).bind(self.miner).bind(transition.as_ref().map(|t| t.to.clone()));
-        update.bind(standing.clone()).bind(due_ms).bind(due_kind).execute(&mut **tx).await?;
-        let sql = "UPDATE miners SET last_challenge = $2, last_outcome = $3, last_verdict_ms = $4 \
-             WHERE id = $1 AND (last_verdict_ms IS NULL OR last_verdict_ms <= $4)";
-        let update = query(sql).bind(self.miner).bind(self.challenge).bind(verdict.outcome.to_string());
-        update.bind(self.at_ms).execute(&mut **tx).await?;
-        Ok(())
+        update.push([
+            miner.as_str().into(),
+            transition.as_ref().map(|transition| transition.to.clone()).into(),
+            standing.clone().into(),
+            due_ms.into(),
+            due_kind.into(),
+            challenge.as_str().into(),
+            verdict.outcome.to_string().into(),
+            (*at_ms).into(),
+        ]);
     }
+    update.execute(tx).await.map(drop)
 }
 
 /// A count for a column.

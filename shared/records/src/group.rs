@@ -1,69 +1,74 @@
-//! Group commit: what comes while a transaction is on its way to the disk goes into the next one together, since a disk
-//! takes as long for one as for many. Nobody is answered before the commit of what he wrote.
+//! What comes while others are on their way to the database goes there together, since it takes as long for one as for
+//! many: a disk to commit, a thread to wake up. Nobody is answered before what he asked for is done.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use crate::{Begun, Conclusion, RecordsError};
+use crate::RecordsError;
 
-/// Writes of one transaction, so that no other writer waits for long.
+/// How many go together, so that nobody else waits for long.
 const MAX_GROUP: usize = 64;
 
-/// What can share a transaction.
+/// What waits for its turn, in the order in which it came.
 #[derive(Debug)]
-pub(crate) enum Write {
-    /// A challenge that begins.
-    Begin(Box<Begun>),
-    /// A verdict.
-    Conclude(Box<Conclusion>),
+pub(crate) struct Group<A, R>(Mutex<Queue<A, R>>);
+
+#[derive(Debug)]
+struct Queue<A, R> {
+    waiting: VecDeque<Waiting<A, R>>,
+    /// Tasks that work.
+    workers: usize,
+    max_workers: usize,
 }
 
-/// Writes that wait for their transaction, in the order in which they came.
+/// What was asked for, and who waits for what comes of it.
 #[derive(Debug)]
-pub(crate) struct Group(Mutex<Queue>);
-
-#[derive(Debug)]
-struct Queue {
-    waiting: VecDeque<Waiting>,
-    /// Tasks that write.
-    writers: usize,
-    max_writers: usize,
+pub(crate) struct Waiting<A, R> {
+    pub(crate) asked: A,
+    pub(crate) done: oneshot::Sender<Result<R, RecordsError>>,
 }
 
-#[derive(Debug)]
-pub(crate) struct Waiting {
-    pub(crate) write: Write,
-    pub(crate) done: oneshot::Sender<Result<(), RecordsError>>,
-}
-
-impl Group {
-    /// So many transactions at once.
-    pub(crate) const fn new(max_writers: usize) -> Self {
-        Self(Mutex::new(Queue { waiting: VecDeque::new(), writers: 0, max_writers }))
+impl<A, R> Group<A, R> {
+    /// With so many tasks that work at once.
+    pub(crate) const fn new(max_workers: usize) -> Self {
+        Self(Mutex::new(Queue { waiting: VecDeque::new(), workers: 0, max_workers }))
     }
 
-    /// Puts a write behind the others; says whether the caller is to begin a task that writes.
-    pub(crate) fn push(&self, waiting: Waiting) -> bool {
+    /// Waits for what comes of it. `work` is begun as a task where too few work already.
+    pub(crate) async fn ask<W>(&self, asked: A, work: impl FnOnce() -> W) -> Result<R, RecordsError>
+    where
+        W: Future<Output = ()> + Send + 'static,
+    {
+        let (done, answer) = oneshot::channel();
+        if self.push(Waiting { asked, done }) {
+            tokio::spawn(work());
+        }
+        // Without an answer it is as with a connection that broke: it may be done or not, and can be repeated.
+        answer.await.unwrap_or_else(|_| Err(sqlx::Error::WorkerCrashed.into()))
+    }
+
+    /// Puts it behind the others; says whether the caller is to begin a task that works.
+    fn push(&self, waiting: Waiting<A, R>) -> bool {
         let mut queue = self.lock();
         queue.waiting.push_back(waiting);
-        let begins = queue.writers < queue.max_writers;
-        queue.writers += usize::from(begins);
+        let begins = queue.workers < queue.max_workers;
+        queue.workers += usize::from(begins);
         begins
     }
 
-    /// A task that writes has ended before there was nothing left.
-    pub(crate) fn writer_ended(&self) {
-        self.lock().writers -= 1;
+    /// A task that works: where it panics, the next one to ask begins another one.
+    pub(crate) const fn worker(&self) -> Worker<'_, A, R> {
+        Worker { group: self, has_ended: false }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, Queue<A, R>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The next ones, at most [`MAX_GROUP`]; none ends the task that asks. Whoever waits no more is passed over.
-    pub(crate) fn next(&self) -> Option<Vec<Waiting>> {
+    fn next(&self) -> Option<Vec<Waiting<A, R>>> {
         let mut queue = self.lock();
         let mut next = Vec::new();
         while next.len() < MAX_GROUP
@@ -74,9 +79,33 @@ impl Group {
             }
         }
         if next.is_empty() {
-            queue.writers -= 1;
+            queue.workers -= 1;
             return None;
         }
         Some(next)
+    }
+}
+
+/// Counts as a task that works until it has no more to do.
+#[derive(Debug)]
+pub(crate) struct Worker<'a, A, R> {
+    group: &'a Group<A, R>,
+    has_ended: bool,
+}
+
+impl<A, R> Worker<'_, A, R> {
+    /// What is next; `None` ends the task.
+    pub(crate) fn next(&mut self) -> Option<Vec<Waiting<A, R>>> {
+        let next = self.group.next();
+        self.has_ended = next.is_none();
+        next
+    }
+}
+
+impl<A, R> Drop for Worker<'_, A, R> {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.group.lock().workers -= 1;
+        }
     }
 }

@@ -2,13 +2,20 @@
 
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
-
-use crate::conclude::conclude;
-use crate::group::{Waiting, Write};
+use crate::conclude::{conclude, conclude_all};
+use crate::group::Waiting;
 use crate::store::Store;
 use crate::tx::Tx;
 use crate::{Begun, Conclusion, Records, RecordsError, challenges};
+
+/// What can share a transaction.
+#[derive(Debug)]
+pub(crate) enum Write {
+    /// A challenge that begins.
+    Begin(Box<Begun>),
+    /// A verdict.
+    Conclude(Box<Conclusion>),
+}
 
 impl Records {
     /// Notes a challenge before its offer goes out, so that none is lost with its validator.
@@ -36,7 +43,7 @@ impl Write {
     /// False where it was written before.
     async fn write(&self, tx: &mut Tx) -> Result<bool, RecordsError> {
         match self {
-            Self::Begin(begun) => challenges::begin(tx, begun).await.map(|()| true),
+            Self::Begin(begun) => challenges::begin(tx, &[&**begun]).await.map(|()| true),
             Self::Conclude(conclusion) => conclude(tx, conclusion).await,
         }
     }
@@ -45,21 +52,25 @@ impl Write {
 impl Store {
     /// Writes with others, and waits until it is on disk.
     async fn write_grouped(self: &Arc<Self>, write: Write) -> Result<(), RecordsError> {
-        let (done, written) = oneshot::channel();
-        if self.group.push(Waiting { write, done }) {
-            tokio::spawn(write_waiting(self.clone()));
-        }
-        // Without an answer it is as with a connection that broke: it may be written or not, and can be repeated.
-        written.await.unwrap_or_else(|_| Err(sqlx::Error::WorkerCrashed.into()))
+        self.writing.ask(write, || write_waiting(self.clone())).await
     }
 
-    /// All of them in one transaction.
-    async fn write_together(&self, group: &[Waiting]) -> Result<(), RecordsError> {
-        let mut tx = self.begin_told().await?;
+    /// All of them in one transaction; false where one of them was written before, and none is.
+    async fn write_together(&self, group: &[Waiting<Write, ()>]) -> Result<bool, RecordsError> {
+        let (mut begun, mut conclusions) = (Vec::new(), Vec::new());
         for waiting in group {
-            waiting.write.write(&mut tx).await?;
+            match &waiting.asked {
+                Write::Begin(challenge) => begun.push(&**challenge),
+                Write::Conclude(conclusion) => conclusions.push(&**conclusion),
+            }
         }
-        tx.commit().await
+        let mut tx = self.begin_told().await?;
+        challenges::begin(&mut tx, &begun).await?;
+        let all = conclude_all(&mut tx, &conclusions).await?;
+        if all {
+            tx.commit().await?;
+        }
+        Ok(all)
     }
 
     async fn write_alone(&self, write: &Write) -> Result<(), RecordsError> {
@@ -73,32 +84,17 @@ impl Store {
 
 /// Writes what waits until nothing does.
 async fn write_waiting(store: Arc<Store>) {
-    let mut writer = Writer { store, has_ended: false };
-    while let Some(group) = writer.store.group.next() {
-        if group.len() > 1 && writer.store.write_together(&group).await.is_ok() {
+    let mut worker = store.writing.worker();
+    while let Some(group) = worker.next() {
+        if group.len() > 1 && store.write_together(&group).await.is_ok_and(|all| all) {
             // A caller that has gone does not want to know.
             group.into_iter().for_each(|waiting| drop(waiting.done.send(Ok(()))));
             continue;
         }
         // One that cannot be written keeps none of the others from it.
-        for Waiting { write, done } in group {
-            let written = writer.store.write_alone(&write).await;
+        for Waiting { asked, done } in group {
+            let written = store.write_alone(&asked).await;
             drop(done.send(written));
-        }
-    }
-    writer.has_ended = true;
-}
-
-/// A task that writes: where it panics, the next write begins another one.
-struct Writer {
-    store: Arc<Store>,
-    has_ended: bool,
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        if !self.has_ended {
-            self.store.group.writer_ended();
         }
     }
 }

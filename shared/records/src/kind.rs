@@ -16,6 +16,14 @@ impl Kind {
         }
     }
 
+    /// The function that joins the texts of several rows.
+    pub(crate) const fn join(self) -> &'static str {
+        match self {
+            Self::Sqlite => "group_concat",
+            Self::Postgres => "string_agg",
+        }
+    }
+
     /// What a SELECT ends with whose rows are changed next. SQLite has one writer at a time anyway.
     pub(crate) const fn skip_locked(self) -> &'static str {
         match self {

@@ -36,6 +36,7 @@ mod queue;
 mod receipts;
 mod role;
 mod rounds;
+mod rows;
 mod schema;
 mod series;
 mod sessions;

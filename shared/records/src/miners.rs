@@ -3,13 +3,17 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sqlx::any::AnyRow;
 
 use crate::document::{json, to_json};
-use crate::store::get;
+use crate::group::Waiting;
+use crate::kind::Kind;
+use crate::rows::Rows;
+use crate::store::{Store, get};
 use crate::tx::Tx;
 use crate::{Action, Actor, Due, MAX_ROWS, Records, RecordsError, Told, id};
 
@@ -172,9 +176,14 @@ fn has_text(miner: &MinerRecord, text: &str) -> bool {
 const MIN_ROWS: usize = 1000;
 
 /// Open sessions count only while their validator's process lives.
-const SELECT: &str = "SELECT m.*, (SELECT MAX(s.validator) FROM sessions s JOIN validators v ON v.key = s.validator \
-     AND v.instance = s.instance WHERE s.miner = m.id AND s.disconnected_ms IS NULL AND v.expires_ms > NOW) \
-     AS connected_to FROM miners m";
+const SELECT: &str = "SELECT m.*, (SELECT JOIN_TEXTS(k.key, ' ' ORDER BY k.position) FROM miner_keys k \
+     WHERE k.miner = m.id) AS all_keys, (SELECT MAX(s.validator) FROM sessions s JOIN validators v \
+     ON v.key = s.validator AND v.instance = s.instance WHERE s.miner = m.id AND s.disconnected_ms IS NULL \
+     AND v.expires_ms > NOW) AS connected_to FROM miners m";
+
+fn select(kind: Kind) -> String {
+    SELECT.replace("JOIN_TEXTS", kind.join()).replace("NOW", kind.now())
+}
 
 impl Records {
     /// A miner, by any of its keys.
@@ -182,13 +191,9 @@ impl Records {
     /// # Errors
     /// The store cannot be read.
     pub async fn miner(&self, key: &str) -> Result<Option<MinerRecord>, RecordsError> {
-        let sql = format!("{SELECT} WHERE m.id = (SELECT k.miner FROM miner_keys k WHERE k.key = $1)");
-        let sql = sql.replace("NOW", self.store.kind.now());
-        let row = sqlx::query(&sql).bind(key).fetch_optional(self.read()).await;
-        let Some(row) = row.map_err(|e| RecordsError::from(e).doing("look up a miner"))? else { return Ok(None) };
-        let id: String = get(&row, "id")?;
-        let keys = self.keys_between(&id, &id).await?.remove(&id).unwrap_or_default();
-        Ok(Some(miner_of(&row, keys)?))
+        let store = &self.store;
+        let found = store.looking_up.ask(key.to_owned(), || look_up_waiting(store.clone())).await;
+        found.map_err(|error| error.doing("look up a miner"))
     }
 
     /// Miners in order of their ids.
@@ -204,11 +209,10 @@ impl Records {
             let wanted = limit - found.len();
             let rows_wanted = if filter.is_sql() { wanted } else { wanted.max(MIN_ROWS) };
             let rows = self.miner_rows(filter, &after, rows_wanted).await?;
-            let (Some(first), Some(last)) = (rows.first(), rows.last()) else { break };
-            let mut keys = self.keys_between(&get::<String>(first, "id")?, &get::<String>(last, "id")?).await?;
+            let Some(last) = rows.last() else { break };
             after = get(last, "id")?;
             for row in &rows {
-                let miner = miner_of(row, keys.remove(&get::<String>(row, "id")?).unwrap_or_default())?;
+                let miner = miner_of(row)?;
                 if filter.fits(&miner) && found.len() < limit {
                     found.push(miner);
                 }
@@ -222,11 +226,11 @@ impl Records {
 
     async fn miner_rows(&self, filter: &MinerFilter, after: &str, limit: usize) -> Result<Vec<AnyRow>, RecordsError> {
         let sql = format!(
-            "{SELECT} WHERE m.id > $1 AND ($2 = '' OR m.status = $2) AND ($3 = '' OR m.state = $3) \
+            "{} WHERE m.id > $1 AND ($2 = '' OR m.status = $2) AND ($3 = '' OR m.state = $3) \
              AND ($4 = '' OR m.last_outcome = $4) AND ($5 = '' OR EXISTS (SELECT 1 FROM devices d \
-             WHERE d.miner = m.id AND d.model = $5 AND d.gone_ms IS NULL)) ORDER BY m.id LIMIT $6"
+             WHERE d.miner = m.id AND d.model = $5 AND d.gone_ms IS NULL)) ORDER BY m.id LIMIT $6",
+            select(self.store.kind)
         );
-        let sql = sql.replace("NOW", self.store.kind.now());
         let query = sqlx::query(&sql)
             .bind(after)
             .bind(filter.status.map_or("", Status::name))
@@ -236,18 +240,6 @@ impl Records {
             .bind(i64::try_from(limit).unwrap_or(i64::MAX));
         let rows = query.fetch_all(self.read()).await;
         rows.map_err(|e| RecordsError::from(e).doing("list miners"))
-    }
-
-    /// The keys of miners from one id to another, oldest first.
-    async fn keys_between(&self, first: &str, last: &str) -> Result<HashMap<String, Vec<String>>, RecordsError> {
-        let sql = "SELECT miner, key FROM miner_keys WHERE miner >= $1 AND miner <= $2 ORDER BY miner, position";
-        let rows = sqlx::query(sql).bind(first).bind(last).fetch_all(self.read()).await;
-        let rows = rows.map_err(|e| RecordsError::from(e).doing("list miners"))?;
-        let mut keys: HashMap<_, Vec<_>> = HashMap::new();
-        for row in &rows {
-            keys.entry(get(row, "miner")?).or_default().push(get(row, "key")?);
-        }
-        Ok(keys)
     }
 
     /// Every key of the miners that somebody decided about, with the status: those that are not pending.
@@ -397,7 +389,44 @@ impl Records {
     }
 }
 
-fn miner_of(row: &AnyRow, keys: Vec<String>) -> Result<MinerRecord, RecordsError> {
+/// Looks up who waits for it until nobody does.
+async fn look_up_waiting(store: Arc<Store>) {
+    let mut worker = store.looking_up.worker();
+    while let Some(group) = worker.next() {
+        let keys: Vec<_> = group.iter().map(|waiting| waiting.asked.as_str()).collect();
+        let mut found = store.look_up(&keys).await;
+        for Waiting { asked, done } in group {
+            let miner = match &mut found {
+                Ok(found) => Ok(found.get(&asked).cloned()),
+                // What one of them cannot be told is not what keeps the others from it.
+                Err(_) => store.look_up(&[&asked]).await.map(|mut found| found.remove(&asked)),
+            };
+            // A caller that has gone does not want to know.
+            drop(done.send(miner));
+        }
+    }
+}
+
+impl Store {
+    /// Miners by their keys.
+    async fn look_up(&self, keys: &[&str]) -> Result<HashMap<String, MinerRecord>, RecordsError> {
+        let sql =
+            format!("{} WHERE m.id IN (SELECT k.miner FROM miner_keys k WHERE k.key IN (VALUES", select(self.kind));
+        let mut select = Rows::new(sql, "))");
+        keys.iter().for_each(|key| select.push([(*key).into()]));
+        let mut connection = self.read().acquire().await?;
+        let mut found = HashMap::new();
+        for row in select.fetch(&mut connection).await? {
+            let miner = miner_of(&row)?;
+            let asked = miner.keys.iter().filter(|key| keys.contains(&key.as_str())).cloned().collect::<Vec<_>>();
+            found.extend(asked.into_iter().map(|key| (key, miner.clone())));
+        }
+        Ok(found)
+    }
+}
+
+fn miner_of(row: &AnyRow) -> Result<MinerRecord, RecordsError> {
+    let keys: Option<String> = get(row, "all_keys")?;
     let standing: Option<String> = get(row, "standing")?;
     let last: (Option<String>, Option<String>, Option<i64>) =
         (get(row, "last_challenge")?, get(row, "last_outcome")?, get(row, "last_verdict_ms")?);
@@ -408,7 +437,7 @@ fn miner_of(row: &AnyRow, keys: Vec<String>) -> Result<MinerRecord, RecordsError
     Ok(MinerRecord {
         id: get(row, "id")?,
         key: get(row, "key")?,
-        keys,
+        keys: keys.iter().flat_map(|keys| keys.split(' ')).map(str::to_owned).collect(),
         status: status_of(&get::<String>(row, "status")?)?,
         labels: json(&get::<String>(row, "labels")?, "labels")?,
         state: get(row, "state")?,
@@ -479,6 +508,25 @@ pub(crate) async fn ensure_miner(tx: &mut Tx, key: &str, status: Status, at_ms: 
     sqlx::query(sql).bind(key).bind(at_ms).execute(&mut **tx).await?;
     // Another validator may have been faster, and may know it as a successor.
     known_miner(tx, key).await
+}
+
+/// The ids of miners by their keys, in their order; those that were never seen are noted at the times given.
+pub(crate) async fn ensure_miners(tx: &mut Tx, keys: Vec<(String, i64)>) -> Result<Vec<String>, RecordsError> {
+    let mut select = Rows::new("SELECT k.key AS key, k.miner AS miner FROM miner_keys k WHERE k.key IN (VALUES", ")");
+    keys.iter().for_each(|(key, _)| select.push([key.as_str().into()]));
+    let found = select.fetch(tx).await?;
+    let found = found.iter().map(|row| Ok((get(row, "key")?, get(row, "miner")?)));
+    let mut known = found.collect::<Result<HashMap<String, String>, RecordsError>>()?;
+    let mut miners = Vec::new();
+    for (key, at_ms) in keys {
+        let miner = match known.get(&key) {
+            Some(miner) => miner.clone(),
+            None => ensure_miner(tx, &key, Status::Pending, at_ms).await?,
+        };
+        known.insert(key, miner.clone());
+        miners.push(miner);
+    }
+    Ok(miners)
 }
 
 /// Every table that names a miner besides its keys, and under which column.

@@ -2,6 +2,7 @@
 
 use sqlx::any::AnyRow;
 
+use crate::rows::{Rows, Value};
 use crate::store::get;
 use crate::tx::Tx;
 use crate::{ReceiptRecord, Records, RecordsError};
@@ -38,7 +39,7 @@ impl Records {
             let mut tx = self.begin().await?;
             let miner = sqlx::query_scalar("SELECT miner FROM verdicts WHERE challenge = $1").bind(challenge);
             let miner: String = miner.fetch_one(&mut *tx).await?;
-            insert(&mut tx, challenge, &miner, receipt).await?;
+            insert(&mut tx, [row(challenge, &miner, receipt)].into_iter()).await?;
             tx.commit().await
         })
         .await
@@ -51,19 +52,25 @@ pub(crate) async fn of_challenge(records: &Records, challenge: &str) -> Result<V
     rows.iter().map(receipt_of).collect()
 }
 
-pub(crate) async fn insert(
-    tx: &mut Tx,
-    challenge: &str,
-    miner: &str,
-    receipt: &ReceiptRecord,
-) -> Result<(), RecordsError> {
+pub(crate) async fn insert(tx: &mut Tx, receipts: impl Iterator<Item = [Value; 8]>) -> Result<(), RecordsError> {
+    let sql = "INSERT INTO receipts (id, challenge, miner, key_id, issued_ms, expires_ms, nonce, token) VALUES";
+    let mut insert = Rows::new(sql, "");
+    receipts.for_each(|row| insert.push(row));
+    insert.execute(tx).await.map(drop)
+}
+
+pub(crate) fn row(challenge: &str, miner: &str, receipt: &ReceiptRecord) -> [Value; 8] {
     let ReceiptRecord { id, key_id, issued_s, expires_s, nonce, token } = receipt;
-    let sql = "INSERT INTO receipts (id, challenge, miner, key_id, issued_ms, expires_ms, nonce, token) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-    let insert = sqlx::query(sql).bind(id).bind(challenge).bind(miner).bind(key_id);
-    let insert = insert.bind(issued_s.saturating_mul(1000)).bind(expires_s.saturating_mul(1000));
-    insert.bind(nonce.clone()).bind(token).execute(&mut **tx).await?;
-    Ok(())
+    [
+        id.as_str().into(),
+        challenge.into(),
+        miner.into(),
+        key_id.as_str().into(),
+        issued_s.saturating_mul(1000).into(),
+        expires_s.saturating_mul(1000).into(),
+        nonce.clone().into(),
+        token.as_str().into(),
+    ]
 }
 
 pub(crate) fn receipt_of(row: &AnyRow) -> Result<ReceiptRecord, RecordsError> {

@@ -15,12 +15,13 @@ use sqlx::{
 use tokio::sync::watch;
 
 use crate::group::Group;
+use crate::grouped::Write;
 use crate::kind::Kind;
 use crate::token_uses::TokenUses;
 use crate::trouble::{SLOW_LIMIT, Trouble};
 use crate::tx::{LastEvent, Tx};
 use crate::writes::{WriteCounter, Writes};
-use crate::{Location, RecordsError, schema};
+use crate::{Location, MinerRecord, RecordsError, schema};
 
 /// How long a connection is waited for: longer than writers of SQLite wait for each other.
 const ACQUIRE_LIMIT: Duration = Duration::from_secs(10);
@@ -34,6 +35,9 @@ const FILE_READERS: u32 = 4;
 const POSTGRES_CONNECTIONS: u32 = 8;
 /// Groups of writes that are on their way to PostgreSQL at once: half of the connections.
 const POSTGRES_GROUPS: usize = 4;
+
+/// Queries for miners at once, each for all that were asked for meanwhile.
+const LOOKUPS: usize = 2;
 
 /// What each connection to a file is told: readers do not wait for the writer, and what is committed is on disk.
 const SQLITE_SETTINGS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; \
@@ -57,7 +61,9 @@ pub(crate) struct Store {
     is_probed: AtomicBool,
     writes: WriteCounter,
     /// Writes that share transactions.
-    pub(crate) group: Group,
+    pub(crate) writing: Group<Write, ()>,
+    /// Miners that are looked up, by a key, in queries that several share.
+    pub(crate) looking_up: Group<String, Option<MinerRecord>>,
     /// Whether events of other validators are looked for.
     pub(crate) is_polled: AtomicBool,
     /// The number of the last event that this process knows of.
@@ -93,7 +99,8 @@ impl Records {
         let (trouble, is_probed) = (Trouble::new(), AtomicBool::new(false));
         let (is_polled, groups) = (AtomicBool::new(false), if kind == Kind::Sqlite { 1 } else { POSTGRES_GROUPS });
         let (location, last_event, token_uses) = (location.clone(), Arc::default(), TokenUses::default());
-        let (writes, group) = (WriteCounter::default(), Group::new(groups));
+        let writes = WriteCounter::default();
+        let (writing, looking_up) = (Group::new(groups), Group::new(LOOKUPS));
         let store = Store {
             location,
             kind,
@@ -102,7 +109,8 @@ impl Records {
             trouble,
             is_probed,
             writes,
-            group,
+            writing,
+            looking_up,
             is_polled,
             last_event,
             token_uses,
@@ -264,7 +272,10 @@ async fn pool(location: &Location, kind: Kind, connections: u32) -> Result<AnyPo
         })
         .before_acquire(move |connection, _| {
             Box::pin(async move {
-                connection.ping().await?;
+                // A server may have gone away, a file does not.
+                if kind == Kind::Postgres {
+                    connection.ping().await?;
+                }
                 Ok(is_usable(connection))
             })
         });

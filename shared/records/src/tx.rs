@@ -1,15 +1,14 @@
 //! Transactions that write, and the events that tell of what they do.
 
+use std::mem;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use sqlx::{Any, AnyConnection, Transaction};
 use tokio::sync::watch;
 
+use crate::rows::Rows;
 use crate::{RecordsError, Told, id};
-
-/// Events in one statement.
-const MAX_EVENTS_AT_ONCE: usize = 64;
 
 /// The number of the last event that this process knows of.
 #[derive(Debug, Default)]
@@ -84,17 +83,21 @@ impl Tx {
         }
         let sql = "UPDATE store SET last_event = last_event + $1 WHERE id = 1 RETURNING last_event";
         let last: i64 = sqlx::query_scalar(sql).bind(count).fetch_one(&mut *self.inner).await?;
-        let mut seq = last - count;
-        for events in self.events.chunks(MAX_EVENTS_AT_ONCE) {
-            let sql = insert(events.len());
-            let mut query = sqlx::query(&sql);
-            for Untold { at_ms, miner, challenge, told } in events {
-                seq += 1;
-                query = query.bind(seq).bind(id::new(*at_ms)?).bind(*at_ms).bind(told.kind().name());
-                query = query.bind(miner.clone()).bind(challenge.clone()).bind(told.document()?);
-            }
-            query.execute(&mut *self.inner).await?;
+        let mut insert = Rows::new("INSERT INTO events (seq, id, at_ms, kind, miner, challenge, document) VALUES", "");
+        for (seq, event) in (last - count + 1..).zip(mem::take(&mut self.events)) {
+            let Untold { at_ms, miner, challenge, told } = event;
+            let (id, document) = (id::new(at_ms)?, told.document()?);
+            insert.push([
+                seq.into(),
+                id.into(),
+                at_ms.into(),
+                told.kind().name().into(),
+                miner.into(),
+                challenge.into(),
+                document.into(),
+            ]);
         }
+        insert.execute(self).await?;
         Ok(Some(last))
     }
 }
@@ -111,13 +114,4 @@ impl DerefMut for Tx {
     fn deref_mut(&mut self) -> &mut AnyConnection {
         &mut self.inner
     }
-}
-
-fn insert(rows: usize) -> String {
-    let row = |row: usize| {
-        let columns: Vec<_> = (1..=7).map(|column| format!("${}", row * 7 + column)).collect();
-        format!("({})", columns.join(", "))
-    };
-    let rows: Vec<_> = (0..rows).map(row).collect();
-    format!("INSERT INTO events (seq, id, at_ms, kind, miner, challenge, document) VALUES {}", rows.join(", "))
 }

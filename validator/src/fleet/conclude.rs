@@ -82,10 +82,11 @@ struct Judged {
     verdict: Box<Verdict>,
     found: Vec<Found>,
     evidence: Option<EvidenceRecord>,
-    group: Group,
+    subjected: Subjected,
 }
 
 /// The miner as the records have it, and what the policy says of it.
+#[derive(Clone)]
 struct Subjected {
     id: String,
     standing: Standing,
@@ -114,7 +115,7 @@ impl Fleet {
         let json = serde_json::to_string(&verdict).unwrap_or_default();
         let id = verdict.challenge_id;
         self.pending.lock().unwrap_or_else(PoisonError::into_inner).insert(id, json);
-        let judged = Judged { draft, verdict, found, evidence, group: subjected.group };
+        let judged = Judged { draft, verdict, found, evidence, subjected };
         let concluded = self.write_at_last(&judged).await;
         self.pending.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
         concluded
@@ -122,8 +123,15 @@ impl Fleet {
 
     /// Writes a verdict, however long that takes.
     async fn write_at_last(&self, judged: &Judged) -> Concluded {
+        // To keep evidence takes its time, in which the miner's standing may have changed.
+        let mut is_fresh = judged.evidence.is_none();
         loop {
-            match self.write(judged).await {
+            let written = match is_fresh {
+                true => self.write(judged, judged.subjected.clone()).await,
+                false => self.write_anew(judged).await,
+            };
+            is_fresh = false;
+            match written {
                 Ok(concluded) => return concluded,
                 Err(RecordsError::ConcludedBefore { challenge }) => {
                     // Another validator took this one for lost, and said so first.
@@ -133,6 +141,12 @@ impl Fleet {
                 Err(error) => self.wait(&error).await,
             }
         }
+    }
+
+    /// The same, by what the miner's standing is now.
+    async fn write_anew(&self, judged: &Judged) -> Result<Concluded, RecordsError> {
+        let subjected = self.subjected(&judged.draft).await?;
+        self.write(judged, subjected).await
     }
 
     /// The store's own trouble is in the log, once for all.
@@ -148,10 +162,10 @@ impl Fleet {
         Ok((subjected, facts))
     }
 
-    /// Writes the verdict with what follows from it, by what the miner's standing is then.
-    async fn write(&self, judged: &Judged) -> Result<Concluded, RecordsError> {
-        let Judged { draft, verdict, found, evidence, group } = judged;
-        let Subjected { id, standing, operator, .. } = self.subjected(draft).await?;
+    /// Writes the verdict with what follows from it.
+    async fn write(&self, judged: &Judged, now: Subjected) -> Result<Concluded, RecordsError> {
+        let Judged { draft, verdict, found, evidence, subjected: Subjected { group, .. } } = judged;
+        let Subjected { id, standing, operator, .. } = now;
         let event = Event::Verdict {
             outcome: verdict.outcome,
             codes: verdict.reasons.iter().map(|reason| reason.code).collect(),
@@ -228,7 +242,7 @@ impl Fleet {
     }
 
     fn receipt(&self, judged: &Judged, standing: &Standing) -> Option<Receipt> {
-        let Judged { draft, verdict, found, group, .. } = judged;
+        let Judged { draft, verdict, found, subjected: Subjected { group, .. }, .. } = judged;
         let now_s = unix_seconds();
         let eat_nonce = draft.order.eat_nonce.as_deref().and_then(|nonce| nonce.parse::<EatNonce>().ok());
         let lifetime_s = group.receipts.lifetime.as_secs();
@@ -274,7 +288,7 @@ impl Case {
 
 /// What is told of a challenge that another validator concluded: nothing that its records do not have.
 fn concluded_elsewhere(judged: &Judged) -> Concluded {
-    let Judged { draft, group, .. } = judged;
+    let Judged { draft, subjected: Subjected { group, .. }, .. } = judged;
     let mut verdict = draft.verdict.clone();
     let detail = "another validator took this one for lost, and concluded the challenge first";
     verdict.reasons = vec![Reason::new(ReasonCode::ValidatorLost, detail)];

@@ -1,0 +1,165 @@
+//! Rows that one statement inserts, or changes by: a statement costs more than a row.
+
+use std::borrow::Cow;
+use std::iter;
+
+use sqlx::any::{AnyArguments, AnyRow};
+use sqlx::query::Query;
+use sqlx::{Any, AnyConnection};
+
+use crate::RecordsError;
+
+/// Rows of one statement. Both databases allow at least 32,766 parameters.
+const MAX_ROWS_AT_ONCE: usize = 64;
+
+/// What a column gets.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    Text(Option<String>),
+    Integer(Option<i64>),
+    Real(f64),
+    Bytes(Option<Vec<u8>>),
+}
+
+/// Rows with `N` columns, and the statement that takes them.
+#[derive(Debug)]
+pub(crate) struct Rows<const N: usize> {
+    before: Cow<'static, str>,
+    after: &'static str,
+    rows: Vec<[Value; N]>,
+}
+
+impl<const N: usize> Rows<N> {
+    /// For a statement that ends in `VALUES`, but for the rows and what follows them.
+    pub(crate) fn new(before: impl Into<Cow<'static, str>>, after: &'static str) -> Self {
+        Self { before: before.into(), after, rows: Vec::new() }
+    }
+
+    pub(crate) fn push(&mut self, row: [Value; N]) {
+        self.rows.push(row);
+    }
+
+    /// Executes the statement; how many rows it inserted or changed.
+    pub(crate) async fn execute(self, connection: &mut AnyConnection) -> Result<u64, RecordsError> {
+        let mut affected = 0;
+        for rows in parts(&self.rows) {
+            let sql = self.statement(rows.len());
+            affected += bound(&sql, rows).execute(&mut *connection).await?.rows_affected();
+        }
+        Ok(affected)
+    }
+
+    /// Executes a statement that returns rows.
+    pub(crate) async fn fetch(self, connection: &mut AnyConnection) -> Result<Vec<AnyRow>, RecordsError> {
+        let mut fetched = Vec::new();
+        for rows in parts(&self.rows) {
+            let sql = self.statement(rows.len());
+            fetched.extend(bound(&sql, rows).fetch_all(&mut *connection).await?);
+        }
+        Ok(fetched)
+    }
+
+    fn statement(&self, rows: usize) -> String {
+        let mut sql = self.before.clone().into_owned();
+        for row in 0..rows {
+            sql.push_str(if row == 0 { " (" } else { ", (" });
+            let columns: Vec<_> = (1..=N).map(|column| format!("${}", row * N + column)).collect();
+            sql.push_str(&columns.join(", "));
+            sql.push(')');
+        }
+        sql + self.after
+    }
+}
+
+/// In parts of few different lengths, since a connection keeps each statement that it prepared.
+fn parts<T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {
+    iter::from_fn(move || {
+        let length = 1 << rows.len().min(MAX_ROWS_AT_ONCE).checked_ilog2()?;
+        let (part, rest) = rows.split_at(length);
+        rows = rest;
+        Some(part)
+    })
+}
+
+fn bound<'q, const N: usize>(sql: &'q str, rows: &[[Value; N]]) -> Query<'q, Any, AnyArguments<'q>> {
+    rows.iter().flatten().cloned().fold(sqlx::query(sql), |query, value| match value {
+        Value::Text(text) => query.bind(text),
+        Value::Integer(integer) => query.bind(integer),
+        Value::Real(real) => query.bind(real),
+        Value::Bytes(bytes) => query.bind(bytes),
+    })
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(Some(text.to_owned()))
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::Text(Some(text))
+    }
+}
+
+impl From<Option<String>> for Value {
+    fn from(text: Option<String>) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(integer: i64) -> Self {
+        Self::Integer(Some(integer))
+    }
+}
+
+impl From<Option<i64>> for Value {
+    fn from(integer: Option<i64>) -> Self {
+        Self::Integer(integer)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(real: f64) -> Self {
+        Self::Real(real)
+    }
+}
+
+impl From<Vec<u8>> for Value {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Bytes(Some(bytes))
+    }
+}
+
+impl From<Option<Vec<u8>>> for Value {
+    fn from(bytes: Option<Vec<u8>>) -> Self {
+        Self::Bytes(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_split_into_few_lengths() {
+        for count in 0..=200_usize {
+            let rows: Vec<_> = (0..count).collect();
+            let parts: Vec<_> = parts(&rows).collect();
+            assert_eq!(parts.concat(), rows);
+            let is_power = |part: &&[usize]| part.len().is_power_of_two() && part.len() <= MAX_ROWS_AT_ONCE;
+            assert!(
+                parts.iter().all(is_power),
+                "{count}: {:?}",
+                parts.iter().map(|part| part.len()).collect::<Vec<_>>()
+            );
+        }
+    }
+
+    #[test]
+    fn a_statement_numbers_its_parameters() {
+        let rows = Rows::<2>::new("INSERT INTO t (a, b) VALUES", " ON CONFLICT (a) DO NOTHING");
+        assert_eq!(rows.statement(2), "INSERT INTO t (a, b) VALUES ($1, $2), ($3, $4) ON CONFLICT (a) DO NOTHING");
+    }
+}
