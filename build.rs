@@ -11,7 +11,7 @@ use prost::Message;
 
 const PROTO_ROOT: &str = "proto";
 const PACKAGE_DIR: &str = "assay/v1";
-/// Every service's codec, in the crate that includes the generated code.
+/// The codec of the session service, in the crate that includes the generated code.
 const CODEC: &str = "crate::wire::bounded::BoundedCodec";
 /// Kept out of the message that lists are made of: what a stranger's empty entry stands for in memory stays small.
 const BOXED: &str = ".assay.v1.Device.claimed_hardware";

@@ -25,7 +25,6 @@ use std::path::Path as FilePath;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use assay_protocol::wire::codec::control_server;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
@@ -40,7 +39,6 @@ use self::guard::RequestRates;
 use self::login::Logins;
 use self::settings::HttpSettings;
 use crate::bounds::{MAX_BODY_BYTES, MAX_DOWNLOADS, MAX_REQUESTS_AT_ONCE};
-use crate::control::Control;
 use crate::running::Running;
 use crate::server::ServeError;
 
@@ -126,8 +124,6 @@ pub async fn serve(
     network: Option<TcpListener>,
 ) -> Result<(), ServeError> {
     let router = router(web.clone());
-    let control = control_server(Control::new(web.running.clone()));
-    let of_socket = router.clone().route_service("/assay.v1.ControlService/{method}", control);
     if let Some(listener) = &network
         && let Ok(address) = listener.local_addr()
     {
@@ -135,6 +131,7 @@ pub async fn serve(
         tracing::info!(%address, "the HTTP API and the pages are served");
     }
     let drain = web.running.validator.drain.clone();
+    let socket = listener::serve_socket(web, router.clone(), socket, path);
     let network = async {
         match network {
             Some(listener) => listener::serve_network(web, router, listener).await,
@@ -145,7 +142,7 @@ pub async fn serve(
         drain.over().await;
         web.ending.send_replace(true);
     };
-    let (served, (), ()) = tokio::join!(network, listener::serve_socket(web, of_socket, socket, path), ending);
+    let (served, (), ()) = tokio::join!(network, socket, ending);
     served
 }
 

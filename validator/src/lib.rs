@@ -15,7 +15,6 @@ pub mod clock;
 pub mod commands;
 pub mod config;
 pub mod connection;
-pub mod control;
 pub mod device_spec;
 pub mod drain;
 pub mod driver;

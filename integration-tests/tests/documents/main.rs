@@ -2,7 +2,6 @@
 //! the layout hold.
 
 mod circles;
-mod control;
 mod crates;
 mod guarantees;
 mod limits;

@@ -1,4 +1,4 @@
-//! The codec of every service: prost's, with the lists of a session's messages counted before they are decoded, and a
+//! The codec of the session service: prost's, with the lists of a message counted before they are decoded, and a
 //! tighter bound on messages from a peer that is not authenticated yet.
 
 use std::marker::PhantomData;

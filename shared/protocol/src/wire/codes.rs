@@ -92,17 +92,3 @@ impl<D: Coded> FieldKind<i32, Option<D>> for KnownCode {
         OptionalCode.write(value)
     }
 }
-
-/// The mode that a field names, `None` where it is unspecified.
-///
-/// # Errors
-/// [`Problem::UnknownCode`].
-pub fn read_mode(field: &'static str, code: i32) -> Result<Option<Mode>, WireError> {
-    OptionalCode.read(field, code)
-}
-
-/// The code of a mode; `None` is unspecified.
-#[must_use]
-pub fn mode_code(mode: Option<Mode>) -> i32 {
-    OptionalCode.write(mode)
-}

@@ -31,7 +31,6 @@ mod work;
 #[cfg(test)]
 mod tests;
 
-pub use codes::{mode_code, read_mode};
 pub use error::{Problem, WireError};
 
 /// The generated types of `proto/assay/v1`.

@@ -1,5 +1,7 @@
 //! Codes, names and parts that are missing or of another version.
 
+use super::super::codes::OptionalCode;
+use super::super::field::FieldKind;
 use super::super::v1::openings_chunk::Part;
 use super::super::{Problem, WireError, v1};
 use super::{Read, samples};
@@ -75,8 +77,8 @@ fn every_code_of_the_wire_is_read() {
     assert_eq!(v1::StopCode::from(StopCode::Internal) as i32, 9);
     assert_eq!(v1::StopCode::from(StopCode::Declined) as i32, 10);
     for (mode, code) in [(None, 0), (Some(Mode::Replay), 1), (Some(Mode::ReplaySample), 2), (Some(Mode::Audit), 3)] {
-        assert_eq!(super::super::mode_code(mode), code);
-        assert_eq!(super::super::read_mode("Verdict.mode", code), Ok(mode));
+        assert_eq!(OptionalCode.write(mode), code);
+        assert_eq!(OptionalCode.read("Verdict.mode", code), Ok(mode));
     }
     for (outcome, code) in [(Outcome::Pass, 1), (Outcome::Fail, 2), (Outcome::Inconclusive, 3)] {
         assert_eq!(v1::Outcome::from(outcome) as i32, code);
