@@ -13,7 +13,7 @@ pub const MANUAL: &str = "manual";
 pub enum Asked {
     /// The policy: on connect, or after its interval.
     Schedule,
-    /// Someone at the control socket.
+    /// An operator.
     Operator,
 }
 

@@ -36,8 +36,8 @@ pub enum SessionCommand {
     },
     /// End the challenge that runs.
     Cancel {
-        /// This one only; `None`: whichever runs.
-        id: Option<ChallengeId>,
+        /// This one, and no other.
+        id: ChallengeId,
         /// Which one is ended; `None` where none such runs.
         cancelled: oneshot::Sender<Option<ChallengeId>>,
     },

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use assay_protocol::verdict::{Outcome, Verdict};
 use assay_work::{ChallengeId, PublicKey};
-use serde::Serialize;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -36,8 +35,7 @@ pub struct Member {
 }
 
 /// What became of one member.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(tag = "state", rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MemberEnd {
     /// It did not start with the others.
     NotStarted {
@@ -52,8 +50,6 @@ pub enum MemberEnd {
         committed_ms: Option<u64>,
         /// The verdict.
         outcome: Outcome,
-        /// The codes of its reasons.
-        reasons: Vec<String>,
     },
     /// Its session was lost with its verdict on the way: the records have it.
     Lost {
@@ -63,14 +59,8 @@ pub enum MemberEnd {
 }
 
 /// What a round showed.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RoundReport {
-    /// The round.
-    pub round_id: String,
-    /// The group that was challenged.
-    pub group: String,
-    /// When it began: milliseconds since 1970.
-    pub began_ms: i64,
     /// Milliseconds from its start until the probes went out; absent where nobody committed.
     pub probed_ms: Option<u64>,
     /// How many members were being probed at the same time.
@@ -105,23 +95,9 @@ pub struct Limits {
 }
 
 /// Challenges all members at once, and waits for their verdicts.
-pub async fn run(
-    validator: &Validator,
-    id: &str,
-    group: &str,
-    began_ms: i64,
-    members: Vec<Member>,
-    limits: Limits,
-) -> RoundReport {
+pub async fn run(validator: &Validator, id: &str, members: Vec<Member>, limits: Limits) -> RoundReport {
     let began = Instant::now();
-    let mut report = RoundReport {
-        round_id: id.to_owned(),
-        group: group.to_owned(),
-        began_ms,
-        probed_ms: None,
-        probed_together: 0,
-        members: BTreeMap::new(),
-    };
+    let mut report = RoundReport::default();
     let mut progress: BTreeMap<PublicKey, Progress> = members.iter().map(|m| (m.miner, Progress::default())).collect();
     let (news, mut told) = mpsc::channel(UPDATES);
     let mut tasks = JoinSet::new();
@@ -237,12 +213,9 @@ fn not_started(why: &str) -> MemberEnd {
 fn ended(member: &Progress, began: Instant, verdict: Option<&Verdict>) -> MemberEnd {
     let committed_ms = member.committed.map(|at| at.saturating_duration_since(began).as_millis() as u64);
     match (verdict, member.challenge) {
-        (Some(verdict), _) => MemberEnd::Judged {
-            challenge_id: verdict.challenge_id,
-            committed_ms,
-            outcome: verdict.outcome,
-            reasons: verdict.reasons.iter().map(|reason| reason.code.name().to_owned()).collect(),
-        },
+        (Some(verdict), _) => {
+            MemberEnd::Judged { challenge_id: verdict.challenge_id, committed_ms, outcome: verdict.outcome }
+        }
         (None, Some(challenge_id)) => MemberEnd::Lost { challenge_id },
         (None, None) => not_started("its session ended"),
     }

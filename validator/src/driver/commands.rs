@@ -30,7 +30,7 @@ impl Driver {
             SessionCommand::Release { id } => self.session.release(id, Instant::now(), &mut self.entropy),
             SessionCommand::Cancel { id, cancelled } => {
                 let running = self.running.as_ref().filter(|_| self.session.is_running());
-                let running = running.filter(|running| id.is_none_or(|id| id == running.id));
+                let running = running.filter(|running| id == running.id);
                 let (id, detail) = running.map(|running| (running.id, cancelled_detail(running))).unzip();
                 // Whoever asked may have gone; the challenge ends all the same.
                 let _ = cancelled.send(id);

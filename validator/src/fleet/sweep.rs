@@ -92,7 +92,7 @@ fn begin_rounds(validator: &Arc<Validator>, due: &mut HashMap<String, Instant>) 
         due.insert(group.name.clone(), now + wait());
         let (validator, name) = (validator.clone(), group.name.clone());
         tokio::spawn(async move {
-            if let Err(error) = rounds::of_group(&validator, &name, crate::order::Asked::Schedule).await {
+            if let Err(error) = rounds::of_group(&validator, &name).await {
                 tracing::warn!(group = name, "no round: {error}");
             }
         });

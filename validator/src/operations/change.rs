@@ -5,36 +5,15 @@ use std::time::Duration;
 
 use assay_api::{JoinToken, Miner, MinerChanged};
 use assay_records::{Actor, Labels, Status};
-use serde::{Deserialize, Serialize};
 
-use super::keep::{Backup, Export};
 use super::labels::{self, MAX_LABELS, parse_name};
 use super::read::miner_of;
-use super::rounds::BeginRound;
-use super::{Document, MAX_TOKEN_S, OperationError, document, find};
+use super::{MAX_TOKEN_S, OperationError, find};
 use crate::allow::{Admitted, Enrolment};
 use crate::validator::Validator;
 
-/// A change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Change {
-    /// Makes a join token.
-    Enroll(Enroll),
-    /// Decides whether a miner takes part.
-    Status(SetStatus),
-    /// Sets labels, or takes them away.
-    Label(Label),
-    /// Challenges the members of a group together, and waits for their verdicts.
-    Round(BeginRound),
-    /// Writes all records into a folder.
-    Export(Export),
-    /// Copies the records into a file.
-    Backup(Backup),
-}
-
 /// Makes a join token, which lets in one miner.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Enroll {
     /// What the miner is labelled with.
     pub labels: Labels,
@@ -43,7 +22,7 @@ pub struct Enroll {
 }
 
 /// Decides whether a miner takes part.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetStatus {
     /// The first digits of one of its keys; a whole one where the records do not know it.
     pub miner: String,
@@ -52,8 +31,7 @@ pub struct SetStatus {
 }
 
 /// What becomes of a miner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatusAction {
     /// It is let in.
     Approve,
@@ -66,7 +44,7 @@ pub enum StatusAction {
 }
 
 /// Sets labels of a miner, or takes them away.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
     /// The first digits of one of its keys.
     pub miner: String,
@@ -76,28 +54,7 @@ pub struct Label {
     pub remove: Vec<String>,
 }
 
-impl Change {
-    /// Makes the change, for whoever asks.
-    ///
-    /// # Errors
-    /// [`OperationError`]: nothing has changed.
-    pub async fn make(self, validator: &Validator, actor: &Actor) -> Result<Document, OperationError> {
-        match self {
-            Self::Enroll(enroll) => enroll.make(validator, actor).await,
-            Self::Status(status) => status.make(validator, actor).await,
-            Self::Label(label) => label.make(validator, actor).await,
-            Self::Round(round) => round.make(validator, actor).await,
-            Self::Export(export) => export.make(validator, actor).await,
-            Self::Backup(backup) => backup.make(validator, actor).await,
-        }
-    }
-}
-
 impl Enroll {
-    async fn make(self, validator: &Validator, actor: &Actor) -> Result<Document, OperationError> {
-        document(&self.create(validator, actor).await?)
-    }
-
     /// Makes the token.
     ///
     /// # Errors
@@ -117,10 +74,6 @@ impl Enroll {
 }
 
 impl SetStatus {
-    async fn make(self, validator: &Validator, actor: &Actor) -> Result<Document, OperationError> {
-        document(&self.decide(validator, actor).await?)
-    }
-
     /// Decides.
     ///
     /// # Errors
@@ -168,10 +121,6 @@ fn note(validator: &Validator, key: &str, status: Status) -> Option<&'static str
 }
 
 impl Label {
-    async fn make(self, validator: &Validator, actor: &Actor) -> Result<Document, OperationError> {
-        document(&self.change(validator, actor).await?)
-    }
-
     /// Changes the labels.
     ///
     /// # Errors

@@ -4,13 +4,12 @@ use std::path::{Path, PathBuf};
 
 use assay_api::{WrittenFile, WrittenFolder};
 use assay_records::{Actor, Format, RecordsError};
-use serde::{Deserialize, Serialize};
 
-use super::{Document, OperationError, document};
+use super::OperationError;
 use crate::validator::Validator;
 
 /// Writes all records into a folder.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Export {
     /// The folder, which is made.
     pub folder: PathBuf,
@@ -19,17 +18,13 @@ pub struct Export {
 }
 
 /// Copies the records, as they are at one moment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backup {
     /// A file that is not there yet.
     pub file: PathBuf,
 }
 
 impl Export {
-    pub(super) async fn make(self, validator: &Validator, actor: &Actor) -> Result<Document, OperationError> {
-        document(&self.write(validator, actor).await?)
-    }
-
     /// Writes them.
     ///
     /// # Errors
@@ -43,10 +38,6 @@ impl Export {
 }
 
 impl Backup {
-    pub(super) async fn make(self, validator: &Validator, actor: &Actor) -> Result<Document, OperationError> {
-        document(&self.write(validator, actor).await?)
-    }
-
     /// Copies them.
     ///
     /// # Errors

@@ -4,25 +4,23 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use assay_api::{ProblemCode, RoundsBegun};
+use assay_api::{BeginRound, ProblemCode, RoundsBegun};
 use assay_fleet::policy::{RoundScope, Rounds};
 use assay_fleet::round::{Member as Candidate, partition};
 use assay_fleet::schedule::draw_kind;
 use assay_protocol::message::Inventory;
 use assay_records::{Actor, MinerFilter, MinerRecord, RoundMember, RoundRecord};
-use serde::{Deserialize, Serialize};
 
-use super::{Document, OperationError, document};
+use super::OperationError;
 use crate::bounds::MAX_ROUNDS_AT_ONCE;
 use crate::clock::{unix_ms, unix_seconds};
 use crate::entropy::{Entropy, OsEntropy};
-
 use crate::fleet::rules::laid_over;
 use crate::fleet::schedule::uniform;
 use crate::fleet::standing_of;
 use crate::order::{Asked, Order};
 use crate::registry::Miner;
-use crate::round::{self, MAX_MEMBERS, Member, MemberEnd, RoundReport};
+use crate::round::{self, MAX_MEMBERS, Member, MemberEnd};
 use crate::validator::Validator;
 
 /// How long a member that does not take its challenge is waited for, where the group's policy does not say it.
@@ -30,58 +28,38 @@ const START_WITHIN: Duration = Duration::from_secs(10);
 /// Beside the deadline of the commitment, how long probes are held back: for the slowest member's message.
 const HOLD_ALLOWANCE: Duration = Duration::from_secs(5);
 
-/// Challenges the members of a group together.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BeginRound {
-    /// A group of the fleet's policy; `None`: all miners.
-    pub group: Option<String>,
-    /// By what its members are parted into rounds; `None`: as the group's policy says, else all in one.
-    pub by: Option<RoundScope>,
-}
-
 /// A miner that may be in a round.
 struct Invited {
     record: MinerRecord,
     connected: Option<Miner>,
 }
 
-impl BeginRound {
-    /// Runs the rounds to their end: a report of each.
-    ///
-    /// # Errors
-    /// [`OperationError`]: no such group, or nobody in it.
-    pub async fn make(self, validator: &Validator, actor: &Actor) -> Result<Document, OperationError> {
-        validator.records.note_action(actor, "round", None, &document(&self)?.to_string()).await?;
-        document(&rounds(validator, self.group.as_deref(), self.by, Asked::Operator).await?)
-    }
-}
-
-/// The rounds of a group by schedule.
+/// Runs the rounds of a group that are due by its policy, one after another.
 ///
 /// # Errors
 /// [`OperationError`].
-pub async fn of_group(validator: &Validator, group: &str, asked: Asked) -> Result<Vec<RoundReport>, OperationError> {
-    rounds(validator, Some(group), None, asked).await
+pub async fn of_group(validator: &Validator, group: &str) -> Result<(), OperationError> {
+    for planned in plan(validator, Some(group), None).await? {
+        round_of(validator, planned, Asked::Schedule).await?;
+    }
+    Ok(())
 }
 
 /// Begins the rounds of a group, which go on by themselves, one after another.
 ///
 /// # Errors
 /// [`OperationError`]: no such group, nobody in it, or as many rounds run as may.
-pub async fn begin(
-    validator: Arc<Validator>,
-    asked: assay_api::BeginRound,
-    actor: &Actor,
-) -> Result<RoundsBegun, OperationError> {
+pub async fn begin(validator: Arc<Validator>, asked: BeginRound, actor: &Actor) -> Result<RoundsBegun, OperationError> {
     let place = validator.rounds.clone().try_acquire_owned();
     let too_many = |_| {
         let why = format!("{MAX_ROUNDS_AT_ONCE} rounds that operators began run: wait for one to end");
         OperationError::Refused(ProblemCode::Overloaded, why)
     };
     let place = place.map_err(too_many)?;
-    let asked = BeginRound { group: asked.group.filter(|group| !group.is_empty()), by: asked.by.map(scope) };
-    let planned = plan(&validator, asked.group.as_deref(), asked.by).await?;
-    validator.records.note_action(actor, "round", None, &document(&asked)?.to_string()).await?;
+    let group = asked.group.filter(|group| !group.is_empty());
+    let planned = plan(&validator, group.as_deref(), asked.by.map(scope)).await?;
+    let detail = serde_json::json!({ "group": group, "by": asked.by });
+    validator.records.note_action(actor, "round", None, &detail.to_string()).await?;
     let rounds = planned.iter().map(|planned| planned.id.clone()).collect();
     tokio::spawn(async move {
         for planned in planned {
@@ -102,19 +80,6 @@ const fn scope(scope: assay_api::RoundScope) -> RoundScope {
         assay_api::RoundScope::Address => RoundScope::Address,
         assay_api::RoundScope::Model => RoundScope::Model,
     }
-}
-
-async fn rounds(
-    validator: &Validator,
-    group: Option<&str>,
-    by: Option<RoundScope>,
-    asked: Asked,
-) -> Result<Vec<RoundReport>, OperationError> {
-    let mut reports = Vec::new();
-    for planned in plan(validator, group, by).await? {
-        reports.push(round_of(validator, planned, asked).await?);
-    }
-    Ok(reports)
 }
 
 /// A round that is to begin.
@@ -215,12 +180,12 @@ fn candidate(validator: &Validator, invited: &Invited) -> Candidate {
     }
 }
 
-async fn round_of(validator: &Validator, planned: Planned, asked: Asked) -> Result<RoundReport, OperationError> {
+async fn round_of(validator: &Validator, planned: Planned, asked: Asked) -> Result<(), OperationError> {
     let Planned { id, label, invited, start_within } = planned;
     let began_ms = unix_ms();
     let note = RoundRecord {
         id: id.clone(),
-        group: label.clone(),
+        group: label,
         asked: asked.name().to_owned(),
         validator: validator.admission.identity.public_key().to_string(),
         begun_ms: began_ms,
@@ -250,7 +215,7 @@ async fn round_of(validator: &Validator, planned: Planned, asked: Asked) -> Resu
         hold = hold.max(order.policy.commit_deadline + HOLD_ALLOWANCE);
         members.push(Member { miner: miner.key, order });
     }
-    let mut report = round::run(validator, &id, &label, began_ms, members, round::Limits { start_within, hold }).await;
+    let mut report = round::run(validator, &id, members, round::Limits { start_within, hold }).await;
     for Invited { record, .. } in invited.iter().filter(|invited| invited.connected.is_none()) {
         if let Ok(key) = record.key.parse() {
             report.members.insert(key, MemberEnd::NotStarted { why: "not connected".to_owned() });
@@ -269,7 +234,7 @@ async fn round_of(validator: &Validator, planned: Planned, asked: Asked) -> Resu
     }
     let detail = serde_json::json!({ "probed_ms": report.probed_ms, "probed_together": report.probed_together });
     validator.records.end_round(&id, unix_ms(), &detail.to_string()).await?;
-    Ok(report)
+    Ok(())
 }
 
 /// What a member of a round is asked: the heavy kind of its group, which fills its memory, where there is one.

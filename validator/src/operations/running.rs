@@ -308,7 +308,7 @@ pub async fn cancel(validator: &Validator, text: &str, actor: &Actor) -> Result<
     let id: ChallengeId = running.challenge_id;
     let commands = validator.registry.commands(running.miner_key).ok_or_else(none)?;
     let (cancelled, answer) = oneshot::channel();
-    commands.send(SessionCommand::Cancel { id: Some(id), cancelled }).await.map_err(|_| none())?;
+    commands.send(SessionCommand::Cancel { id, cancelled }).await.map_err(|_| none())?;
     answer.await.ok().flatten().ok_or_else(none)?;
     tracing::info!(challenge = %id, miner = %running.miner_key, by = actor.name, "an operator cancelled a challenge");
     Ok(running)
