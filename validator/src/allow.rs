@@ -69,12 +69,6 @@ impl Admitted {
             Self::Revoked => "revoked",
         }
     }
-
-    /// Whether the key may connect.
-    #[must_use]
-    pub const fn may_connect(self) -> bool {
-        matches!(self, Self::Open | Self::Listed | Self::Approved)
-    }
 }
 
 /// Why a miner may not connect, or stay. Miners are told so in these words.

@@ -33,7 +33,7 @@ pub use self::query::{
     DevicesQuery, EventsQuery, Gap, HistoryQuery, MinersQuery, PageQuery, RoundsQuery, SeriesQuery, StreamEvent,
     VerdictsQuery,
 };
-pub use self::round::{BeginRound, Round, RoundScope, RoundsBegun};
+pub use self::round::{BeginRound, Round, RoundDetail, RoundScope, RoundsBegun};
 pub use self::series::{Band, Quantity, Series};
 pub use self::status::{Counts, ReplayWorker, Status, VerdictCounts};
 pub use self::token::{

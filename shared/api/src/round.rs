@@ -14,6 +14,23 @@ pub struct Round {
     pub members: Vec<RoundMember>,
 }
 
+/// What the detail of a round that has ended says, as JSON.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoundDetail {
+    /// When the first probes went out: milliseconds after the round began; `None`: none did.
+    pub probed_ms: Option<u64>,
+    /// How many were sent in that moment.
+    pub probed_together: u32,
+}
+
+impl RoundDetail {
+    /// That of a round; nothing of one that has not ended.
+    #[must_use]
+    pub fn of(record: &RoundRecord) -> Self {
+        serde_json::from_str(&record.detail).unwrap_or_default()
+    }
+}
+
 /// By what the members of a round are parted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]

@@ -61,12 +61,6 @@ impl ModelProfiles {
         Self::parse(BUILT_IN, "profiles.toml").expect("the profiles that are compiled in are tested")
     }
 
-    /// The text of the figures that are compiled in, to begin an operator's own file with.
-    #[must_use]
-    pub const fn built_in_text() -> &'static str {
-        BUILT_IN
-    }
-
     /// Reads profiles; `file` is its name in messages.
     ///
     /// # Errors

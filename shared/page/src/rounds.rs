@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use assay_api::Round;
+use assay_api::{Round, RoundDetail};
 use assay_program::render::units::figures;
 use assay_protocol::verdict::Outcome;
-use assay_records::RoundMember;
+use assay_records::{RoundMember, RoundRecord};
 use maud::{Markup, html};
 
 use crate::frame::{Frame, Live, Place, next, page};
@@ -180,7 +180,7 @@ pub fn round(view: &RoundView<'_>) -> String {
                 dt { "Begun" } dd { (time::at(record.begun_ms, frame.now_ms)) }
                 dt { "Ended" }
                 dd { @match record.ended_ms { Some(end) => (time::at(end, frame.now_ms)), None => (words::online()) } }
-                @if let Some(words) = together(&record.detail) { dt { "Probes" } dd { (words) } }
+                @if let Some(words) = together(record) { dt { "Probes" } dd { (words) } }
             }
         }
         section aria-labelledby="members-title" {
@@ -224,11 +224,8 @@ fn summary(round: &Round) -> Markup {
     }
 }
 
-/// Whether all probes went out together, as the round's validator tells it.
-fn together(detail: &str) -> Option<String> {
-    let told: serde_json::Value = serde_json::from_str(detail).ok()?;
-    let ms = told.get("probed_ms")?.as_u64()?;
-    let together = told.get("probed_together").and_then(serde_json::Value::as_bool).unwrap_or(false);
-    let what = if together { "sent together" } else { "sent, not all together" };
-    Some(format!("{what} {} s after the start", figures(ms as f64 / 1000.0)))
+/// How many probes went out together, and when.
+fn together(record: &RoundRecord) -> Option<String> {
+    let RoundDetail { probed_ms, probed_together } = RoundDetail::of(record);
+    Some(format!("{probed_together} sent together {} s after the start", figures(probed_ms? as f64 / 1000.0)))
 }

@@ -208,7 +208,9 @@ fn outcomes_of_rounds_are_links() {
     let html =
         round(&RoundView { frame: sample::frame(), round: &rounds_shown[0], names: &names, outcomes: &outcomes });
     assert!(
-        html.contains("/verdicts/") && html.contains("Absent") && html.contains("sent together 1.20 s after the start")
+        html.contains("/verdicts/")
+            && html.contains("Absent")
+            && html.contains("2 sent together 1.20 s after the start")
     );
 }
 

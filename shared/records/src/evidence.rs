@@ -40,16 +40,6 @@ impl Records {
         rows.iter().map(kept_of).collect()
     }
 
-    /// Whether evidence of this name is kept for any challenge.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub async fn is_evidence_kept(&self, digest: &str) -> Result<bool, RecordsError> {
-        let sql = "SELECT challenge FROM evidence WHERE digest = $1 AND dropped_ms IS NULL LIMIT 1";
-        let found: Result<Option<String>, _> = sqlx::query_scalar(sql).bind(digest).fetch_optional(self.read()).await;
-        found.map(|found| found.is_some()).map_err(|e| RecordsError::from(e).doing("look for evidence"))
-    }
-
     /// The names of the evidence that an attestation state rests on: of each miner that is suspect, failed or quarantined,
     /// that of its latest failing verdict.
     ///

@@ -17,33 +17,6 @@ impl Records {
         let row = row.map_err(|e| RecordsError::from(e).doing("look up a receipt"))?;
         row.map(|row| Ok((get(&row, "challenge")?, receipt_of(&row)?))).transpose()
     }
-
-    /// The newest receipt of a miner, and the challenge that it is about.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub async fn newest_receipt(&self, miner: &str) -> Result<Option<(String, ReceiptRecord)>, RecordsError> {
-        let sql = "SELECT * FROM receipts WHERE miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1) \
-             ORDER BY issued_ms DESC, id DESC LIMIT 1";
-        let row = sqlx::query(sql).bind(miner).fetch_optional(self.read()).await;
-        let row = row.map_err(|e| RecordsError::from(e).doing("look up a receipt"))?;
-        row.map(|row| Ok((get(&row, "challenge")?, receipt_of(&row)?))).transpose()
-    }
-
-    /// Notes a further receipt of a challenge that has a verdict.
-    ///
-    /// # Errors
-    /// The store cannot be written, or the challenge has no verdict.
-    pub async fn add_receipt(&self, challenge: &str, receipt: &ReceiptRecord) -> Result<(), RecordsError> {
-        self.write("note a receipt", async {
-            let mut tx = self.begin().await?;
-            let miner = sqlx::query_scalar("SELECT miner FROM verdicts WHERE challenge = $1").bind(challenge);
-            let miner: String = miner.fetch_one(&mut *tx).await?;
-            insert(&mut tx, [row(challenge, &miner, receipt)].into_iter()).await?;
-            tx.commit().await
-        })
-        .await
-    }
 }
 
 pub(crate) async fn of_challenge(records: &Records, challenge: &str) -> Result<Vec<ReceiptRecord>, RecordsError> {

@@ -58,7 +58,7 @@ impl Records {
     ///
     /// # Errors
     /// A member is no known miner, or the store cannot be written.
-    pub async fn begin_round(&self, round: &RoundRecord, members: &[RoundMember]) -> Result<(), RecordsError> {
+    pub async fn plan_round(&self, round: &RoundRecord, members: &[RoundMember]) -> Result<(), RecordsError> {
         self.write("note a round", async {
             let mut tx = self.begin().await?;
             let sql = "INSERT INTO rounds (id, grp, asked, validator, begun_ms, ended_ms, detail) \
@@ -69,7 +69,23 @@ impl Records {
             for member in members {
                 upsert_member(&mut tx, id, member).await?;
             }
-            tx.tell(*begun_ms, None, None, Told::RoundBegun(round.clone()));
+            tx.commit().await
+        })
+        .await
+    }
+
+    /// Notes when a round begins, and tells of it.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn begin_round(&self, round: &str, at_ms: i64) -> Result<(), RecordsError> {
+        self.write("note the beginning of a round", async {
+            let mut tx = self.begin().await?;
+            let sql = "UPDATE rounds SET begun_ms = $2 WHERE id = $1 RETURNING *";
+            let begun = sqlx::query(sql).bind(round).bind(at_ms).fetch_optional(&mut *tx).await?;
+            if let Some(row) = begun {
+                tx.tell(at_ms, None, None, Told::RoundBegun(round_of(&row)?));
+            }
             tx.commit().await
         })
         .await

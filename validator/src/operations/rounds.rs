@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use assay_api::{BeginRound, ProblemCode, RoundsBegun};
+use assay_api::{BeginRound, ProblemCode, RoundDetail, RoundsBegun};
 use assay_fleet::policy::{RoundScope, Rounds};
 use assay_fleet::round::{Member as Candidate, partition};
 use assay_fleet::schedule::draw_kind;
@@ -39,8 +39,8 @@ struct Invited {
 /// # Errors
 /// [`OperationError`].
 pub async fn of_group(validator: &Validator, group: &str) -> Result<(), OperationError> {
-    for planned in plan(validator, Some(group), None).await? {
-        round_of(validator, planned, Asked::Schedule).await?;
+    for planned in plan(validator, Some(group), None, Asked::Schedule).await? {
+        run(validator, planned).await?;
     }
     Ok(())
 }
@@ -57,14 +57,14 @@ pub async fn begin(validator: Arc<Validator>, asked: BeginRound, actor: &Actor) 
     };
     let place = place.map_err(too_many)?;
     let group = asked.group.filter(|group| !group.is_empty());
-    let planned = plan(&validator, group.as_deref(), asked.by.map(scope)).await?;
+    let planned = plan(&validator, group.as_deref(), asked.by.map(scope), Asked::Operator).await?;
     let detail = serde_json::json!({ "group": group, "by": asked.by });
     validator.records.note_action(actor, "round", None, &detail.to_string()).await?;
     let rounds = planned.iter().map(|planned| planned.id.clone()).collect();
     tokio::spawn(async move {
         for planned in planned {
             let id = planned.id.clone();
-            if let Err(error) = round_of(&validator, planned, Asked::Operator).await {
+            if let Err(error) = run(&validator, planned).await {
                 tracing::warn!(round = id, "a round was not brought to its end: {error}");
             }
         }
@@ -82,20 +82,20 @@ const fn scope(scope: assay_api::RoundScope) -> RoundScope {
     }
 }
 
-/// A round that is to begin.
+/// A round that is in the records, and is to begin.
 struct Planned {
     id: String,
-    /// The group, or what else its members have in common.
-    label: String,
+    asked: Asked,
     invited: Vec<Invited>,
     start_within: Duration,
 }
 
-/// The rounds of a group.
+/// Plans the rounds of a group, and notes them.
 async fn plan(
     validator: &Validator,
     group: Option<&str>,
     by: Option<RoundScope>,
+    asked: Asked,
 ) -> Result<Vec<Planned>, OperationError> {
     let rules = validator.fleet.rules();
     let named = group.map(|name| rules.policy.group(name).ok_or_else(|| no_group(validator, name))).transpose()?;
@@ -130,7 +130,8 @@ async fn plan(
         let mut id = [0; 16];
         id.copy_from_slice(&OsEntropy.bytes().map_err(|error| OperationError::NotPossible(error.to_string()))?[..16]);
         let id = assay_work::ChallengeId(id).to_string();
-        planned.push(Planned { id, label, invited: of_set, start_within: how.start_within });
+        note(validator, &id, label, asked, &of_set).await?;
+        planned.push(Planned { id, asked, invited: of_set, start_within: how.start_within });
     }
     Ok(planned)
 }
@@ -180,33 +181,42 @@ fn candidate(validator: &Validator, invited: &Invited) -> Candidate {
     }
 }
 
-async fn round_of(validator: &Validator, planned: Planned, asked: Asked) -> Result<(), OperationError> {
-    let Planned { id, label, invited, start_within } = planned;
-    let began_ms = unix_ms();
-    let note = RoundRecord {
-        id: id.clone(),
+/// Notes a round before it begins: `label` is its group, or what else its members have in common.
+async fn note(
+    validator: &Validator,
+    id: &str,
+    label: String,
+    asked: Asked,
+    invited: &[Invited],
+) -> Result<(), OperationError> {
+    let round = RoundRecord {
+        id: id.to_owned(),
         group: label,
         asked: asked.name().to_owned(),
         validator: validator.admission.identity.public_key().to_string(),
-        begun_ms: began_ms,
+        begun_ms: unix_ms(),
         ended_ms: None,
         detail: String::new(),
     };
-    let member = |miner: &str, state: &str, challenge: Option<String>, detail: String| RoundMember {
-        miner: miner.to_owned(),
-        state: state.to_owned(),
-        challenge,
-        at_ms: unix_ms(),
-        detail,
-    };
+    let members: Vec<_> =
+        invited.iter().map(|invited| member(&invited.record.id, "invited", None, String::new())).collect();
+    Ok(validator.records.plan_round(&round, &members).await?)
+}
+
+fn member(miner: &str, state: &str, challenge: Option<String>, detail: String) -> RoundMember {
+    RoundMember { miner: miner.to_owned(), state: state.to_owned(), challenge, at_ms: unix_ms(), detail }
+}
+
+/// Runs a round to its end.
+async fn run(validator: &Validator, planned: Planned) -> Result<(), OperationError> {
+    let Planned { id, asked, invited, start_within } = planned;
+    let began_ms = unix_ms();
     // Of one that committed it is known when.
     let committed_at = |end: &MemberEnd| match end {
         MemberEnd::Judged { committed_ms: Some(after), .. } => i64::try_from(*after).ok().map(|after| began_ms + after),
         _ => None,
     };
-    let all: Vec<_> =
-        invited.iter().map(|invited| member(&invited.record.id, "invited", None, String::new())).collect();
-    validator.records.begin_round(&note, &all).await?;
+    validator.records.begin_round(&id, began_ms).await?;
     let mut hold = Duration::ZERO;
     let mut members = Vec::new();
     for Invited { record, connected } in &invited {
@@ -232,8 +242,9 @@ async fn round_of(validator: &Validator, planned: Planned, asked: Asked) -> Resu
         member.at_ms = committed_at(end).unwrap_or(member.at_ms);
         validator.records.round_member(&id, &member).await?;
     }
-    let detail = serde_json::json!({ "probed_ms": report.probed_ms, "probed_together": report.probed_together });
-    validator.records.end_round(&id, unix_ms(), &detail.to_string()).await?;
+    let detail = RoundDetail { probed_ms: report.probed_ms, probed_together: report.probed_together };
+    let detail = serde_json::to_string(&detail).unwrap_or_default();
+    validator.records.end_round(&id, unix_ms(), &detail).await?;
     Ok(())
 }
 

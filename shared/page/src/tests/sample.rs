@@ -292,7 +292,7 @@ pub(super) fn rounds() -> (Vec<Round>, Names, Outcomes) {
         json!({
             "id": id(300 + index), "group": "h200", "asked": "schedule", "validator": key(999),
             "begun_ms": NOW_MS - i64::from(index) * 7_200_000,
-            "ended_ms": NOW_MS, "detail": "{\"probed_ms\":1200,\"probed_together\":true}",
+            "ended_ms": NOW_MS, "detail": "{\"probed_ms\":1200,\"probed_together\":2}",
             "members": (0..9).map(member).collect::<Vec<_>>(),
         })
     };

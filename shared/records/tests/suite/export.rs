@@ -41,7 +41,7 @@ async fn fill(records: &Records) {
         at_ms: THEN_MS,
         detail: "\n".to_owned(),
     };
-    records.begin_round(&round, &[member]).await.unwrap();
+    records.plan_round(&round, &[member]).await.unwrap();
     records.conclude(&conclusion(1, 1, &[ReasonCode::ProbeLate], 0)).await.unwrap();
     records.conclude(&conclusion(2, 2, &[], 1)).await.unwrap();
     let finding = FindingRecord {

@@ -41,7 +41,8 @@ pub async fn everything_that_happens_is_told_with_it(store: &TestStore) {
         ended_ms: None,
         detail: String::new(),
     };
-    records.begin_round(&round, &[]).await.unwrap();
+    records.plan_round(&RoundRecord { begun_ms: THEN_MS - 1, ..round.clone() }, &[]).await.unwrap();
+    records.begin_round(&round.id, THEN_MS).await.unwrap();
     records.end_round("aa", THEN_MS + 1, "{}").await.unwrap();
     let health = HealthTold { validator: "ee".repeat(32), serving: false, why: "draining".to_owned() };
     records.note_health(health.clone(), THEN_MS).await.unwrap();

@@ -71,7 +71,7 @@ pub async fn lists_have_pages(store: &TestStore) {
             ended_ms: None,
             detail: String::new(),
         };
-        records.begin_round(&round, &[]).await.unwrap();
+        records.plan_round(&round, &[]).await.unwrap();
         records.create_token(&Default::default(), Duration::from_secs(60), &actor).await.unwrap();
     }
     let mut filter = RoundFilter { limit: Some(3), ..RoundFilter::default() };

@@ -262,7 +262,7 @@ mod tests {
         let all = [webhook(json!({}), None), failing, webhook(json!({}), Some(AT_MS))];
         let plain = webhooks_table(&all, &Screen::FILE);
         for part in
-            ["verdict, state", "good", "fails since 2025-12-31 23:59: 503 ", "off: too many failures ", "abababab"]
+            ["verdict, state", "good", "fails since 2025-12-31 23:59: 503", "off: too many failures", "abababab"]
         {
             assert!(plain.contains(part), "{part} in\n{plain}");
         }

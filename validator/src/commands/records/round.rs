@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use assay_api::{BeginRound, Round, RoundsBegun, VerdictsQuery};
+use assay_api::{BeginRound, Round, RoundDetail, RoundsBegun, VerdictsQuery};
 use assay_program::exit::{Exit, print};
 use assay_program::render::{Screen, short_ids, table};
 use assay_records::RoundMember;
@@ -59,12 +59,12 @@ async fn ended(client: &Client, id: &str) -> Result<Round, ClientError> {
 /// What a round showed, with the reasons of its verdicts.
 fn report(round: &Round, verdicts: &[Value]) -> Value {
     let Round { record, members } = round;
-    let detail: Value = serde_json::from_str(&record.detail).unwrap_or_default();
+    let RoundDetail { probed_ms, probed_together } = RoundDetail::of(record);
     let members: Map<_, _> =
         members.iter().map(|member| (member.miner.clone(), end(record.begun_ms, member, verdicts))).collect();
     json!({
-        "round_id": record.id, "group": record.group, "began_ms": record.begun_ms, "probed_ms": detail["probed_ms"],
-        "probed_together": detail["probed_together"].as_u64().unwrap_or(0), "members": members,
+        "round_id": record.id, "group": record.group, "began_ms": record.begun_ms, "probed_ms": probed_ms,
+        "probed_together": probed_together, "members": members,
     })
 }
 
