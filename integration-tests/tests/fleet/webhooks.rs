@@ -19,6 +19,8 @@ use assay_validator::webhook::Secret;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::operator::{json as listed_json, operate};
+
 const PAGE: &str = include_str!("../../../docs/webhooks.md");
 const NAP: Duration = Duration::from_millis(20);
 
@@ -307,4 +309,35 @@ async fn another_validator_goes_on_when_the_one_that_sends_is_lost() {
     sequences.sort_unstable();
     sequences.dedup();
     assert!(sequences.into_iter().eq(first..=last));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_add_test_list_and_remove_a_webhook() {
+    let validator = TestValidator::start(&Policy::default()).await;
+    let mut receiver = Receiver::start(Vec::new());
+    let refused = operate(&validator, "webhook add http://192.0.2.1/assay");
+    assert!(refused.code == 64 && refused.errors.contains("https"), "{}", refused.errors);
+    let added = operate(&validator, &format!("webhook add {}/hook --kind miner_connected", receiver.url));
+    assert_eq!(added.code, 0, "{}", added.errors);
+    // The secret alone, so that it can go into a file.
+    let secret: Secret = added.out.trim_end().parse().unwrap_or_else(|_| panic!("no secret: {}", added.out));
+    let listed = listed_json(&validator, "webhook list");
+    assert_eq!(listed[0]["kinds"], json!(["miner_connected"]));
+    assert!(!listed.to_string().contains(added.out.trim_end()), "a secret is shown once");
+    let id = &listed[0]["id"].as_str().unwrap()[..8];
+    let tested = operate(&validator, &format!("webhook test {id}"));
+    assert!(tested.code == 0 && tested.out.contains("took the message: HTTP status 204"), "{}", tested.errors);
+    let miner = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    let came = |requests: &[Request]| requests.iter().any(|request| request.body["type"] == "miner_connected");
+    let requests = receiver.wait_for("what happened", came).await;
+    assert_eq!(requests[0].body["type"], "test");
+    drop(secret);
+    receiver.kill();
+    let failed = operate(&validator, &format!("webhook test {id}"));
+    assert!(failed.code != 0 && failed.errors.contains("does not take it"), "{}", failed.errors);
+    let removed = operate(&validator, &format!("webhook remove {id}"));
+    assert!(removed.code == 0 && removed.out.contains("nothing more is sent to"), "{}", removed.errors);
+    assert_eq!(operate(&validator, "webhook list").out.trim_end(), "there is no webhook");
+    assert_eq!(operate(&validator, &format!("webhook remove {id}")).code, 2);
 }

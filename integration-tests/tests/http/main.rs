@@ -1,6 +1,7 @@
 //! The HTTP API of real validators: who may do what, what a hostile client sees, and what programs rely on.
 
 mod browsers;
+mod commands;
 mod data;
 mod events;
 mod examples;

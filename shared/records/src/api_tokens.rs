@@ -7,9 +7,9 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
+use crate::column::get;
 use crate::document::json;
 use crate::miners::note_action;
-use crate::store::get;
 use crate::validators::ttl_ms;
 use crate::{Actor, MAX_ROWS, Records, RecordsError, Role, id};
 

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
+use crate::column::get;
 use crate::due::Due;
-use crate::miners::ensure_miners;
+use crate::keys::ensure_miners;
 use crate::rows::{Rows, Value};
-use crate::store::get;
 use crate::tx::Tx;
 use crate::{Begun, MAX_ROWS, Records, RecordsError, Told};
 

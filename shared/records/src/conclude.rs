@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use assay_protocol::verdict::{DeviceWork, Verdict};
 
 use crate::document::to_json;
-use crate::miners::ensure_miners;
+use crate::keys::ensure_miners;
 use crate::rows::Rows;
 use crate::tx::Tx;
 use crate::{Begun, Conclusion, RecordsError, Told, VerdictTold, challenges, evidence, receipts, standing};

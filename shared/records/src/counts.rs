@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
-use crate::miners::status_of;
-use crate::store::get;
+use crate::column::get;
+use crate::miner::status_of;
 use crate::{MAX_ROWS, Records, RecordsError, Status};
 
 /// How many miners are the same in these.

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sqlx::any::AnyRow;
 
+use crate::column::get;
 use crate::document::json;
-use crate::store::get;
 use crate::tx::Tx;
 use crate::{MAX_ROWS, Records, RecordsError, id};
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
 use crate::RecordsError;
-use crate::store::get;
+use crate::column::get;
 
 /// The next challenge of a miner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
-use crate::store::get;
+use crate::column::get;
 use crate::tx::Tx;
 use crate::{EvidenceRecord, MAX_ROWS, Records, RecordsError};
 

@@ -19,9 +19,10 @@ use sqlx::{Any, Transaction};
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 
+use crate::column::get;
 use crate::kind::Kind;
 use crate::tables::{Column, ColumnKind, TABLES, Table};
-use crate::{Records, RecordsError, SCHEMA_VERSION, id, store};
+use crate::{Records, RecordsError, SCHEMA_VERSION, id};
 
 /// A batch ends with so many rows.
 const MAX_BATCH_ROWS: usize = 16_384;
@@ -214,11 +215,11 @@ async fn read_table(tx: &mut Moment, table: &'static Table, to: &To) -> Result<u
 fn cells(row: &AnyRow, columns: &[&Column]) -> Result<Vec<Option<Cell>>, RecordsError> {
     let cell = |column: &&Column| {
         Ok(match column.kind {
-            ColumnKind::Float => store::get::<Option<f64>>(row, column.name)?.map(Cell::Float),
+            ColumnKind::Float => get::<Option<f64>>(row, column.name)?.map(Cell::Float),
             ColumnKind::Integer | ColumnKind::Flag | ColumnKind::Time => {
-                store::get::<Option<i64>>(row, column.name)?.map(Cell::Integer)
+                get::<Option<i64>>(row, column.name)?.map(Cell::Integer)
             }
-            ColumnKind::Text | ColumnKind::Json => store::get::<Option<String>>(row, column.name)?.map(Cell::Text),
+            ColumnKind::Text | ColumnKind::Json => get::<Option<String>>(row, column.name)?.map(Cell::Text),
             ColumnKind::Bytes => None,
         })
     };

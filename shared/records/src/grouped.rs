@@ -6,16 +6,8 @@ use crate::conclude::{conclude, conclude_all};
 use crate::group::Waiting;
 use crate::store::Store;
 use crate::tx::Tx;
+use crate::write::Write;
 use crate::{Begun, Conclusion, Records, RecordsError, challenges};
-
-/// What can share a transaction.
-#[derive(Debug)]
-pub(crate) enum Write {
-    /// A challenge that begins.
-    Begin(Box<Begun>),
-    /// A verdict.
-    Conclude(Box<Conclusion>),
-}
 
 impl Records {
     /// Notes a challenge before its offer goes out, so that none is lost with its validator.

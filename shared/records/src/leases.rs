@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::get;
+use crate::column::get;
 use crate::validators::ttl_ms;
 use crate::{Records, RecordsError};
 

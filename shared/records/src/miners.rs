@@ -1,176 +1,23 @@
 //! Miners: who may take part, under which labels, and who decided that.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use sqlx::any::AnyRow;
 
+use crate::column::get;
 use crate::document::{json, to_json};
 use crate::group::Waiting;
+use crate::keys::{ensure_miner, known_miner};
 use crate::kind::Kind;
+use crate::miner::status_of;
 use crate::rows::Rows;
-use crate::store::{Store, get};
+use crate::store::Store;
 use crate::tx::Tx;
-use crate::{Action, Actor, Due, MAX_ROWS, Records, RecordsError, Told, id};
-
-/// The labels of a miner, set by operators.
-pub type Labels = BTreeMap<String, String>;
-
-/// Whether a miner takes part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = MinerStatus))]
-#[serde(rename_all = "snake_case")]
-pub enum Status {
-    /// Nobody has decided yet.
-    Pending,
-    /// It takes part.
-    Approved,
-    /// It is not challenged for now.
-    Suspended,
-    /// It is not let in any more.
-    Revoked,
-}
-
-impl Status {
-    /// Every status.
-    pub const ALL: [Self; 4] = [Self::Pending, Self::Approved, Self::Suspended, Self::Revoked];
-
-    /// The stable name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Approved => "approved",
-            Self::Suspended => "suspended",
-            Self::Revoked => "revoked",
-        }
-    }
-
-    /// The stricter of two, for records that turn out to be one miner's.
-    fn stricter(self, other: Self) -> Self {
-        let strictness = |status| match status {
-            // Nobody has decided: whatever was decided about the other one counts.
-            Self::Pending => 0,
-            Self::Approved => 1,
-            Self::Suspended => 2,
-            Self::Revoked => 3,
-        };
-        if strictness(other) > strictness(self) { other } else { self }
-    }
-}
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Status {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.into_iter().find(|status| status.name() == text);
-        found.ok_or_else(|| format!("no status {text:?}: there are pending, approved, suspended and revoked"))
-    }
-}
-
-/// The last verdict about a miner.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct LastVerdict {
-    /// The challenge.
-    pub challenge: String,
-    /// What it ended in.
-    pub outcome: String,
-    /// When the challenge was sent.
-    pub at_ms: i64,
-}
-
-/// A miner.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct MinerRecord {
-    /// The first key of it that was seen: its id.
-    pub id: String,
-    /// Its newest key.
-    pub key: String,
-    /// Every key of it, oldest first.
-    pub keys: Vec<String>,
-    /// Whether it takes part.
-    pub status: Status,
-    /// What operators call it.
-    pub labels: Labels,
-    /// Its attestation state.
-    pub state: String,
-    /// What the state rests on, as it was given with a conclusion.
-    #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
-    pub standing: Option<Box<RawValue>>,
-    /// When it came first.
-    pub first_seen_ms: i64,
-    /// When it connected or disconnected last.
-    pub last_seen_ms: i64,
-    /// Where it connected from last.
-    pub address: String,
-    /// The software that it named last: a claim.
-    pub software: String,
-    /// Its next challenge.
-    pub due: Option<Due>,
-    /// Its last verdict.
-    pub last_verdict: Option<LastVerdict>,
-    /// The validator that it is connected to.
-    pub connected_to: Option<String>,
-}
-
-/// Which miners; what is empty leaves none out.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct MinerFilter {
-    /// The status.
-    pub status: Option<Status>,
-    /// The attestation state.
-    pub state: Option<String>,
-    /// Labels that it has, all of them.
-    pub labels: Labels,
-    /// The product name of a device that it lists now.
-    pub model: Option<String>,
-    /// What its last verdict ended in.
-    pub outcome: Option<String>,
-    /// A text that is somewhere in its keys, its labels, its address or its software, in capitals or not.
-    pub text: Option<String>,
-    /// Only those connected to a validator now, or only the others.
-    pub connected: Option<bool>,
-    /// Only those that follow this id in order of ids.
-    pub after: Option<String>,
-    /// At most so many, and at most [`MAX_ROWS`].
-    pub limit: Option<u32>,
-}
-
-impl MinerFilter {
-    /// Whether the database leaves out all that it leaves out. It does not where labels are asked for: no SQL for JSON is
-    /// the same in both databases.
-    fn is_sql(&self) -> bool {
-        self.labels.is_empty() && self.connected.is_none() && self.text.is_none()
-    }
-
-    /// Whether a miner has what the database does not compare.
-    fn fits(&self, miner: &MinerRecord) -> bool {
-        self.labels.iter().all(|(name, value)| miner.labels.get(name) == Some(value))
-            && self.connected.is_none_or(|wanted| wanted == miner.connected_to.is_some())
-            && self.text.as_ref().is_none_or(|text| has_text(miner, &text.to_lowercase()))
-    }
-}
-
-/// Whether a text in small letters is somewhere in what names a miner.
-fn has_text(miner: &MinerRecord, text: &str) -> bool {
-    let labels = miner.labels.iter().map(|(name, value)| format!("{name}={value}"));
-    let names = [&miner.id, &miner.address, &miner.software].into_iter().cloned();
-    let mut texts = names.chain(miner.keys.iter().cloned()).chain(labels);
-    texts.any(|named| named.to_lowercase().contains(text))
-}
+use crate::{
+    Action, Actor, Due, Labels, LastVerdict, MAX_ROWS, MinerFilter, MinerRecord, Records, RecordsError, Status, Told,
+    id,
+};
 
 /// Rows that are read at once where not all of them are given.
 const MIN_ROWS: usize = 1000;
@@ -452,10 +299,6 @@ fn miner_of(row: &AnyRow) -> Result<MinerRecord, RecordsError> {
     })
 }
 
-pub(crate) fn status_of(text: &str) -> Result<Status, RecordsError> {
-    json(&format!("\"{text}\""), "status")
-}
-
 pub(crate) fn action_of(row: &AnyRow) -> Result<Action, RecordsError> {
     let uid: Option<i64> = get(row, "uid")?;
     Ok(Action {
@@ -483,123 +326,5 @@ pub(crate) async fn note_action(
     let (action, detail) = (action.to_owned(), detail.to_owned());
     let noted = Action { id, at_ms, actor: actor.clone(), action, miner: miner.map(str::to_owned), detail };
     tx.tell(at_ms, miner, None, Told::Action(noted));
-    Ok(())
-}
-
-/// The id of a miner that must be known.
-pub(crate) async fn known_miner(tx: &mut Tx, key: &str) -> Result<String, RecordsError> {
-    let found = sqlx::query_scalar("SELECT miner FROM miner_keys WHERE key = $1").bind(key);
-    let found: Option<String> = found.fetch_optional(&mut **tx).await?;
-    found.ok_or_else(|| RecordsError::NoSuchMiner(key.to_owned()))
-}
-
-/// The id of a miner, noted with this status when it is new.
-pub(crate) async fn ensure_miner(tx: &mut Tx, key: &str, status: Status, at_ms: i64) -> Result<String, RecordsError> {
-    let found = sqlx::query_scalar("SELECT miner FROM miner_keys WHERE key = $1").bind(key);
-    let found: Option<String> = found.fetch_optional(&mut **tx).await?;
-    if let Some(miner) = found {
-        return Ok(miner);
-    }
-    let sql = "INSERT INTO miners (id, key, status, labels, state, first_seen_ms, last_seen_ms, address, software) \
-         VALUES ($1, $1, $2, '{}', 'enrolled', $3, $3, '', '') ON CONFLICT (id) DO NOTHING";
-    sqlx::query(sql).bind(key).bind(status.name()).bind(at_ms).execute(&mut **tx).await?;
-    let sql = "INSERT INTO miner_keys (key, miner, position, since_ms) VALUES ($1, $1, 0, $2) \
-         ON CONFLICT (key) DO NOTHING";
-    sqlx::query(sql).bind(key).bind(at_ms).execute(&mut **tx).await?;
-    // Another validator may have been faster, and may know it as a successor.
-    known_miner(tx, key).await
-}
-
-/// The ids of miners by their keys, in their order; those that were never seen are noted at the times given.
-pub(crate) async fn ensure_miners(tx: &mut Tx, keys: Vec<(String, i64)>) -> Result<Vec<String>, RecordsError> {
-    let mut select = Rows::new("SELECT k.key AS key, k.miner AS miner FROM miner_keys k WHERE k.key IN (VALUES", ")");
-    keys.iter().for_each(|(key, _)| select.push([key.as_str().into()]));
-    let found = select.fetch(tx).await?;
-    let found = found.iter().map(|row| Ok((get(row, "key")?, get(row, "miner")?)));
-    let mut known = found.collect::<Result<HashMap<String, String>, RecordsError>>()?;
-    let mut miners = Vec::new();
-    for (key, at_ms) in keys {
-        let miner = match known.get(&key) {
-            Some(miner) => miner.clone(),
-            None => ensure_miner(tx, &key, Status::Pending, at_ms).await?,
-        };
-        known.insert(key, miner.clone());
-        miners.push(miner);
-    }
-    Ok(miners)
-}
-
-/// Every table that names a miner besides its keys, and under which column.
-const OF_A_MINER: [(&str, &str); 14] = [
-    ("sessions", "miner"),
-    ("device_events", "miner"),
-    ("device_events", "other_miner"),
-    ("challenges", "miner"),
-    ("verdicts", "miner"),
-    ("device_results", "miner"),
-    ("transitions", "miner"),
-    ("findings", "miner"),
-    ("findings", "other_miner"),
-    ("receipts", "miner"),
-    ("actions", "miner"),
-    ("tokens", "used_by"),
-    ("devices", "miner"),
-    ("round_members", "miner"),
-];
-
-/// Makes a chain of keys, oldest first, one miner, and gives its id. What was known under several ids becomes the
-/// oldest's, with the strictest status: nobody gets rid of a record by a new key.
-pub(crate) async fn join_keys(tx: &mut Tx, chain: &[&str], status: Status, at_ms: i64) -> Result<String, RecordsError> {
-    let mut miner: Option<String> = None;
-    for key in chain {
-        let found = sqlx::query_scalar("SELECT miner FROM miner_keys WHERE key = $1").bind(*key);
-        let found: Option<String> = found.fetch_optional(&mut **tx).await?;
-        match (&miner, found) {
-            (None, Some(found)) => miner = Some(found),
-            (Some(kept), Some(other)) if *kept != other => merge(tx, kept, &other).await?,
-            _ => {}
-        }
-    }
-    let miner = match (miner, chain.first()) {
-        (Some(miner), _) => miner,
-        (None, Some(first)) => ensure_miner(tx, first, status, at_ms).await?,
-        (None, None) => return Err(RecordsError::NoSuchMiner(String::new())),
-    };
-    let sql = "SELECT COALESCE(MAX(position), 0) FROM miner_keys WHERE key = $1";
-    let base: i64 = sqlx::query_scalar(sql).bind(chain.first().copied()).fetch_one(&mut **tx).await?;
-    for (position, key) in (base..).zip(chain) {
-        let sql = "INSERT INTO miner_keys (key, miner, position, since_ms) VALUES ($1, $2, $3, $4) \
-             ON CONFLICT (key) DO UPDATE SET position = $3";
-        sqlx::query(sql).bind(*key).bind(&miner).bind(position).bind(at_ms).execute(&mut **tx).await?;
-    }
-    let sql = "UPDATE miners SET key = (SELECT k.key FROM miner_keys k WHERE k.miner = $1 \
-         ORDER BY k.position DESC, k.since_ms DESC LIMIT 1) WHERE id = $1";
-    sqlx::query(sql).bind(&miner).execute(&mut **tx).await?;
-    Ok(miner)
-}
-
-/// Makes everything of one miner another's.
-async fn merge(tx: &mut Tx, kept: &str, gone: &str) -> Result<(), RecordsError> {
-    let mut statuses = [Status::Pending; 2];
-    for (status, miner) in statuses.iter_mut().zip([kept, gone]) {
-        let text: String =
-            sqlx::query_scalar("SELECT status FROM miners WHERE id = $1").bind(miner).fetch_one(&mut **tx).await?;
-        *status = status_of(&text)?;
-    }
-    let status = statuses[0].stricter(statuses[1]).name();
-    sqlx::query("UPDATE miners SET status = $2 WHERE id = $1").bind(kept).bind(status).execute(&mut **tx).await?;
-    // What both have is kept once.
-    for (table, column) in [("devices", "device_id"), ("round_members", "round")] {
-        let sql = format!(
-            "DELETE FROM {table} WHERE miner = $2 AND {column} IN (SELECT o.{column} FROM {table} o WHERE o.miner = $1)"
-        );
-        sqlx::query(&sql).bind(kept).bind(gone).execute(&mut **tx).await?;
-    }
-    sqlx::query("UPDATE miner_keys SET miner = $1 WHERE miner = $2").bind(kept).bind(gone).execute(&mut **tx).await?;
-    for (table, column) in OF_A_MINER {
-        let sql = format!("UPDATE {table} SET {column} = $1 WHERE {column} = $2");
-        sqlx::query(&sql).bind(kept).bind(gone).execute(&mut **tx).await?;
-    }
-    sqlx::query("DELETE FROM miners WHERE id = $1").bind(gone).execute(&mut **tx).await?;
     Ok(())
 }

@@ -8,9 +8,10 @@ use std::time::Duration;
 use sqlx::any::AnyRow;
 use tokio::sync::watch;
 
+use crate::column::get;
 use crate::document::json;
 use crate::kind::Kind;
-use crate::store::{Store, get};
+use crate::store::Store;
 use crate::{EventRecord, HealthTold, MAX_ROWS, Records, RecordsError, Told, id};
 
 /// How long events are kept.

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sqlx::any::AnyRow;
 
+use crate::column::get;
 use crate::document::json;
-use crate::store::get;
 use crate::validators::ttl_ms;
 use crate::{Records, RecordsError, id};
 

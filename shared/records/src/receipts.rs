@@ -2,8 +2,8 @@
 
 use sqlx::any::AnyRow;
 
+use crate::column::get;
 use crate::rows::{Rows, Value};
-use crate::store::get;
 use crate::tx::Tx;
 use crate::{ReceiptRecord, Records, RecordsError};
 

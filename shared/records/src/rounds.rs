@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
-use crate::miners::known_miner;
-use crate::store::get;
+use crate::column::get;
+use crate::keys::known_miner;
 use crate::tx::Tx;
 use crate::{MAX_ROWS, Records, RecordsError, RoundRecord, Told};
 

@@ -4,8 +4,8 @@ use assay_protocol::claims::Telemetry;
 use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
+use crate::column::get;
 use crate::document::json;
-use crate::store::get;
 use crate::{MAX_ROWS, Records, RecordsError};
 
 /// What a device showed in a challenge.

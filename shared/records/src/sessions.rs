@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sqlx::any::AnyRow;
 
+use crate::column::get;
 use crate::devices::DeviceSeen;
 use crate::document::json;
-use crate::miners::join_keys;
-use crate::store::get;
+use crate::keys::join_keys;
 use crate::tx::Tx;
 use crate::{ConnectedTold, LeftTold, MAX_ROWS, MinerRecord, Records, RecordsError, Status, Told, devices};
 
@@ -98,7 +98,7 @@ impl Records {
     ) -> Result<(), RecordsError> {
         self.write("note a miner's devices", async {
             let mut tx = self.begin().await?;
-            let miner = crate::miners::known_miner(&mut tx, key).await?;
+            let miner = crate::keys::known_miner(&mut tx, key).await?;
             devices::note(&mut tx, &miner, session, &by_id(seen), at_ms).await?;
             tx.commit().await
         })

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
-use crate::miners::{ensure_miner, known_miner};
-use crate::store::get;
+use crate::column::get;
+use crate::keys::{ensure_miner, known_miner};
 use crate::tx::Tx;
 use crate::{FindingRecord, MAX_ROWS, Records, RecordsError, Status, Told, Transition, id};
 

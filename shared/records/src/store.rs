@@ -8,18 +8,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use sqlx::any::{AnyPoolOptions, AnyRow};
-use sqlx::{
-    Any, AnyConnection, AnyPool, Connection, Database, Decode, Executor, Row, Transaction, TransactionManager, Type,
-};
+use sqlx::any::AnyPoolOptions;
+use sqlx::{Any, AnyConnection, AnyPool, Connection, Database, Executor, Transaction, TransactionManager};
 use tokio::sync::watch;
 
 use crate::group::Group;
-use crate::grouped::Write;
 use crate::kind::Kind;
 use crate::token_uses::TokenUses;
 use crate::trouble::{SLOW_LIMIT, Trouble};
 use crate::tx::{LastEvent, Tx};
+use crate::write::Write;
 use crate::writes::{WriteCounter, Writes};
 use crate::{Location, MinerRecord, RecordsError, schema};
 
@@ -296,14 +294,6 @@ fn make_file(path: &Path) -> Result<(), RecordsError> {
         }
         _ => Ok(()),
     }
-}
-
-/// A column's value.
-pub(crate) fn get<'r, T>(row: &'r AnyRow, column: &str) -> Result<T, RecordsError>
-where
-    T: Decode<'r, Any> + Type<Any>,
-{
-    Ok(row.try_get(column)?)
 }
 
 #[cfg(all(test, unix))]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sqlx::any::AnyRow;
 
-use crate::store::get;
+use crate::column::get;
 use crate::{MAX_ROWS, Records, RecordsError};
 
 /// What is shown of a miner in a list.

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::column::get;
 use crate::document::{json, to_json};
-use crate::miners::{ensure_miner, note_action, status_of};
-use crate::store::get;
+use crate::keys::ensure_miner;
+use crate::miner::status_of;
+use crate::miners::note_action;
 use crate::validators::ttl_ms;
 use crate::{Actor, Labels, MAX_ROWS, Records, RecordsError, Status, id};
 

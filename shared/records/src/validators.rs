@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::column::get;
 use crate::sessions::tell_left;
-use crate::store::get;
 use crate::{Records, RecordsError, id};
 
 /// A validator.

@@ -4,10 +4,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use sqlx::any::AnyRow;
 
+use crate::column::get;
 use crate::document::json;
 use crate::flat::Document;
 use crate::standing::finding_of;
-use crate::store::get;
 use crate::{CommitmentRecord, FindingRecord, KeptEvidence, MAX_ROWS, ReceiptRecord, Records, RecordsError, receipts};
 
 /// A verdict, and what is known with it.

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
+use crate::column::get;
 use crate::document::{json, to_json};
 use crate::miners::note_action;
-use crate::store::get;
 use crate::tx::Tx;
 use crate::{Actor, EventKind, Records, RecordsError, id};
 

@@ -70,6 +70,10 @@ impl Default for Marks {
 impl Marks {
     /// Whether a character may come next; if not, something else with no marks on it does.
     fn allow(&mut self, c: char) -> bool {
+        if c.is_ascii() {
+            self.0 = 0;
+            return matches!(c, ' '..='~');
+        }
         let allowed = is_visible(c) && (!is_mark(c) || self.0 < MAX_MARKS);
         self.0 = if allowed && is_mark(c) { self.0 + 1 } else { 0 };
         allowed
@@ -80,13 +84,10 @@ fn is_mark(c: char) -> bool {
     c.general_category_group() == GeneralCategoryGroup::Mark
 }
 
-/// Letters, marks, numbers, punctuation and symbols, and the space.
+/// Letters, marks, numbers, punctuation and symbols, of all but ASCII.
 fn is_visible(c: char) -> bool {
     use GeneralCategoryGroup::{Letter, Mark, Number, Other, Punctuation, Separator, Symbol};
 
-    if c.is_ascii() {
-        return matches!(c, ' '..='~');
-    }
     match c.general_category_group() {
         Letter | Mark | Number | Punctuation | Symbol => !is_blank(c),
         Separator | Other => false,

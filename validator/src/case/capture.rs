@@ -1,14 +1,15 @@
 //! Writes a case down while its challenge runs: into a temporary file beside the store, off the runtime.
 //!
-//! What is in memory of a case is a buffer that fills while the one before it is written. A disk that does not follow
-//! holds the session up, not the runtime; the driver excuses the miner for that time. A disk that fails costs the
-//! evidence, never the verdict.
+//! What is in memory of a case is a buffer that fills while the one before it is written; a short case stays in memory
+//! while few do, since most are dropped. A disk that does not follow holds the session up, not the runtime; the driver
+//! excuses the miner for that time. A disk that fails costs the evidence, never the verdict.
 
 use std::time::Instant;
 
 use assay_evidence::{Digest, EvidenceError, EvidenceStore, Spool, Stored};
 use assay_protocol::verdict::{Outcome, Verdict};
 use assay_work::ChallengeId;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::entry::{Entry, Event, nanoseconds};
@@ -17,6 +18,10 @@ use crate::verify::excuse::HeldUp;
 
 /// Bytes that are gathered before they are written: a handful of openings.
 const BUFFER_BYTES: usize = 256 << 10;
+/// Bytes of a case that are gathered before the first of them are written, where there is a place for it.
+const SHORT_BYTES: usize = 1 << 20;
+/// Places for cases that stay in memory up to [`SHORT_BYTES`].
+static PLACES: Semaphore = Semaphore::const_new(64);
 
 /// A case that is being written. Dropped, it leaves nothing.
 #[derive(Debug)]
@@ -25,6 +30,8 @@ pub struct Capture {
     id: ChallengeId,
     began: Instant,
     buffer: Vec<u8>,
+    /// The place of a case of which nothing was written yet.
+    place: Option<SemaphorePermit<'static>>,
     /// The write under way, which gives the spool back; none before the first one.
     writing: Option<JoinHandle<Result<Box<Spool>, EvidenceError>>>,
     /// It could not be written.
@@ -82,7 +89,7 @@ impl Capture {
     /// The case of a challenge that begins.
     #[must_use]
     pub fn begin(store: EvidenceStore, id: ChallengeId) -> Self {
-        Self { store, id, began: Instant::now(), buffer: MARK.to_vec(), writing: None, is_lost: false }
+        Self { store, id, began: Instant::now(), buffer: MARK.to_vec(), place: None, writing: None, is_lost: false }
     }
 
     /// Adds entries. Waits only where the buffer is full and the one before it is still being written.
@@ -97,9 +104,17 @@ impl Capture {
             }
             self.buffer.extend(encode(entry, self.id));
         }
-        if self.buffer.len() >= BUFFER_BYTES {
+        if self.buffer.len() >= BUFFER_BYTES && !self.stays_in_memory() {
             self.write().await;
         }
+    }
+
+    fn stays_in_memory(&mut self) -> bool {
+        if self.writing.is_some() || self.buffer.len() >= SHORT_BYTES {
+            return false;
+        }
+        self.place = self.place.take().or_else(|| PLACES.try_acquire().ok());
+        self.place.is_some()
     }
 
     /// Ends the case of a verdict that is final, and keeps it, on disk. `fleet`: what the verdict was held against beside
@@ -127,6 +142,7 @@ impl Capture {
         if self.is_lost {
             return;
         }
+        self.place = None;
         let buffer = std::mem::replace(&mut self.buffer, Vec::with_capacity(BUFFER_BYTES));
         let store = self.store.clone();
         self.writing = Some(spawn_blocking(move || {

@@ -20,12 +20,12 @@ pub enum TokenCommand {
   assay-validator token create --role operate --name laptop --expires 8h")]
     Create(CreateTokenArgs),
     /// List the tokens that were made, newest first
-    List(TokensArgs),
+    List(ListAccessArgs),
     /// Take a token back: it counts no more from now on
     #[command(after_help = "Examples:
   assay-validator token list
   assay-validator token revoke 9f3c52aa")]
-    Revoke(RevokeTokenArgs),
+    Revoke(OneArgs),
 }
 
 /// Arguments of `token create`.
@@ -45,18 +45,18 @@ pub struct CreateTokenArgs {
     pub common: Common,
 }
 
-/// Arguments of `token list`.
+/// Arguments of `token list` and `webhook list`.
 #[derive(Debug, Args)]
-pub struct TokensArgs {
+pub struct ListAccessArgs {
     /// What all have.
     #[command(flatten)]
     pub common: Common,
 }
 
-/// Arguments of `token revoke`.
+/// Arguments of what is done with one token or webhook.
 #[derive(Debug, Args)]
-pub struct RevokeTokenArgs {
-    /// Token: its id, or the first digits of it
+pub struct OneArgs {
+    /// Its id, or the first digits of it
     #[arg(value_name = "ID")]
     pub id: String,
     /// What all have.
@@ -73,11 +73,11 @@ pub enum WebhookCommand {
   assay-validator webhook add https://ops.example/assay --kind verdict --kind state > webhook.secret")]
     Add(AddWebhookArgs),
     /// List webhooks, with how far each is
-    List(TokensArgs),
+    List(ListAccessArgs),
     /// Send nothing more to a webhook
-    Remove(RevokeTokenArgs),
+    Remove(OneArgs),
     /// Send a test message now, and say what the server answered
-    Test(RevokeTokenArgs),
+    Test(OneArgs),
 }
 
 /// Arguments of `webhook add`.

@@ -135,7 +135,9 @@ fn is_lost(error: &(dyn Error + 'static)) -> bool {
 /// Why a request was not answered.
 pub fn unreachable(place: &Place, error: &(dyn Error + 'static)) -> ClientError {
     let Some(reach) = causes(error).find_map(|cause| cause.downcast_ref::<ReachError>()) else {
-        return if is_lost(error) {
+        // TLS has shown who it is; anything else that closes may be another program.
+        let is_validator = matches!(place, Place::Server(server) if server.trust.is_some());
+        return if is_validator && is_lost(error) {
             ClientError::Broken(printable(&chain(error), MAX_SENTENCE_BYTES))
         } else {
             no_answer(place, chain(error))

@@ -174,6 +174,6 @@ mod tests {
         let late = ("d".to_owned(), presence("d", 5, &[], 0).address);
         assert_eq!(concerned(&presences, &first), [place(&first), late]);
         let known = presences.0.lock().unwrap();
-        assert!(known.devices.values().all(|places| !places.is_empty()) && known.devices.len() == 2, "{known:?}");
+        assert!(known.devices.values().all(|places| !places.is_empty()) && known.devices.len() == 3, "{known:?}");
     }
 }

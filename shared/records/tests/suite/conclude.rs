@@ -128,4 +128,40 @@ pub async fn many_at_once_are_written_together_and_one_that_is_refused_stops_non
     assert!(events.windows(2).all(|pair| pair[0].seq + 1 == pair[1].seq));
     let told: Vec<_> = events.iter().filter(|event| event.told.kind() == EventKind::Verdict).collect();
     assert_eq!(told.len(), 200);
+    // Each row of each table is its own verdict's, by all that look miners up at once.
+    let mut reading = tokio::task::JoinSet::new();
+    for number in 0..=200 {
+        let reader = reader.clone();
+        reading.spawn(async move { (number, reader.miner(&key(number as u8)).await.unwrap()) });
+    }
+    while let Some(read) = reading.join_next().await {
+        let (number, miner) = read.unwrap();
+        let Some(miner) = miner else {
+            assert_eq!(number, 200, "the only one that nobody knows");
+            continue;
+        };
+        assert_eq!((miner.id, miner.keys.clone()), (key(number as u8), vec![key(number as u8)]));
+        let last = miner.last_verdict.unwrap();
+        assert_eq!((last.challenge, last.outcome == "pass"), (challenge(number), number != 7));
+        let found = reader.verdict(&challenge(number)).await.unwrap().unwrap();
+        assert_eq!(found.receipts.len(), 1, "{number}");
+        assert_eq!(found.record.miner, key(number as u8));
+    }
+}
+
+pub async fn many_of_one_miner_at_once_leave_the_newest_in_its_row(store: &TestStore) {
+    let records = store.open().await;
+    let mut writing = tokio::task::JoinSet::new();
+    for number in 0..50 {
+        let records = records.clone();
+        // In another order than that of their times.
+        writing.spawn(async move { records.conclude(&conclusion(number, 1, &[], u64::from(number * 7 % 50))).await });
+    }
+    while let Some(written) = writing.join_next().await {
+        written.unwrap().unwrap();
+    }
+    let newest = (0..50).find(|number| number * 7 % 50 == 49).unwrap();
+    let miner = records.miner(&key(1)).await.unwrap().unwrap();
+    assert_eq!(miner.last_verdict.map(|last| last.challenge), Some(challenge(newest)));
+    assert_eq!(store.rows_of("verdicts").await, 50);
 }

@@ -45,7 +45,8 @@ suite! {
     challenges: the_next_challenge_survives_a_restart, device_time_is_summed, challenges_of_lost_validators_are_found;
     conclude: a_verdict_is_there_whole_or_not_at_all, the_same_verdict_again_changes_nothing,
         another_verdict_of_the_challenge_is_refused, a_conclusion_that_fails_leaves_nothing,
-        many_at_once_are_written_together_and_one_that_is_refused_stops_none;
+        many_at_once_are_written_together_and_one_that_is_refused_stops_none,
+        many_of_one_miner_at_once_leave_the_newest_in_its_row;
     child: no_acknowledged_verdict_is_lost_when_the_writer_is_killed;
     export: every_table_and_column_is_described, json_lines_have_every_row, parquet_has_every_row,
         an_export_is_one_moment, the_lines_of_an_export_end_with_what_was_sent, an_export_needs_little_memory,

@@ -66,10 +66,11 @@ async fn a_case_is_kept_as_it_was_written() {
     capture.add(beginning()).await;
     for number in 0..40 {
         capture.add(vec![opening(number)]).await;
-        assert!(capture.buffer.len() < 2 * BUFFER_BYTES, "{} bytes are in memory", capture.buffer.len());
+        let most = if capture.writing.is_none() { SHORT_BYTES } else { BUFFER_BYTES };
+        assert!(capture.buffer.len() < most + BUFFER_BYTES, "{} bytes are in memory", capture.buffer.len());
     }
     let kept = capture.finish(&verdict(), HeldUp::default(), None, Why::Fail).await.unwrap();
-    assert!(kept.bytes > 40 * 57_344 && kept.why == Why::Fail);
+    assert!(kept.bytes > 40 * 57_344 && kept.bytes > 2 * SHORT_BYTES as u64 && kept.why == Why::Fail);
     let mut entries = CaseReader::new(store.read(&kept.digest).await.unwrap()).unwrap();
     let written = beginning()
         .into_iter()
@@ -91,6 +92,21 @@ async fn a_case_that_is_not_kept_leaves_nothing() {
     while std::fs::read_dir(folder.path()).unwrap().count() > 0 {
         tokio::task::yield_now().await;
     }
+}
+
+#[tokio::test]
+async fn a_short_case_is_written_only_when_it_is_kept_while_there_are_places() {
+    let folder = tempfile::tempdir().unwrap();
+    let count = || std::fs::read_dir(folder.path()).unwrap().count();
+    let mut short = Capture::begin(store(folder.path()), ID);
+    short.add((0..10).map(opening).collect()).await;
+    assert!(short.buffer.len() > 2 * BUFFER_BYTES && short.writing.is_none() && count() == 0);
+    assert!(short.finish(&verdict(), HeldUp::default(), None, Why::Drawn).await.is_some());
+    let places = PLACES.acquire_many(PLACES.available_permits() as u32).await.unwrap();
+    let mut other = Capture::begin(store(folder.path()), ID);
+    other.add((0..10).map(opening).collect()).await;
+    assert!(other.buffer.is_empty() && other.writing.is_some(), "it has no place");
+    drop(places);
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use assay_work::text::printable;
 use serde_json::Value;
 
 use super::{NOTHING, ask, list, minute, moment, print_all, short, text};
-use crate::cli::access::{AddWebhookArgs, CreateTokenArgs, PageArgs, RevokeTokenArgs, TokensArgs};
+use crate::cli::access::{AddWebhookArgs, CreateTokenArgs, ListAccessArgs, OneArgs, PageArgs};
 use crate::client::escaped;
 use crate::client::place::Place;
 use crate::operations::MAX_DOCUMENTS;
@@ -45,7 +45,7 @@ pub fn create_token(place: &Place, args: &CreateTokenArgs) -> anyhow::Result<Exi
 ///
 /// # Errors
 /// As [`create_token`].
-pub fn tokens(place: &Place, args: &TokensArgs) -> anyhow::Result<Exit> {
+pub fn tokens(place: &Place, args: &ListAccessArgs) -> anyhow::Result<Exit> {
     let tokens = list(place, "/tokens", &(), MAX_DOCUMENTS)?;
     shown(&tokens, args.common.json, "no token was made", tokens_table)
 }
@@ -54,7 +54,7 @@ pub fn tokens(place: &Place, args: &TokensArgs) -> anyhow::Result<Exit> {
 ///
 /// # Errors
 /// As [`create_token`]; no token has the id.
-pub fn revoke_token(place: &Place, args: &RevokeTokenArgs) -> anyhow::Result<Exit> {
+pub fn revoke_token(place: &Place, args: &OneArgs) -> anyhow::Result<Exit> {
     let token = meant(&list(place, "/tokens", &(), MAX_DOCUMENTS)?, "token", &args.id)?;
     let path = format!("/tokens/{}", escaped(text(&token, "id")));
     ask::<Value>(place, async |client| client.delete(&path).await)?;
@@ -91,7 +91,7 @@ pub fn add_webhook(place: &Place, args: &AddWebhookArgs) -> anyhow::Result<Exit>
 ///
 /// # Errors
 /// As [`create_token`].
-pub fn webhooks(place: &Place, args: &TokensArgs) -> anyhow::Result<Exit> {
+pub fn webhooks(place: &Place, args: &ListAccessArgs) -> anyhow::Result<Exit> {
     let webhooks = list(place, "/webhooks", &(), MAX_DOCUMENTS)?;
     shown(&webhooks, args.common.json, "there is no webhook", webhooks_table)
 }
@@ -100,7 +100,7 @@ pub fn webhooks(place: &Place, args: &TokensArgs) -> anyhow::Result<Exit> {
 ///
 /// # Errors
 /// As [`create_token`]; no webhook has the id.
-pub fn remove_webhook(place: &Place, args: &RevokeTokenArgs) -> anyhow::Result<Exit> {
+pub fn remove_webhook(place: &Place, args: &OneArgs) -> anyhow::Result<Exit> {
     let webhook = meant(&list(place, "/webhooks", &(), MAX_DOCUMENTS)?, "webhook", &args.id)?;
     let path = format!("/webhooks/{}", escaped(text(&webhook, "id")));
     ask::<Value>(place, async |client| client.delete(&path).await)?;
@@ -116,7 +116,7 @@ pub fn remove_webhook(place: &Place, args: &RevokeTokenArgs) -> anyhow::Result<E
 ///
 /// # Errors
 /// As [`remove_webhook`]; the server did not take it.
-pub fn test_webhook(place: &Place, args: &RevokeTokenArgs) -> anyhow::Result<Exit> {
+pub fn test_webhook(place: &Place, args: &OneArgs) -> anyhow::Result<Exit> {
     let webhook = meant(&list(place, "/webhooks", &(), MAX_DOCUMENTS)?, "webhook", &args.id)?;
     let path = format!("/webhooks/{}/test", escaped(text(&webhook, "id")));
     let tested: Value = ask(place, async |client| client.act_slow(&path).await)?;

@@ -1,0 +1,14 @@
+//! Columns of rows that were read.
+
+use sqlx::any::AnyRow;
+use sqlx::{Any, Decode, Row, Type};
+
+use crate::RecordsError;
+
+/// A column's value.
+pub(crate) fn get<'r, T>(row: &'r AnyRow, column: &str) -> Result<T, RecordsError>
+where
+    T: Decode<'r, Any> + Type<Any>,
+{
+    Ok(row.try_get(column)?)
+}

@@ -1,0 +1,127 @@
+//! Which miner a key is: miners are chains of keys.
+
+use std::collections::HashMap;
+
+use crate::column::get;
+use crate::miner::status_of;
+use crate::rows::Rows;
+use crate::tx::Tx;
+use crate::{RecordsError, Status};
+
+/// The id of a miner that must be known.
+pub(crate) async fn known_miner(tx: &mut Tx, key: &str) -> Result<String, RecordsError> {
+    let found = sqlx::query_scalar("SELECT miner FROM miner_keys WHERE key = $1").bind(key);
+    let found: Option<String> = found.fetch_optional(&mut **tx).await?;
+    found.ok_or_else(|| RecordsError::NoSuchMiner(key.to_owned()))
+}
+
+/// The id of a miner, noted with this status when it is new.
+pub(crate) async fn ensure_miner(tx: &mut Tx, key: &str, status: Status, at_ms: i64) -> Result<String, RecordsError> {
+    let found = sqlx::query_scalar("SELECT miner FROM miner_keys WHERE key = $1").bind(key);
+    let found: Option<String> = found.fetch_optional(&mut **tx).await?;
+    if let Some(miner) = found {
+        return Ok(miner);
+    }
+    let sql = "INSERT INTO miners (id, key, status, labels, state, first_seen_ms, last_seen_ms, address, software) \
+         VALUES ($1, $1, $2, '{}', 'enrolled', $3, $3, '', '') ON CONFLICT (id) DO NOTHING";
+    sqlx::query(sql).bind(key).bind(status.name()).bind(at_ms).execute(&mut **tx).await?;
+    let sql = "INSERT INTO miner_keys (key, miner, position, since_ms) VALUES ($1, $1, 0, $2) \
+         ON CONFLICT (key) DO NOTHING";
+    sqlx::query(sql).bind(key).bind(at_ms).execute(&mut **tx).await?;
+    // Another validator may have been faster, and may know it as a successor.
+    known_miner(tx, key).await
+}
+
+/// The ids of miners by their keys, in their order; those that were never seen are noted at the times given.
+pub(crate) async fn ensure_miners(tx: &mut Tx, keys: Vec<(String, i64)>) -> Result<Vec<String>, RecordsError> {
+    let mut select = Rows::new("SELECT k.key AS key, k.miner AS miner FROM miner_keys k WHERE k.key IN (VALUES", ")");
+    keys.iter().for_each(|(key, _)| select.push([key.as_str().into()]));
+    let found = select.fetch(tx).await?;
+    let found = found.iter().map(|row| Ok((get(row, "key")?, get(row, "miner")?)));
+    let mut known = found.collect::<Result<HashMap<String, String>, RecordsError>>()?;
+    let mut miners = Vec::new();
+    for (key, at_ms) in keys {
+        let miner = match known.get(&key) {
+            Some(miner) => miner.clone(),
+            None => ensure_miner(tx, &key, Status::Pending, at_ms).await?,
+        };
+        known.insert(key, miner.clone());
+        miners.push(miner);
+    }
+    Ok(miners)
+}
+
+/// Every table that names a miner besides its keys, and under which column.
+const OF_A_MINER: [(&str, &str); 14] = [
+    ("sessions", "miner"),
+    ("device_events", "miner"),
+    ("device_events", "other_miner"),
+    ("challenges", "miner"),
+    ("verdicts", "miner"),
+    ("device_results", "miner"),
+    ("transitions", "miner"),
+    ("findings", "miner"),
+    ("findings", "other_miner"),
+    ("receipts", "miner"),
+    ("actions", "miner"),
+    ("tokens", "used_by"),
+    ("devices", "miner"),
+    ("round_members", "miner"),
+];
+
+/// Makes a chain of keys, oldest first, one miner, and gives its id. What was known under several ids becomes the
+/// oldest's, with the strictest status: nobody gets rid of a record by a new key.
+pub(crate) async fn join_keys(tx: &mut Tx, chain: &[&str], status: Status, at_ms: i64) -> Result<String, RecordsError> {
+    let mut miner: Option<String> = None;
+    for key in chain {
+        let found = sqlx::query_scalar("SELECT miner FROM miner_keys WHERE key = $1").bind(*key);
+        let found: Option<String> = found.fetch_optional(&mut **tx).await?;
+        match (&miner, found) {
+            (None, Some(found)) => miner = Some(found),
+            (Some(kept), Some(other)) if *kept != other => merge(tx, kept, &other).await?,
+            _ => {}
+        }
+    }
+    let miner = match (miner, chain.first()) {
+        (Some(miner), _) => miner,
+        (None, Some(first)) => ensure_miner(tx, first, status, at_ms).await?,
+        (None, None) => return Err(RecordsError::NoSuchMiner(String::new())),
+    };
+    let sql = "SELECT COALESCE(MAX(position), 0) FROM miner_keys WHERE key = $1";
+    let base: i64 = sqlx::query_scalar(sql).bind(chain.first().copied()).fetch_one(&mut **tx).await?;
+    for (position, key) in (base..).zip(chain) {
+        let sql = "INSERT INTO miner_keys (key, miner, position, since_ms) VALUES ($1, $2, $3, $4) \
+             ON CONFLICT (key) DO UPDATE SET position = $3";
+        sqlx::query(sql).bind(*key).bind(&miner).bind(position).bind(at_ms).execute(&mut **tx).await?;
+    }
+    let sql = "UPDATE miners SET key = (SELECT k.key FROM miner_keys k WHERE k.miner = $1 \
+         ORDER BY k.position DESC, k.since_ms DESC LIMIT 1) WHERE id = $1";
+    sqlx::query(sql).bind(&miner).execute(&mut **tx).await?;
+    Ok(miner)
+}
+
+/// Makes everything of one miner another's.
+async fn merge(tx: &mut Tx, kept: &str, gone: &str) -> Result<(), RecordsError> {
+    let mut statuses = [Status::Pending; 2];
+    for (status, miner) in statuses.iter_mut().zip([kept, gone]) {
+        let text: String =
+            sqlx::query_scalar("SELECT status FROM miners WHERE id = $1").bind(miner).fetch_one(&mut **tx).await?;
+        *status = status_of(&text)?;
+    }
+    let status = statuses[0].stricter(statuses[1]).name();
+    sqlx::query("UPDATE miners SET status = $2 WHERE id = $1").bind(kept).bind(status).execute(&mut **tx).await?;
+    // What both have is kept once.
+    for (table, column) in [("devices", "device_id"), ("round_members", "round")] {
+        let sql = format!(
+            "DELETE FROM {table} WHERE miner = $2 AND {column} IN (SELECT o.{column} FROM {table} o WHERE o.miner = $1)"
+        );
+        sqlx::query(&sql).bind(kept).bind(gone).execute(&mut **tx).await?;
+    }
+    sqlx::query("UPDATE miner_keys SET miner = $1 WHERE miner = $2").bind(kept).bind(gone).execute(&mut **tx).await?;
+    for (table, column) in OF_A_MINER {
+        let sql = format!("UPDATE {table} SET {column} = $1 WHERE {column} = $2");
+        sqlx::query(&sql).bind(kept).bind(gone).execute(&mut **tx).await?;
+    }
+    sqlx::query("DELETE FROM miners WHERE id = $1").bind(gone).execute(&mut **tx).await?;
+    Ok(())
+}
