@@ -94,8 +94,10 @@ async fn pair(endpoint: &str, environment: Vec<(String, OsString)>) -> (TestVali
 
 const VALIDATOR: &str = "assay-validator";
 const MINER: &str = "assay-miner";
-/// Every span of an audit, with the daemon that it is of and the span that it belongs to.
-const SPANS: [((&str, &str), Option<(&str, &str)>); 9] = [
+/// A span, by its daemon and its name.
+type Name = (&'static str, &'static str);
+/// Every span of an audit, with the one that it belongs to.
+const SPANS: [(Name, Option<Name>); 9] = [
     ((VALIDATOR, "challenge"), None),
     ((VALIDATOR, "work"), Some((VALIDATOR, "challenge"))),
     ((VALIDATOR, "probe"), Some((VALIDATOR, "challenge"))),

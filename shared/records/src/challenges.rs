@@ -175,7 +175,7 @@ const INSERT: &str = "INSERT INTO challenges (id, miner, key, validator, instanc
 fn row(miner: &str, begun: &Begun, ended_ms: Option<i64>) -> [Value; 13] {
     let Begun { challenge, miner: key, validator, instance, session, group, kind, asked, round, begun_ms, device_ms } =
         begun;
-    let texts = [challenge, miner, key, validator, instance, session, group, kind, asked].map(|text| Value::from(text));
+    let texts = [challenge, miner, key, validator, instance, session, group, kind, asked].map(Value::from);
     let [challenge, miner, key, validator, instance, session, group, kind, asked] = texts;
     let (round, begun_ms, device_ms) = (round.clone().into(), (*begun_ms).into(), (*device_ms).into());
     let ended_ms = ended_ms.into();

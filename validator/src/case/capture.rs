@@ -20,8 +20,10 @@ use crate::verify::excuse::HeldUp;
 const BUFFER_BYTES: usize = 256 << 10;
 /// Bytes of a case that are gathered before the first of them are written, where there is a place for it.
 const SHORT_BYTES: usize = 1 << 20;
-/// Places for cases that stay in memory up to [`SHORT_BYTES`].
-static PLACES: Semaphore = Semaphore::const_new(64);
+/// Cases that stay in memory up to [`SHORT_BYTES`] at one time.
+const MAX_SHORT: u32 = 64;
+/// Their places.
+static PLACES: Semaphore = Semaphore::const_new(MAX_SHORT as usize);
 
 /// A case that is being written. Dropped, it leaves nothing.
 #[derive(Debug)]

@@ -102,7 +102,7 @@ async fn a_short_case_is_written_only_when_it_is_kept_while_there_are_places() {
     short.add((0..10).map(opening).collect()).await;
     assert!(short.buffer.len() > 2 * BUFFER_BYTES && short.writing.is_none() && count() == 0);
     assert!(short.finish(&verdict(), HeldUp::default(), None, Why::Drawn).await.is_some());
-    let places = PLACES.acquire_many(PLACES.available_permits() as u32).await.unwrap();
+    let places = PLACES.acquire_many(MAX_SHORT).await.unwrap();
     let mut other = Capture::begin(store(folder.path()), ID);
     other.add((0..10).map(opening).collect()).await;
     assert!(other.buffer.is_empty() && other.writing.is_some(), "it has no place");
