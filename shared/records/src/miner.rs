@@ -138,7 +138,7 @@ pub struct MinerFilter {
     pub connected: Option<bool>,
     /// Only those that follow this id in order of ids.
     pub after: Option<String>,
-    /// At most so many, and at most [`MAX_ROWS`].
+    /// At most so many, and at most [`MAX_ROWS`](crate::MAX_ROWS).
     pub limit: Option<u32>,
 }
 
