@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use assay_integration_tests::daemon::{Daemon, PATIENCE};
+use assay_integration_tests::daemon::{self, Daemon, PATIENCE};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::verdict::Mode;
@@ -19,7 +19,7 @@ use assay_validator::webhook::Secret;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::operator::{json as listed_json, operate};
+use super::operator::Said;
 
 const PAGE: &str = include_str!("../../../docs/webhooks.md");
 const NAP: Duration = Duration::from_millis(20);
@@ -311,6 +311,14 @@ async fn another_validator_goes_on_when_the_one_that_sends_is_lost() {
     assert!(sequences.into_iter().eq(first..=last));
 }
 
+/// Runs a command of several words.
+fn operate(validator: &TestValidator, words: &str) -> Said {
+    let socket = format!("--control-socket={}", validator.socket.display());
+    let Output { status, stdout, stderr } = daemon::run("assay-validator", words.split(' ').chain([socket.as_str()]));
+    let text = |bytes| String::from_utf8(bytes).expect("programs print text");
+    Said { code: status.code().expect("it ends by itself"), out: text(stdout), errors: text(stderr) }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_add_test_list_and_remove_a_webhook() {
     let validator = TestValidator::start(&Policy::default()).await;
@@ -321,7 +329,8 @@ async fn commands_add_test_list_and_remove_a_webhook() {
     assert_eq!(added.code, 0, "{}", added.errors);
     // The secret alone, so that it can go into a file.
     let secret: Secret = added.out.trim_end().parse().unwrap_or_else(|_| panic!("no secret: {}", added.out));
-    let listed = listed_json(&validator, "webhook list");
+    let listed = operate(&validator, "webhook list --json");
+    let listed: Value = serde_json::from_str(&listed.out).unwrap_or_else(|error| panic!("{error}: {}", listed.errors));
     assert_eq!(listed[0]["kinds"], json!(["miner_connected"]));
     assert!(!listed.to_string().contains(added.out.trim_end()), "a secret is shown once");
     let id = &listed[0]["id"].as_str().unwrap()[..8];
