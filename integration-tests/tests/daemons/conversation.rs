@@ -2,6 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use assay_api::ProblemCode;
@@ -311,10 +313,21 @@ async fn challenges_that_do_not_fit_the_miner() {
 async fn a_miner_that_drains_in_a_challenge() {
     let mut stage = Stage::with_one_device().await;
     stage.miner.lies.in_work(WorkLie::Slow(Duration::from_millis(500)));
+    // The validator counts a challenge from before its offer goes out.
+    let has_offer = Arc::new(AtomicBool::new(false));
+    stage.miner.lies.in_what_comes_in({
+        let has_offer = has_offer.clone();
+        move |message| {
+            has_offer.fetch_or(matches!(message, ValidatorMessage::Challenge(_)), Ordering::SeqCst);
+            message
+        }
+    });
     let drains = async {
-        while !stage.validator.miners().await.iter().any(|miner| miner.challenged_now) {
+        while !has_offer.load(Ordering::SeqCst) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
+        // What came is taken before what follows.
+        tokio::time::sleep(Duration::from_millis(100)).await;
         stage.miner.drain();
     };
     let (ruling, ()) = tokio::join!(stage.challenge(Mode::Replay), drains);
