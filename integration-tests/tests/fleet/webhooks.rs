@@ -13,7 +13,7 @@ use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::verdict::Mode;
 use assay_records::testing::Postgres;
-use assay_records::{Actor, EventKind, Location, NewWebhook, Records};
+use assay_records::{Actor, EventKind, EventRecord, Location, NewWebhook, Records};
 use assay_transport::testing::Authority;
 use assay_validator::webhook::Secret;
 use serde_json::{Value, json};
@@ -273,6 +273,13 @@ async fn another_validator_goes_on_when_the_one_that_sends_is_lost() {
     let receiver = Receiver::start(Vec::new());
     let policy = Policy { flags: vec![format!("--records={}", database.url())], ..Policy::default() };
     let mut validators = [TestValidator::start(&policy).await, TestValidator::start(&policy).await];
+    // Each tells that it serves, a moment after it does.
+    let until = Instant::now() + PATIENCE;
+    let serving = |events: &[EventRecord]| events.iter().filter(|event| event.kind() == EventKind::Health).count();
+    while serving(&records.events(0, 100).await.unwrap()) < validators.len() {
+        assert!(Instant::now() < until, "both serve");
+        tokio::time::sleep(NAP).await;
+    }
     let first = records.last_event().await.unwrap() + 1;
     let (id, _) = add(&records, &receiver.url, &[]).await;
     let subject = format!("webhook:{id}");
@@ -323,8 +330,8 @@ fn operate(validator: &TestValidator, words: &str) -> Said {
 async fn commands_add_test_list_and_remove_a_webhook() {
     let validator = TestValidator::start(&Policy::default()).await;
     let mut receiver = Receiver::start(Vec::new());
-    let refused = operate(&validator, "webhook add http://192.0.2.1/assay");
-    assert!(refused.code == 64 && refused.errors.contains("https"), "{}", refused.errors);
+    let refused = operate(&validator, "webhook add http://169.254.169.254/latest");
+    assert!(refused.code == 64 && refused.errors.contains("metadata"), "{}", refused.errors);
     let added = operate(&validator, &format!("webhook add {}/hook --kind miner_connected", receiver.url));
     assert_eq!(added.code, 0, "{}", added.errors);
     // The secret alone, so that it can go into a file.

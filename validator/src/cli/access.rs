@@ -83,7 +83,7 @@ pub enum WebhookCommand {
 /// Arguments of `webhook add`.
 #[derive(Debug, Args)]
 pub struct AddWebhookArgs {
-    /// Server that events are posted to: https://, or http:// on this machine
+    /// Server that events are posted to: https://, or http:// within a network that you trust
     #[arg(value_name = "URL")]
     pub url: String,
     /// Kind of event to send, such as verdict; several are given several times [default: all]
