@@ -1,9 +1,10 @@
-//! Every kernel of the CPU backend that this processor runs, against every vector: what the reference is held to,
+//! Every kernel of the CPU backend that this processor runs, against every vector of every kind of work: what the reference is held to,
 //! they are held to.
 
 use assay_cpu::{CpuConfig, KernelKind, devices};
 use assay_device::Device;
 use assay_device::testing::vectors::{check_vector, vectors};
+use assay_work::Precision;
 
 fn device(kernel: KernelKind, threads: usize) -> impl Device {
     let config =
@@ -13,7 +14,7 @@ fn device(kernel: KernelKind, threads: usize) -> impl Device {
 
 #[test]
 fn every_kernel_gives_every_vector() {
-    let vectors = vectors();
+    let vectors = vectors(&Precision::ALL);
     for (rank, kernel) in KernelKind::available().enumerate() {
         // The fastest alone and with company; the others, which take longer, with company.
         for threads in if rank == 0 { vec![1, 2] } else { vec![2] } {

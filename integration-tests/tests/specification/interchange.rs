@@ -39,7 +39,7 @@ fn named(error: JsonError) -> String {
 }
 
 #[test]
-fn every_wrong_field_of_a_text_is_named() {
+pub(super) fn every_wrong_field_of_a_text_is_named() {
     let file: InvalidTexts = vector("invalid-json");
     assert_eq!(file.cases.len(), 15);
     for case in &file.cases {

@@ -4,8 +4,10 @@
 mod commitments;
 mod cpu_vectors;
 mod files;
+mod folder;
 mod interchange;
 mod openings;
+mod operands;
 mod probe_files;
 mod segments;
 mod vectors;

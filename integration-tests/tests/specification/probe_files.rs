@@ -33,6 +33,10 @@ fn plain() -> Vectors {
     vector("segments-plain")
 }
 
+fn linked() -> Vectors {
+    vector("segments-linked")
+}
+
 fn code(file: &ProbeFile) -> Result<(), &'static str> {
     check_probe_file(file).map_err(|error| error.code())
 }
@@ -60,12 +64,13 @@ fn refresh_checksum(file: &mut ProbeFile) {
 }
 
 #[test]
-fn every_invalid_file_is_refused_for_its_reason() {
-    let vectors = plain();
-    assert_eq!(code(&vectors.valid), Ok(()));
-    assert_eq!(vectors.cases.len(), 22);
-    for case in &vectors.cases {
-        assert_eq!(code(&case.opening), Err(case.expect.as_str()), "{}", case.what);
+pub(super) fn every_invalid_file_is_refused_for_its_reason() {
+    for (vectors, cases) in [(plain(), 22), (linked(), 21)] {
+        assert_eq!(code(&vectors.valid), Ok(()));
+        assert_eq!(vectors.cases.len(), cases);
+        for case in &vectors.cases {
+            assert_eq!(code(&case.opening), Err(case.expect.as_str()), "{}", case.what);
+        }
     }
 }
 
@@ -99,6 +104,65 @@ fn a_file_is_what_the_reference_opens() {
     assert_eq!(from_json::<ProbeFile>(&serde_json::to_string(&file).unwrap()).unwrap(), file);
 }
 
+#[test]
+fn a_file_of_a_linked_probe_is_what_the_reference_opens() {
+    let valid = linked().valid;
+    let (challenge, probe) = (checked(&valid.challenge), Probe::try_from(valid.probe).unwrap());
+    let mut file = ProbeFile { slot_digests: Vec::new(), segments: Vec::new(), ..valid.clone() };
+    let of_shares: Vec<_> = challenge.shares().iter().map(|share| reference::share(&challenge, share)).collect();
+    let (roots, slots): (Vec<_>, Vec<_>) = of_shares.into_iter().unzip();
+    for (device, (share, roots)) in challenge.shares().iter().zip(roots).enumerate() {
+        let device_id = share.device_id;
+        assert_eq!(file.committed_roots[&device_id], roots);
+        let drawn = valid.drawn.iter().filter(|drawn| drawn.device_id == device_id);
+        let drawn: Vec<_> = drawn.map(|s| Segment { round: s.round, walk: s.walk }).collect();
+        let opened = reference::open_linked_probe(&challenge, &slots, &probe, device, &drawn);
+        file.slot_digests.push(DeviceSlotDigests { device_id, digests: opened.slot_digests });
+        file.segments.extend(opened.segments.into_iter().map(|s| DeviceSegment {
+            device_id,
+            round: s.round,
+            walk: s.walk,
+            state: s.state,
+            lines: s.lines,
+        }));
+    }
+    file.answer = reference::answer(&challenge, &probe);
+    // The vector draws in the order of the devices.
+    assert_eq!(file, valid);
+}
+
+/// Each change comes on top of those before it, and is named first: the digests of any device before the segments of
+/// all.
+#[test]
+fn faults_of_a_linked_probe_come_in_the_order_of_the_specification() {
+    let mut file = linked().valid;
+    let changes: [Change; 8] = [
+        (|f| f.segments[0].lines[1].bytes[0] ^= 1, "path"),
+        (|f| f.segments[0].lines[0].slot = 11, "range"),
+        (|f| drop(f.segments[1].lines.pop()), "rows"),
+        (|f| f.slot_digests[2].digests[4].0[0] ^= 1, "digests"),
+        (|f| f.slot_digests.swap(0, 1), "digests"),
+        (|f| f.answer.devices[1].digests[0].0[0] ^= 1, "binding"),
+        (|f| f.challenge.shares.truncate(1), "link"),
+        (|f| f.probe.steps = 0, "steps"),
+    ];
+    for (index, (change, expected)) in changes.into_iter().enumerate() {
+        change(&mut file);
+        assert_eq!(code(&file), Err(expected), "change {index}");
+    }
+    // One digest of one device is under the lines that all devices read.
+    let mut file = linked().valid;
+    file.slot_digests[2].digests[4].0[0] ^= 1;
+    let Err(StandaloneError::Fault(fault)) = check_probe_file(&file) else { panic!("accepted") };
+    assert_eq!((fault.kind, fault.device_id), (FaultKind::Digests, file.challenge.shares[2].device_id));
+    let mut file = linked().valid;
+    file.slot_digests.push(file.slot_digests[0].clone());
+    assert_eq!(code(&file), Err("digests"), "a list of digests too many");
+    let mut file = linked().valid;
+    file.probe.link = 0;
+    assert_eq!(code(&file), Err("range"), "the same openings are none of a plain probe");
+}
+
 /// Each change comes on top of those before it, and is named first.
 #[test]
 fn faults_come_in_the_order_of_the_specification() {
@@ -114,7 +178,7 @@ fn faults_come_in_the_order_of_the_specification() {
         (|f| f.slot_digests[2].digests[2].0[0] ^= 1, "digests"),
         (|f| f.slot_digests[0].digests.truncate(3), "digests"),
         (|f| f.answer.checksum.0[0] ^= 1, "binding"),
-        (|f| f.probe.link = 1, "link"),
+        (|f| f.probe.link = 2, "link"),
         (|f| f.probe.rounds = 0, "rounds"),
         (|f| f.challenge.precision = 3, "precision"),
     ];

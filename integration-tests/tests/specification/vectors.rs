@@ -9,10 +9,11 @@ use assay_work::digest::pass_root;
 use assay_work::keys::{parents, pass_key};
 use assay_work::leaf::leaf;
 use assay_work::probe::{
-    LINE_BYTES, position, probe_key, probe_message, round_key_after, start_state, state_bytes, step,
+    LINE_BYTES, LinkedSlots, linked_probe_key, linked_round_key, position, probe_key, probe_message, round_key_after,
+    start_state, state_bytes, step,
 };
 use assay_work::{
-    Answer, Challenge, DeviceId, Digest, Evidence, PassKey, Probe, ProbeKey, Root, RoundKey, Share, Signature,
+    Answer, Challenge, DeviceId, Digest, Evidence, Link, PassKey, Probe, ProbeKey, Root, RoundKey, Share, Signature,
     UncheckedChallenge, UncheckedProbe, Weight, WorkKey, reference, split,
 };
 use ed25519_dalek::{Signer, SigningKey, VerifyingKey};
@@ -127,6 +128,18 @@ struct Probed {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct Linked {
+    _comment: IgnoredAny,
+    challenge: UncheckedChallenge,
+    work_key: WorkKey,
+    probe: UncheckedProbe,
+    answer: Answer,
+    link_digests: Vec<Digest>,
+    segments: Vec<TracedSegment>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct TracedSegment {
     device_id: DeviceId,
     round: u32,
@@ -149,7 +162,7 @@ struct TracedRead {
 }
 
 #[test]
-fn every_broken_rule_of_a_challenge_is_named() {
+pub(super) fn every_broken_rule_of_a_challenge_is_named() {
     let file: InvalidChallenges = vector("invalid-challenges");
     checked(&file.valid);
     assert_eq!(file.cases.len(), 33);
@@ -159,35 +172,25 @@ fn every_broken_rule_of_a_challenge_is_named() {
     }
 }
 
-/// They break no rule, so that every other rule is named before what is missing here.
 #[test]
-fn kinds_of_work_that_are_not_computed_are_refused_last() {
-    let file: InvalidChallenges = vector("invalid-challenges");
-    let code = |challenge: UncheckedChallenge| Challenge::try_from(challenge).map(|_| ()).map_err(|e| e.code());
-    for precision in [2, 5, 6] {
-        let challenge = UncheckedChallenge { precision, ..file.valid.clone() };
-        assert_eq!(code(challenge.clone()), Err("precision"), "{precision}");
-        assert_eq!(code(UncheckedChallenge { n: 300, ..challenge.clone() }), Err("n"));
-        assert_eq!(code(UncheckedChallenge { shares: Vec::new(), ..challenge }), Err("no_shares"));
-    }
-}
-
-#[test]
-fn the_first_wrong_field_of_a_probe_is_named() {
+pub(super) fn the_first_wrong_field_of_a_probe_is_named() {
     let file: InvalidProbes = vector("invalid-probes");
-    let code = |probe: UncheckedProbe| Probe::try_from(probe).map(|_| ()).map_err(|e| e.code());
-    checked(&file.valid.challenge);
-    assert_eq!(code(file.valid.probe), Err("link"), "a linked probe is valid, and not computed here");
-    assert_eq!(code(UncheckedProbe { link: 0, ..file.valid.probe }), Ok(()));
+    let code = |challenge: &UncheckedChallenge, probe: UncheckedProbe| {
+        let devices = checked(challenge).shares().len();
+        Probe::try_from(probe).and_then(|probe| probe.check_devices(devices)).map_err(|e| e.code())
+    };
+    let ProbeOfChallenge { challenge, probe } = file.valid;
+    assert_eq!(Probe::try_from(probe).unwrap().link(), Link::All);
+    assert_eq!(code(&challenge, probe), Ok(()));
+    assert_eq!(code(&challenge, UncheckedProbe { link: 0, ..probe }), Ok(()));
     assert_eq!(file.cases.len(), 17);
     for case in &file.cases {
-        checked(&case.challenge);
-        assert_eq!(code(case.probe), Err(case.expect.as_str()), "{}", case.what);
+        assert_eq!(code(&case.challenge, case.probe), Err(case.expect.as_str()), "{}", case.what);
     }
 }
 
 #[test]
-fn matrices_are_split_as_written() {
+pub(super) fn matrices_are_split_as_written() {
     let file: Splits = vector("split");
     assert_eq!(file.cases.len(), 9);
     for (i, mut case) in file.cases.into_iter().enumerate() {
@@ -225,7 +228,7 @@ fn check_pass(challenge: &Challenge, share: &Share, previous: &Root, traced: &Tr
     let earlier: Vec<u32> = (2..share.count).map(|u| parents(&key, u).0).collect();
     assert_eq!(earlier, traced.earlier_parents);
     assert!((2..share.count).all(|u| parents(&key, u).1 == u - 1));
-    let slots = reference::pass(&key, challenge.n(), share.offset, share.count);
+    let slots = reference::pass(challenge.precision(), &key, challenge.n(), share.offset, share.count);
     for (u, slot) in slots.iter().enumerate() {
         assert_eq!(slot[..16], traced.slots_head[u].0, "the first bytes of slot {u}");
     }
@@ -237,33 +240,53 @@ fn check_pass(challenge: &Challenge, share: &Share, previous: &Root, traced: &Tr
 }
 
 #[test]
-fn one_device() {
+pub(super) fn one_device() {
     check_worked("one-device");
 }
 
 #[test]
-fn smallest() {
+pub(super) fn smallest() {
     check_worked("smallest");
 }
 
 #[test]
-fn two_devices_three_iterations() {
+pub(super) fn two_devices_three_iterations() {
     check_worked("two-devices-three-iterations");
 }
 
 #[test]
-fn uneven_devices() {
+pub(super) fn uneven_devices() {
     check_worked("uneven-devices");
 }
 
 #[test]
-fn n1024() {
+pub(super) fn n1024() {
     check_worked("n1024");
 }
 
 #[test]
-fn n2048() {
+pub(super) fn n2048() {
     check_worked("n2048");
+}
+
+#[test]
+pub(super) fn k2_one_device() {
+    check_worked("k2-one-device");
+}
+
+#[test]
+pub(super) fn k5_one_device() {
+    check_worked("k5-one-device");
+}
+
+#[test]
+pub(super) fn k6_one_device() {
+    check_worked("k6-one-device");
+}
+
+#[test]
+pub(super) fn k2_three_devices_two_iterations() {
+    check_worked("k2-three-devices-two-iterations");
 }
 
 #[test]
@@ -285,8 +308,17 @@ fn assert_signed(key: &VerifyingKey, message: &[u8], signature: Option<Signature
 }
 
 #[test]
-fn commitment_and_answer_are_signed_to_the_byte() {
-    let file: Signed = vector("signed");
+pub(super) fn commitment_and_answer_are_signed_to_the_byte() {
+    check_signed("signed", 154);
+}
+
+#[test]
+pub(super) fn a_linked_answer_is_signed_under_a_name_of_its_own() {
+    check_signed("signed-linked", 161);
+}
+
+fn check_signed(name: &str, probe_message_bytes: usize) {
+    let file: Signed = vector(name);
     let challenge = checked(&file.challenge);
     let probe = Probe::try_from(file.probe).unwrap();
     let secret = SigningKey::from_bytes(file.secret_key.as_bytes());
@@ -298,7 +330,7 @@ fn commitment_and_answer_are_signed_to_the_byte() {
     let commitment = commitment_message(&key, &file.evidence.checksum);
     assert_eq!(hex::encode(&commitment), file.commitment_message);
     let answer = probe_message(&key, &file.evidence.checksum, &probe, &file.answer.checksum);
-    assert_eq!(hex::encode(&answer), file.probe_message);
+    assert_eq!((hex::encode(&answer), answer.len()), (file.probe_message, probe_message_bytes));
 
     // Ed25519 is deterministic: signing again gives the same bytes.
     assert_eq!(Some(Signature(secret.sign(&commitment).to_bytes())), file.evidence.signature);
@@ -353,18 +385,74 @@ fn check_segment(file: &Probed, probe: &Probe, slots: &[Vec<u8>], digests: &[Dig
     assert_eq!(state_bytes(&state), traced.after.0);
 }
 
+/// The keys, the digest of every round over all devices, the answer, then each segment of the vector step by step over the
+/// slots of all devices.
+fn check_linked_probed(name: &str) {
+    let file: Linked = vector(name);
+    let (challenge, probe) = (checked(&file.challenge), Probe::try_from(file.probe).unwrap());
+    probe.check_devices(challenge.shares().len()).unwrap();
+    assert_eq!(*challenge.work_key(), file.work_key);
+    file.answer.check(&challenge, &probe).unwrap();
+    let of_shares: Vec<_> = challenge.shares().iter().map(|share| reference::share(&challenge, share)).collect();
+    let (roots, slots): (Vec<_>, Vec<_>) = of_shares.into_iter().unzip();
+    let last_roots: Vec<_> = roots.iter().map(|roots| *roots.last().unwrap()).collect();
+    let keys = reference::linked_keys(&challenge, &probe, &slots);
+    let (outs, digests) = reference::linked_probe(&slots, challenge.n(), &keys, &probe);
+    assert_eq!(Answer::assemble(&challenge, &probe, digests), file.answer);
+    let after = (1..=probe.rounds()).map(|round| file.answer.link_digest_before(round));
+    assert_eq!(after.collect::<Vec<_>>(), file.link_digests);
+    for segment in &file.segments {
+        let device = challenge.shares().iter().position(|share| share.device_id == segment.device_id).unwrap();
+        assert_eq!(last_roots[device], segment.root);
+        let key = linked_probe_key(&probe, &file.work_key, segment.device_id, &last_roots);
+        assert_eq!((key, keys[device]), (segment.probe_key, key));
+        let before = match segment.round {
+            0 => Digest::BEFORE_FIRST,
+            round => file.link_digests[round as usize - 1],
+        };
+        assert_eq!(linked_round_key(&key, segment.round, &before), segment.round_key);
+        check_linked_segment(&challenge, &probe, &slots, segment);
+        let state = segment.walk as usize * LINE_BYTES;
+        assert_eq!(outs[device][segment.round as usize][state..state + LINE_BYTES], segment.after.0);
+    }
+}
+
+fn check_linked_segment(challenge: &Challenge, probe: &Probe, slots: &[Vec<Vec<u8>>], traced: &TracedSegment) {
+    let linked = LinkedSlots::new(challenge);
+    let mut state = start_state(&traced.round_key, traced.walk);
+    assert_eq!(state_bytes(&state), traced.before.0);
+    assert_eq!(traced.reads.len(), probe.steps() as usize);
+    for (t, read) in traced.reads.iter().enumerate() {
+        assert_eq!(linked.position(&state), (read.slot, read.line), "step {t}");
+        let (place, line) = (linked.place(read.slot), read.line as usize * LINE_BYTES);
+        assert_eq!(slots[place.share][place.slot as usize][line..line + LINE_BYTES], read.bytes.0, "step {t}");
+        step(&mut state, &read.bytes.0);
+    }
+    assert_eq!(state_bytes(&state), traced.after.0);
+}
+
 #[test]
-fn probe() {
+pub(super) fn linked_probe() {
+    check_linked_probed("linked-probe");
+}
+
+#[test]
+pub(super) fn linked_probe_of_another_kind_of_work() {
+    check_linked_probed("linked-probe-k6");
+}
+
+#[test]
+pub(super) fn probe() {
     check_probed("probe");
 }
 
 #[test]
-fn probe_n1024() {
+pub(super) fn probe_n1024() {
     check_probed("probe-n1024");
 }
 
 #[test]
-fn probe_w64() {
+pub(super) fn probe_w64() {
     check_probed("probe-w64");
 }
 
@@ -384,7 +472,13 @@ fn the_reference_device_gives_the_same() {
         for iteration in 0..challenge.iterations() {
             let previous = previous_root(&roots, iteration);
             let key = pass_key(&file.work_key, share.device_id, iteration, &previous);
-            let pass = Pass { key, n: challenge.n(), offset: share.offset, count: share.count };
+            let pass = Pass {
+                precision: challenge.precision(),
+                key,
+                n: challenge.n(),
+                offset: share.offset,
+                count: share.count,
+            };
             roots.push(pass_root(&device.fill(&pass, &handle).unwrap()));
         }
         assert_eq!(roots, evidence.device(share.device_id).unwrap().roots);

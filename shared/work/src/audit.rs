@@ -7,6 +7,7 @@ use super::fault::{FaultKind, FaultPlace, OpeningFault};
 use super::keys::{parents, pass_key};
 use super::leaf::leaf;
 use super::opening::{Expected, OpenedRange, PassOpenings, Sample, SampleOpenings};
+use super::precision::Precision;
 use super::product::element;
 use super::tree::{RangePath, digests_of_ranges, row_range_bytes};
 
@@ -129,6 +130,7 @@ pub fn check_pass_openings(audit: &Audit<'_>, given: &PassOpenings) -> Result<()
 /// It keeps the digests of the pass and the samples drawn, whatever it is given.
 #[derive(Debug)]
 pub struct PassCheck {
+    precision: Precision,
     n: u32,
     share: Share,
     key: PassKey,
@@ -151,6 +153,7 @@ impl PassCheck {
             return Err(audit.fault(FaultKind::Digests, FaultPlace::Answer));
         }
         Ok(Self {
+            precision: audit.challenge.precision(),
             n: audit.challenge.n(),
             share: audit.share,
             key: audit.pass_key(),
@@ -166,10 +169,17 @@ impl PassCheck {
     /// # Panics
     /// When there is not a digest for every slot, or the pass has no such sample.
     #[must_use]
-    pub fn of_pass(n: u32, share: Share, key: PassKey, samples: Vec<Sample>, digests: Vec<Digest>) -> Self {
+    pub fn of_pass(
+        precision: Precision,
+        n: u32,
+        share: Share,
+        key: PassKey,
+        samples: Vec<Sample>,
+        digests: Vec<Digest>,
+    ) -> Self {
         assert_eq!(digests.len(), share.count as usize, "a digest for every slot");
         assert!(samples.iter().all(|s| s.fits(n, share.count)), "samples of the pass");
-        Self { n, share, key, samples, digests, seen: 0, first_fault: None }
+        Self { precision, n, share, key, samples, digests, seen: 0, first_fault: None }
     }
 
     /// Checks that the next sample is the one drawn, opened by ranges of the right number, places and lengths: a few
@@ -318,7 +328,9 @@ impl PassCheck {
             }
         }
         for ((v, a, b), holder, (x, y)) in elements {
-            if row_at(holder)[b as usize] != element(row_at(x), row_at(y), n, a, b, v) {
+            let expected = element(self.precision, row_at(x), row_at(y), n, a, b, v);
+            // The whole byte, with bits that no operand depends on.
+            if row_at(holder)[b as usize] != expected {
                 return Err((FaultKind::Element, Some(holder)));
             }
         }

@@ -94,8 +94,10 @@ impl IterationDraw {
 pub struct TimedProbe<'a> {
     /// What was asked.
     pub probe: &'a Probe,
-    /// Matrix size n, which for precision 1 is also κ, the terms of an element.
+    /// Matrix size n.
     pub n: u32,
+    /// κ: the terms of the sum behind an element.
+    pub terms: u32,
     /// Slots of the device.
     pub count: u32,
     /// t, on the validator's clock, with the round trip in it.
@@ -129,8 +131,8 @@ impl TimedProbe<'_> {
         let n = f64::from(self.n);
         let line_bytes = LINE_BYTES as f64;
         let read_bytes = self.probe.read_bytes() as f64;
-        // A line is 64 elements of n multiply-accumulates each: n of them a byte.
-        let computed = self.multiply_accumulates_per_s * self.seconds / (n * read_bytes);
+        // A line is 64 elements of κ multiply-accumulates each: κ of them a byte.
+        let computed = self.multiply_accumulates_per_s * self.seconds / (f64::from(self.terms) * read_bytes);
         let over_buses = self.bus_bytes_per_s * self.seconds / read_bytes;
         let x = computed + over_buses;
         let walks_per_line = f64::from(self.probe.walks()) * line_bytes / (f64::from(self.count) * n * n);
@@ -240,6 +242,7 @@ mod tests {
         let timed = TimedProbe {
             probe: &probe,
             n: 8192,
+            terms: 8192,
             count: 2048,
             seconds: probe.read_bytes() as f64 / 2.6e12,
             multiply_accumulates_per_s: 2.0 * 650e12,
@@ -259,6 +262,7 @@ mod tests {
         let idle = TimedProbe {
             probe: &probe,
             n: 256,
+            terms: 256,
             count: 3,
             seconds: 1.0,
             multiply_accumulates_per_s: 0.0,
@@ -271,6 +275,9 @@ mod tests {
         // The same lines, computed again: 64 · 256 multiply-accumulates each.
         let busy = TimedProbe { multiply_accumulates_per_s: 64.0 * 64.0 * 256.0, ..idle };
         assert_eq!(busy.hiding(), Hiding { computed: 1.0, over_buses: 0.0, share: 1.0 });
+        // Twice the terms: half the lines.
+        let deeper = TimedProbe { terms: 512, ..busy };
+        assert_eq!(deeper.hiding().computed, 0.5);
         // W/L = 64 · 64 / (3 · 256²) = 1/48; x = 1/8 of both: h = 1/16 + √(1/256 + 1/192).
         let both = TimedProbe { seconds: 1.0 / 16.0, bus_bytes_per_s: 4096.0, ..busy };
         let Hiding { computed, over_buses, share } = both.hiding();

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::bytes::{ChallengeId, DeviceId, Nonce, PublicKey, WorkKey};
+use super::precision::Precision;
 
 /// The only version of the work.
 pub const WORK_VERSION: u32 = 1;
@@ -16,26 +17,6 @@ pub const MAX_ITERATIONS: u32 = 65_536;
 pub const MIN_COUNT: u32 = 3;
 /// The most slots of all shares together.
 pub const MAX_TOTAL: u64 = 1 << 20;
-
-/// The kinds of work that there are: INT8, F16, FP8 and FP4 (WORK.md, Kinds of work). 3 and 4 are reserved.
-const KINDS: [u32; 4] = [1, 2, 5, 6];
-
-/// What the elements are and how they multiply: the kinds of work that are computed here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Precision {
-    /// Signed bytes, exact 32-bit sums.
-    Int8,
-}
-
-impl Precision {
-    /// The number that stands for it in a challenge.
-    #[must_use]
-    pub const fn code(self) -> u32 {
-        match self {
-            Self::Int8 => 1,
-        }
-    }
-}
 
 /// What one device computes: slots `0 … count-1`, whose leaves are streams `offset` and `offset + 1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,9 +99,6 @@ pub enum ChallengeError {
     /// More than [`MAX_TOTAL`] slots.
     #[error("the shares add up to {0} slots; at most {MAX_TOTAL} are allowed")]
     Total(u64),
-    /// A kind of work that no device here computes. The challenge breaks no rule.
-    #[error("precision {0} is not supported by this build; 1 (INT8) is")]
-    Unsupported(u32),
 }
 
 impl ChallengeError {
@@ -129,7 +107,7 @@ impl ChallengeError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Version(_) => "version",
-            Self::Precision(_) | Self::Unsupported(_) => "precision",
+            Self::Precision(_) => "precision",
             Self::N(_) => "n",
             Self::Iterations(_) => "iterations",
             Self::NoShares => "no_shares",
@@ -147,6 +125,8 @@ impl ChallengeError {
 #[serde(transparent)]
 pub struct Challenge {
     fields: UncheckedChallenge,
+    #[serde(skip)]
+    precision: Precision,
     #[serde(skip)]
     work_key: WorkKey,
 }
@@ -200,10 +180,10 @@ impl Challenge {
         self.fields.shares.binary_search_by_key(&device_id, |s| s.device_id).ok().map(|i| &self.fields.shares[i])
     }
 
-    /// What the elements are.
+    /// The kind of work: what the operands of its products are.
     #[must_use]
     pub const fn precision(&self) -> Precision {
-        Precision::Int8
+        self.precision
     }
 
     /// Bytes of one slot: `n²`.
@@ -212,25 +192,23 @@ impl Challenge {
         self.fields.n as u64 * self.fields.n as u64
     }
 
-    /// Multiply-accumulates of one share over all iterations: `(count - 2) · n² · κ · iterations`, κ = n for INT8.
+    /// Multiply-accumulates of one share over all iterations: `(count - 2) · n² · κ · iterations`.
     #[must_use]
     pub fn multiply_accumulates(&self, share: &Share) -> u128 {
-        u128::from(share.count - 2) * u128::from(self.fields.n).pow(3) * u128::from(self.fields.iterations)
+        let of_product = self.precision.multiply_accumulates_of_product(self.n());
+        u128::from(share.count - 2) * u128::from(of_product) * u128::from(self.iterations())
     }
 }
 
 impl TryFrom<UncheckedChallenge> for Challenge {
     type Error = ChallengeError;
 
-    /// Checks the rules in WORK.md's order, each over all shares before the next; last, whether the kind of work is
-    /// computed here.
+    /// Checks the rules in WORK.md's order, each over all shares before the next.
     fn try_from(c: UncheckedChallenge) -> Result<Self, ChallengeError> {
         if c.version != WORK_VERSION {
             return Err(ChallengeError::Version(c.version));
         }
-        if !KINDS.contains(&c.precision) {
-            return Err(ChallengeError::Precision(c.precision));
-        }
+        let precision = Precision::from_code(c.precision).ok_or(ChallengeError::Precision(c.precision))?;
         if !c.n.is_power_of_two() || !(MIN_N..=MAX_N).contains(&c.n) {
             return Err(ChallengeError::N(c.n));
         }
@@ -238,11 +216,8 @@ impl TryFrom<UncheckedChallenge> for Challenge {
             return Err(ChallengeError::Iterations(c.iterations));
         }
         check_shares(&c.shares)?;
-        if c.precision != Precision::Int8.code() {
-            return Err(ChallengeError::Unsupported(c.precision));
-        }
         let work_key = work_key(&c);
-        Ok(Self { fields: c, work_key })
+        Ok(Self { fields: c, precision, work_key })
     }
 }
 

@@ -14,6 +14,7 @@ pub mod keys;
 mod lanes;
 pub mod leaf;
 pub mod opening;
+pub mod precision;
 pub mod probe;
 pub mod probe_file;
 pub mod product;
@@ -29,13 +30,17 @@ pub use bytes::{
     ChainingValue, ChallengeId, Checksum, DeviceId, Digest, Nonce, PassKey, ProbeKey, ProbeSeed, PublicKey, Root,
     RoundKey, Signature, WorkKey,
 };
-pub use challenge::{Challenge, ChallengeError, Precision, Share, UncheckedChallenge};
+pub use challenge::{Challenge, ChallengeError, Share, UncheckedChallenge};
 pub use commitment::{CommitmentError, DeviceEvidence, Evidence};
 pub use fault::{FaultKind, FaultPlace, OpeningFault};
 pub use json::{JsonError, JsonObject, from_json, from_json_under};
 pub use opening::{OpenedRange, Parents, PassOpenings, Sample, SampleOpenings};
-pub use probe::{Answer, AnswerError, DeviceAnswer, Probe, ProbeError, UncheckedProbe};
+pub use precision::{Precision, UnknownPrecision};
+pub use probe::{Answer, AnswerError, DeviceAnswer, Link, Probe, ProbeError, UncheckedProbe};
 pub use probe_file::{DeviceSegment, DeviceSlotDigests, DrawnSegment, ProbeFile, check_probe_file};
-pub use segment::{Opening, ProbeOpenings, Segment, SegmentAudit, SegmentCheck, SegmentOpenings, check_segments};
+pub use segment::{
+    Opening, ProbeOpenings, Segment, SegmentAudit, SegmentCheck, SegmentOpenings, SlotDigests, check_segments,
+    check_slot_digests,
+};
 pub use split::{SplitError, Weight, split};
 pub use standalone::{StandaloneError, check_standalone};

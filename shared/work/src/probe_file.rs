@@ -8,8 +8,8 @@ use super::bytes::{DeviceId, Digest, Root};
 use super::challenge::{Challenge, UncheckedChallenge};
 use super::fault::{FaultKind, FaultPlace, OpeningFault};
 use super::opening::OpenedRange;
-use super::probe::{Answer, Probe, UncheckedProbe};
-use super::segment::{Opening, Segment, SegmentAudit, SegmentCheck, SegmentOpenings};
+use super::probe::{Answer, Link, Probe, UncheckedProbe};
+use super::segment::{Opening, Segment, SegmentAudit, SegmentCheck, SegmentOpenings, check_slot_digests};
 use super::standalone::{StandaloneError, check_committed_roots};
 
 /// A segment of one of the devices.
@@ -100,16 +100,12 @@ impl ProbeFile {
 pub fn check_probe_file(file: &ProbeFile) -> Result<(), StandaloneError> {
     let challenge = Challenge::try_from(file.challenge.clone())?;
     let probe = Probe::try_from(file.probe)?;
+    probe.check_devices(challenge.shares().len())?;
     check_binding(file, &challenge, &probe)?;
-    let drawn: Vec<_> = challenge.shares().iter().map(|share| file.drawn_of(share.device_id, &probe)).collect();
-    let audits = challenge.shares().iter().zip(&drawn).zip(&file.answer.devices);
-    let audits: Vec<_> = audits
-        .map(|((share, drawn), answer)| {
-            let last_root = file.committed_roots[&share.device_id][challenge.iterations() as usize - 1];
-            SegmentAudit::new(&challenge, &probe, share.device_id, last_root, &answer.digests, drawn)
-        })
-        .collect();
-    let mut checks = check_digests(file, &challenge, &audits)?;
+    let mut checks = match probe.link() {
+        Link::Own => check_digests(file, &challenge, &probe)?,
+        Link::All => check_linked_digests(file, &challenge, &probe)?,
+    };
     check_rows(file, &probe)?;
     Ok(check_segments(file, &mut checks)?)
 }
@@ -125,20 +121,47 @@ fn check_binding(file: &ProbeFile, challenge: &Challenge, probe: &Probe) -> Resu
     stranger.map_or(Ok(()), |s| Err(unbound(s.device_id)))
 }
 
+/// `root[iterations-1]` of a device of the challenge, all of which are committed.
+fn last_root(file: &ProbeFile, challenge: &Challenge, device_id: DeviceId) -> Root {
+    file.committed_roots[&device_id][challenge.iterations() as usize - 1]
+}
+
 /// The digests of each device in order, each of which begins a check of its segments.
 fn check_digests(
     file: &ProbeFile,
     challenge: &Challenge,
-    audits: &[SegmentAudit<'_>],
+    probe: &Probe,
 ) -> Result<BTreeMap<DeviceId, SegmentCheck>, OpeningFault> {
     let fault = |device_id| OpeningFault { kind: FaultKind::Digests, device_id, place: FaultPlace::Answer };
     let mut checks = BTreeMap::new();
-    for (index, (share, audit)) in challenge.shares().iter().zip(audits).enumerate() {
-        let list = file.slot_digests.get(index).filter(|list| list.device_id == share.device_id);
-        let list = list.ok_or_else(|| fault(share.device_id))?;
-        checks.insert(share.device_id, SegmentCheck::begin(audit, list.digests.clone())?);
+    for (index, (share, answer)) in challenge.shares().iter().zip(&file.answer.devices).enumerate() {
+        let device_id = share.device_id;
+        let list = file.slot_digests.get(index).filter(|list| list.device_id == device_id);
+        let list = list.ok_or_else(|| fault(device_id))?;
+        let drawn = file.drawn_of(device_id, probe);
+        let last_root = last_root(file, challenge, device_id);
+        let audit = SegmentAudit::new(challenge, probe, device_id, last_root, &answer.digests, &drawn);
+        checks.insert(device_id, SegmentCheck::begin(&audit, list.digests.clone())?);
     }
-    file.slot_digests.get(audits.len()).map_or(Ok(checks), |list| Err(fault(list.device_id)))
+    file.slot_digests.get(challenge.shares().len()).map_or(Ok(checks), |list| Err(fault(list.device_id)))
+}
+
+/// The digests of every device, over which each device's segments are checked.
+fn check_linked_digests(
+    file: &ProbeFile,
+    challenge: &Challenge,
+    probe: &Probe,
+) -> Result<BTreeMap<DeviceId, SegmentCheck>, OpeningFault> {
+    let ids = challenge.shares().iter().map(|share| share.device_id);
+    let last_roots: Vec<_> = ids.clone().map(|device_id| last_root(file, challenge, device_id)).collect();
+    let lists = file.slot_digests.iter().map(|list| (list.device_id, &list.digests[..]));
+    let slot_digests = check_slot_digests(challenge, &last_roots, lists)?;
+    let check = |device_id| {
+        let drawn = file.drawn_of(device_id, probe);
+        let audit = SegmentAudit::linked(challenge, probe, device_id, &last_roots, &file.answer, &drawn);
+        (device_id, SegmentCheck::linked(&audit, slot_digests.clone()))
+    };
+    Ok(ids.map(check).collect())
 }
 
 fn check_rows(file: &ProbeFile, probe: &Probe) -> Result<(), OpeningFault> {

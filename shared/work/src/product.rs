@@ -1,5 +1,7 @@
 //! Products: how an element of slot `u ≥ 2` follows from two rows of its parents (WORK.md, A pass).
 
+use super::precision::Precision;
+
 /// What the slot's index is multiplied by before it enters every element.
 pub const SLOT_FACTOR: u32 = 0xC2B2_AE35;
 /// The multiplier before the shift.
@@ -20,14 +22,23 @@ pub const fn mix(sum: i32, position: u32, slot: u32) -> i8 {
     (x >> KEPT_SHIFT) as i8
 }
 
-/// The exact sum of products of two rows of INT8 elements: at most 2²⁹ for rows of up to 32768.
+/// The exact sum of products of two rows: below 2³¹ in magnitude for rows of up to 32768 bytes of any kind.
 ///
 /// # Panics
 /// When the rows differ in length.
 #[must_use]
-pub fn dot(x: &[u8], y: &[u8]) -> i32 {
+pub fn dot(precision: Precision, x: &[u8], y: &[u8]) -> i32 {
     assert_eq!(x.len(), y.len(), "rows of one matrix size");
-    x.iter().zip(y).map(|(&a, &b)| i32::from(a as i8) * i32::from(b as i8)).sum()
+    let pairs = x.iter().zip(y);
+    if precision == Precision::Int8 {
+        return pairs.map(|(&a, &b)| i32::from(a as i8) * i32::from(b as i8)).sum();
+    }
+    let table = precision.table();
+    let term = |(&a, &b): (&u8, &u8)| {
+        let (a, b) = (table[a as usize], table[b as usize]);
+        i32::from(a[0]) * i32::from(b[0]) + i32::from(a[1]) * i32::from(b[1])
+    };
+    pairs.map(term).sum()
 }
 
 /// Element `(r, c)` of slot `u`, as its byte, from row `r` of the earlier parent and row `c` of the
@@ -36,9 +47,9 @@ pub fn dot(x: &[u8], y: &[u8]) -> i32 {
 /// # Panics
 /// When a row is not `n` bytes long.
 #[must_use]
-pub fn element(row_x: &[u8], row_y: &[u8], n: u32, r: u32, c: u32, u: u32) -> u8 {
+pub fn element(precision: Precision, row_x: &[u8], row_y: &[u8], n: u32, r: u32, c: u32, u: u32) -> u8 {
     assert_eq!(row_x.len(), n as usize, "a row of the matrix");
-    mix(dot(row_x, row_y), r * n + c, u) as u8
+    mix(dot(precision, row_x, row_y), r * n + c, u) as u8
 }
 
 #[cfg(test)]
@@ -68,16 +79,38 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_sum_is_exact() {
-        let lowest = vec![0x80; 32_768];
-        assert_eq!(dot(&lowest, &lowest), 1 << 29);
-        let highest = vec![0x7f; 32_768];
-        assert_eq!(dot(&lowest, &highest), -32_768 * 128 * 127);
+    fn the_largest_sums_are_exact() {
+        let sum = |precision, x, y| dot(precision, &[x; 32_768], &[y; 32_768]);
+        assert_eq!(sum(Precision::Int8, 0x80, 0x80), 1 << 29);
+        assert_eq!(sum(Precision::Int8, 0x80, 0x7f), -32_768 * 128 * 127);
+        assert_eq!(sum(Precision::F16, 0x80, 0x80), 9 << 27);
+        assert_eq!(sum(Precision::F16, 0x80, 0x7f), -32_768 * 192 * 190);
+        assert_eq!(sum(Precision::Fp8, 0x1f, 0x7f), 471_859_200, "bits 5 and 6 do not count");
+        assert_eq!(sum(Precision::Fp8, 0x1f, 0x9f), -471_859_200);
+        assert_eq!(sum(Precision::Fp4, 0x77, 0x77), 9 << 20);
+        assert_eq!(sum(Precision::Fp4, 0x77, 0xff), -9 << 20);
+        assert_eq!(sum(Precision::Fp4, 0x07, 0x70), 0, "low with low, high with high");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn sums_are_those_of_wide_integers(
+            rows in proptest::collection::vec(proptest::prelude::any::<(u8, u8)>(), 1..600),
+        ) {
+            let (x, y): (Vec<u8>, Vec<u8>) = rows.into_iter().unzip();
+            for precision in Precision::ALL {
+                let terms = x.iter().zip(&y).map(|(&a, &b)| {
+                    let (a, b) = (precision.operands(a).map(i64::from), precision.operands(b).map(i64::from));
+                    a[0] * b[0] + a[1] * b[1]
+                });
+                assert_eq!(i64::from(dot(precision, &x, &y)), terms.sum::<i64>(), "{precision}");
+            }
+        }
     }
 
     #[test]
     fn the_last_element_of_the_largest_matrix_has_a_position() {
         let zeros = vec![0; 32_768];
-        assert_eq!(element(&zeros, &zeros, 32_768, 32_767, 32_767, 2), mix(0, (1 << 30) - 1, 2) as u8);
+        assert_eq!(element(Precision::Int8, &zeros, &zeros, 32_768, 32_767, 32_767, 2), mix(0, (1 << 30) - 1, 2) as u8);
     }
 }

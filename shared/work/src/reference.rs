@@ -8,7 +8,11 @@ use super::digest::{pass_root, slot_digest};
 use super::keys::{parents, pass_key};
 use super::leaf::leaf;
 use super::opening::{OpenedRange, Parents, PassOpenings, Sample, SampleOpenings};
-use super::probe::{Answer, LINE_BYTES, Probe, position, probe_key, round_key_after, start_state, state_bytes, step};
+use super::precision::Precision;
+use super::probe::{
+    Answer, LINE_BYTES, Link, Probe, link_digest, linked_probe_key, linked_round_key, position, probe_key,
+    round_key_after, start_state, state_bytes, step,
+};
 use super::product::{dot, mix};
 use super::segment::{Opening, ProbeOpenings, Segment, SegmentOpenings, chunk_of};
 use super::tree::{CHUNK_BYTES, chaining_values, siblings};
@@ -17,18 +21,18 @@ use super::tree::{CHUNK_BYTES, chaining_values, siblings};
 ///
 /// # Panics
 /// When a parent is not `n²` bytes, or the row not `n`.
-pub fn product_row(earlier: &[u8], previous: &[u8], n: u32, u: u32, r: u32, row: &mut [u8]) {
+pub fn product_row(precision: Precision, (earlier, previous): (&[u8], &[u8]), n: u32, u: u32, r: u32, row: &mut [u8]) {
     let width = n as usize;
     assert!(earlier.len() == width * width && previous.len() == width * width && row.len() == width, "n-by-n slots");
     let x = &earlier[r as usize * width..][..width];
     for ((c, y), out) in (0..).zip(previous.chunks_exact(width)).zip(row) {
-        *out = mix(dot(x, y), r * n + c, u) as u8;
+        *out = mix(dot(precision, x, y), r * n + c, u) as u8;
     }
 }
 
 /// The slots of a pass.
 #[must_use]
-pub fn pass(key: &PassKey, n: u32, offset: u32, count: u32) -> Vec<Vec<u8>> {
+pub fn pass(precision: Precision, key: &PassKey, n: u32, offset: u32, count: u32) -> Vec<Vec<u8>> {
     let mut slots: Vec<Vec<u8>> = Vec::new();
     for u in 0..count {
         let mut slot = vec![0; n as usize * n as usize];
@@ -36,8 +40,9 @@ pub fn pass(key: &PassKey, n: u32, offset: u32, count: u32) -> Vec<Vec<u8>> {
             leaf(key, offset + u, 0, &mut slot);
         } else {
             let (earlier, previous) = parents(key, u);
+            let factors = (&slots[earlier as usize][..], &slots[previous as usize][..]);
             for (r, row) in (0..).zip(slot.chunks_exact_mut(n as usize)) {
-                product_row(&slots[earlier as usize], &slots[previous as usize], n, u, r, row);
+                product_row(precision, factors, n, u, r, row);
             }
         }
         slots.push(slot);
@@ -55,7 +60,7 @@ pub fn digests(slots: &[Vec<u8>]) -> Vec<Digest> {
 #[must_use]
 pub fn iteration(challenge: &Challenge, share: &Share, iteration: u32, previous_root: &Root) -> Vec<Vec<u8>> {
     let key = pass_key(challenge.work_key(), share.device_id, iteration, previous_root);
-    pass(&key, challenge.n(), share.offset, share.count)
+    pass(challenge.precision(), &key, challenge.n(), share.offset, share.count)
 }
 
 /// The roots of every iteration of a share, and the slots of the last.
@@ -82,18 +87,18 @@ pub fn evidence(challenge: &Challenge) -> Evidence {
 /// # Panics
 /// When `slots` are not n-by-n.
 #[must_use]
-pub fn walk(slots: &[Vec<u8>], n: u32, key: &RoundKey, walk: u32, steps: u32) -> [u8; LINE_BYTES] {
+pub fn walk<S: AsRef<[u8]>>(slots: &[S], n: u32, key: &RoundKey, walk: u32, steps: u32) -> [u8; LINE_BYTES] {
     let mut state = start_state(key, walk);
     for _ in 0..steps {
         let (slot, line) = position(&state, slots.len() as u32, n);
-        step(&mut state, &line_of(&slots[slot as usize], line));
+        step(&mut state, &line_of(slots[slot as usize].as_ref(), line));
     }
     state_bytes(&state)
 }
 
 /// `out[r]` of a round over slots.
 #[must_use]
-pub fn probe_round(slots: &[Vec<u8>], n: u32, key: &RoundKey, probe: &Probe) -> Vec<u8> {
+pub fn probe_round<S: AsRef<[u8]>>(slots: &[S], n: u32, key: &RoundKey, probe: &Probe) -> Vec<u8> {
     (0..probe.walks()).flat_map(|j| walk(slots, n, key, j, probe.steps())).collect()
 }
 
@@ -115,9 +120,51 @@ pub fn probe(slots: &[Vec<u8>], n: u32, key: &ProbeKey, asked: &Probe) -> (Vec<V
     (outs, digests)
 }
 
-/// What an honest miner answers to a probe, not signed; computes every share again.
+/// The slots of all devices as one memory.
+fn linked_slots(slots: &[Vec<Vec<u8>>]) -> Vec<&[u8]> {
+    slots.iter().flatten().map(Vec::as_slice).collect()
+}
+
+/// The keys of a linked probe, of every device in the order of the shares, which hold these slots after their last
+/// iteration.
+#[must_use]
+pub fn linked_keys(challenge: &Challenge, asked: &Probe, slots: &[Vec<Vec<u8>>]) -> Vec<ProbeKey> {
+    let roots: Vec<_> = slots.iter().map(|slots| pass_root(&digests(slots))).collect();
+    let key = |share: &Share| linked_probe_key(asked, challenge.work_key(), share.device_id, &roots);
+    challenge.shares().iter().map(key).collect()
+}
+
+/// `out[0 … R-1]` of every device of a linked probe over the n-by-n slots of all devices, in the order of the shares, and
+/// their digests.
+#[must_use]
+pub fn linked_probe(
+    slots: &[Vec<Vec<u8>>],
+    n: u32,
+    keys: &[ProbeKey],
+    asked: &Probe,
+) -> (Vec<Vec<Vec<u8>>>, Vec<Vec<Digest>>) {
+    let all = linked_slots(slots);
+    let (mut outs, mut digests) = (vec![Vec::new(); keys.len()], vec![Vec::new(); keys.len()]);
+    let mut before = Digest::BEFORE_FIRST;
+    for round in 0..asked.rounds() {
+        for (device, key) in keys.iter().enumerate() {
+            let out = probe_round(&all, n, &linked_round_key(key, round, &before), asked);
+            digests[device].push(slot_digest(&out));
+            outs[device].push(out);
+        }
+        before = link_digest(digests.iter().map(|of_device| &of_device[round as usize]));
+    }
+    (outs, digests)
+}
+
+/// What an honest miner answers to a probe of either link, not signed; computes every share again.
 #[must_use]
 pub fn answer(challenge: &Challenge, asked: &Probe) -> Answer {
+    if asked.link() == Link::All {
+        let slots: Vec<_> = challenge.shares().iter().map(|s| share(challenge, s).1).collect();
+        let keys = linked_keys(challenge, asked, &slots);
+        return Answer::assemble(challenge, asked, linked_probe(&slots, challenge.n(), &keys, asked).1);
+    }
     let of_share = |s: &Share| {
         let slots = share(challenge, s).1;
         probe(&slots, challenge.n(), &key_of_probe(challenge, asked, s.device_id, &slots), asked).1
@@ -198,19 +245,57 @@ pub fn open_probe(
     segments: &[Segment],
 ) -> ProbeOpenings {
     let (outs, round_digests) = probe(slots, n, key, asked);
-    let open_segment = |segment: &Segment| {
-        let mut state = start_state(&round_key_after(key, segment.round, &round_digests), segment.walk);
-        let lines = (0..asked.steps()).map(|_| {
-            let (slot, line) = position(&state, slots.len() as u32, n);
-            let data = &slots[slot as usize];
-            step(&mut state, &line_of(data, line));
-            opened(slot, open(data, chunk_of(u64::from(line) * LINE_BYTES as u64), CHUNK_BYTES))
-        });
-        let lines = lines.collect();
-        let state = open(&outs[segment.round as usize], chunk_of(segment.state_byte()), CHUNK_BYTES);
-        SegmentOpenings { round: segment.round, walk: segment.walk, state, lines }
+    let open = |segment: &Segment| {
+        let round_key = round_key_after(key, segment.round, &round_digests);
+        open_segment(slots, n, &outs[segment.round as usize], &round_key, asked, segment)
     };
-    ProbeOpenings { device_id, slot_digests: digests(slots), segments: segments.iter().map(open_segment).collect() }
+    ProbeOpenings { device_id, slot_digests: digests(slots), segments: segments.iter().map(open).collect() }
+}
+
+/// Opens segments of one device's part of a linked probe over the n-by-n slots of all devices, in the order of the
+/// shares; `device` is its place in that order.
+///
+/// # Panics
+/// When the challenge has no such share.
+#[must_use]
+pub fn open_linked_probe(
+    challenge: &Challenge,
+    slots: &[Vec<Vec<u8>>],
+    asked: &Probe,
+    device: usize,
+    segments: &[Segment],
+) -> ProbeOpenings {
+    let (n, keys, all) = (challenge.n(), linked_keys(challenge, asked, slots), linked_slots(slots));
+    let (outs, round_digests) = linked_probe(slots, n, &keys, asked);
+    let answer = Answer::assemble(challenge, asked, round_digests);
+    let open = |segment: &Segment| {
+        let round_key = linked_round_key(&keys[device], segment.round, &answer.link_digest_before(segment.round));
+        open_segment(&all, n, &outs[device][segment.round as usize], &round_key, asked, segment)
+    };
+    let device_id = challenge.shares()[device].device_id;
+    let slot_digests = digests(&slots[device]);
+    ProbeOpenings { device_id, slot_digests, segments: segments.iter().map(open).collect() }
+}
+
+/// Opens a segment of a round that starts from this key and ends in `out`.
+fn open_segment<S: AsRef<[u8]>>(
+    slots: &[S],
+    n: u32,
+    out: &[u8],
+    round_key: &RoundKey,
+    asked: &Probe,
+    segment: &Segment,
+) -> SegmentOpenings {
+    let mut state = start_state(round_key, segment.walk);
+    let lines = (0..asked.steps()).map(|_| {
+        let (slot, line) = position(&state, slots.len() as u32, n);
+        let data = slots[slot as usize].as_ref();
+        step(&mut state, &line_of(data, line));
+        opened(slot, open(data, chunk_of(u64::from(line) * LINE_BYTES as u64), CHUNK_BYTES))
+    });
+    let lines = lines.collect();
+    let state = open(out, chunk_of(segment.state_byte()), CHUNK_BYTES);
+    SegmentOpenings { round: segment.round, walk: segment.walk, state, lines }
 }
 
 fn line_of(slot: &[u8], line: u32) -> [u8; LINE_BYTES] {

@@ -1,5 +1,7 @@
 //! Checking segments of a probe: single rounds of single walks, walked again (WORK.md, Residency probe).
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::bytes::{ChainingValue, DeviceId, Digest, ProbeKey, Root, RoundKey, hex_vec};
@@ -7,7 +9,10 @@ use super::challenge::{Challenge, Share};
 use super::digest::pass_root;
 use super::fault::{FaultKind, FaultPlace, OpeningFault};
 use super::opening::{Expected, OpenedRange};
-use super::probe::{LINE_BYTES, Probe, State, position, probe_key, round_key_after, start_state, state_bytes, step};
+use super::probe::{
+    Answer, LINE_BYTES, Link, Probe, State, linked_probe_key, linked_round_key, position, probe_key, round_key_after,
+    start_state, state_bytes, step,
+};
 use super::tree::{CHUNK_BYTES, RangePath, digests_of_ranges};
 
 /// One round of one walk of a device.
@@ -79,15 +84,106 @@ pub struct SegmentAudit<'a> {
     probe_key: ProbeKey,
     last_root: Root,
     digests: &'a [Digest],
+    /// What all devices answered, where the probe is linked.
+    linked: Option<&'a Answer>,
     segments: &'a [Segment],
 }
 
+/// The digests of the slots that a probe walks over, each list checked against its committed root: those of one device,
+/// or of all devices in the order of the shares. 32 bytes a slot, shared by the checks of all devices of a linked probe.
+#[derive(Debug, PartialEq, Eq)]
+pub struct SlotDigests(Vec<Digest>);
+
+impl SlotDigests {
+    /// How many slots there are.
+    fn slots(&self) -> u32 {
+        // A checked challenge has at most 2^20.
+        self.0.len() as u32
+    }
+}
+
+/// Checks the digests of the last pass of every device of a linked probe: `last_roots` are `root[iterations-1]` in the
+/// order of the shares, `lists` what the miner opened, in the order in which it came.
+///
+/// # Errors
+/// `digests` of the first device, in the order of the shares, whose list is missing, is another device's, or is not that
+/// of its root; then of a list too many.
+///
+/// # Panics
+/// When there is not a root for every share: the commitment was checked before.
+pub fn check_slot_digests<'a>(
+    challenge: &Challenge,
+    last_roots: &[Root],
+    lists: impl IntoIterator<Item = (DeviceId, &'a [Digest])>,
+) -> Result<Arc<SlotDigests>, OpeningFault> {
+    assert_eq!(last_roots.len(), challenge.shares().len(), "a root of every device");
+    let fault = |device_id| OpeningFault { kind: FaultKind::Digests, device_id, place: FaultPlace::Answer };
+    let mut lists = lists.into_iter();
+    let mut all = Vec::new();
+    for (share, root) in challenge.shares().iter().zip(last_roots) {
+        let list = lists.next().filter(|(id, digests)| *id == share.device_id && are_of_pass(digests, share, root));
+        let (_, digests) = list.ok_or_else(|| fault(share.device_id))?;
+        all.extend_from_slice(digests);
+    }
+    match lists.next() {
+        None => Ok(Arc::new(SlotDigests(all))),
+        Some((device_id, _)) => Err(fault(device_id)),
+    }
+}
+
+fn are_of_pass(digests: &[Digest], share: &Share, root: &Root) -> bool {
+    digests.len() == share.count as usize && pass_root(digests) == *root
+}
+
 impl<'a> SegmentAudit<'a> {
+    /// An audit of a linked probe, of the segments of one device: `last_roots` are what every device committed to for
+    /// its last iteration, in the order of the shares, and `answer` is what all devices answered.
+    ///
+    /// # Panics
+    /// When the probe is not linked, the challenge has no share for the device, there is not a root for every share,
+    /// the answer has not a digest for every round of every device, or the probe has no such segment: all of these were
+    /// checked before.
+    #[must_use]
+    pub fn linked(
+        challenge: &Challenge,
+        probe: &'a Probe,
+        device_id: DeviceId,
+        last_roots: &[Root],
+        answer: &'a Answer,
+        segments: &'a [Segment],
+    ) -> Self {
+        assert_eq!(probe.link(), Link::All, "a linked probe");
+        let shares = challenge.shares();
+        assert!(last_roots.len() == shares.len() && answer.devices.len() == shares.len(), "all devices");
+        assert!(answer.devices.iter().all(|d| d.digests.len() == probe.rounds() as usize), "a digest for every round");
+        assert!(segments.iter().all(|s| s.fits(probe)), "segments of the probe");
+        let index = shares.iter().position(|share| share.device_id == device_id);
+        let Some(index) = index else { panic!("device {device_id} has no share") };
+        Self {
+            n: challenge.n(),
+            share: shares[index],
+            probe,
+            probe_key: linked_probe_key(probe, challenge.work_key(), device_id, last_roots),
+            last_root: last_roots[index],
+            digests: &answer.devices[index].digests,
+            linked: Some(answer),
+            segments,
+        }
+    }
+
+    /// The key of a round, from the digests answered.
+    fn round_key(&self, round: u32) -> RoundKey {
+        match self.linked {
+            None => round_key_after(&self.probe_key, round, self.digests),
+            Some(answer) => linked_round_key(&self.probe_key, round, &answer.link_digest_before(round)),
+        }
+    }
+
     /// An audit of a device that committed to `last_root` for its last iteration and answered `digests`.
     ///
     /// # Panics
-    /// When the challenge has no share for the device, there is not a digest for every round, or the probe has no
-    /// such segment: the answer was checked and the segments were drawn before.
+    /// When the probe is linked, the challenge has no share for the device, there is not a digest for every round, or
+    /// the probe has no such segment: the answer was checked and the segments were drawn before.
     #[must_use]
     pub fn new(
         challenge: &Challenge,
@@ -98,10 +194,11 @@ impl<'a> SegmentAudit<'a> {
         segments: &'a [Segment],
     ) -> Self {
         let Some(&share) = challenge.share(device_id) else { panic!("device {device_id} has no share") };
+        assert_eq!(probe.link(), Link::Own, "a probe of each device's own slots");
         assert_eq!(digests.len(), probe.rounds() as usize, "a digest for every round");
         assert!(segments.iter().all(|s| s.fits(probe)), "segments of the probe");
         let probe_key = probe_key(probe, challenge.work_key(), device_id, &last_root);
-        Self { n: challenge.n(), share, probe, probe_key, last_root, digests, segments }
+        Self { n: challenge.n(), share, probe, probe_key, last_root, digests, linked: None, segments }
     }
 
     /// An audit of a probe that belongs to no challenge: its key and the root of the pass are known otherwise.
@@ -119,7 +216,7 @@ impl<'a> SegmentAudit<'a> {
     ) -> Self {
         assert_eq!(digests.len(), probe.rounds() as usize, "a digest for every round");
         assert!(segments.iter().all(|s| s.fits(probe)), "segments of the probe");
-        Self { n, share, probe, probe_key, last_root, digests, segments }
+        Self { n, share, probe, probe_key, last_root, digests, linked: None, segments }
     }
 
     const fn fault(&self, kind: FaultKind, place: FaultPlace) -> OpeningFault {
@@ -133,6 +230,9 @@ impl<'a> SegmentAudit<'a> {
 /// The first [`OpeningFault`]: `binding`, `digests`, `rows` over all segments (another segment than the one drawn, or
 /// another number of lines than steps), then segment by segment the state's `range`, `siblings` and `path`, those of
 /// each step in turn, and `state`.
+///
+/// # Panics
+/// When the probe is linked: its digests are those of all devices.
 pub fn check_segments(audit: &SegmentAudit<'_>, given: &ProbeOpenings) -> Result<(), OpeningFault> {
     if given.device_id != audit.share.device_id {
         return Err(audit.fault(FaultKind::Binding, FaultPlace::Answer));
@@ -151,14 +251,15 @@ pub fn check_segments(audit: &SegmentAudit<'_>, given: &ProbeOpenings) -> Result
 
 /// A check that takes the segments one by one, in the order drawn, so that no more than one need be in memory.
 ///
-/// It keeps the digests of the last pass and the segments drawn, whatever it is given.
+/// It keeps the segments drawn and the digests of the last pass, which are shared where the probe is linked, whatever it
+/// is given.
 #[derive(Debug)]
 pub struct SegmentCheck {
     n: u32,
     share: Share,
     probe: Probe,
     drawn: Vec<DrawnSegment>,
-    slot_digests: Vec<Digest>,
+    slot_digests: Arc<SlotDigests>,
     seen: usize,
 }
 
@@ -178,23 +279,36 @@ impl SegmentCheck {
     ///
     /// # Errors
     /// `digests`.
+    ///
+    /// # Panics
+    /// When the probe is linked: [`SegmentCheck::linked`] begins those.
     pub fn begin(audit: &SegmentAudit<'_>, slot_digests: Vec<Digest>) -> Result<Self, OpeningFault> {
-        if slot_digests.len() != audit.share.count as usize || pass_root(&slot_digests) != audit.last_root {
+        assert!(audit.linked.is_none(), "digests of one device");
+        if !are_of_pass(&slot_digests, &audit.share, &audit.last_root) {
             return Err(audit.fault(FaultKind::Digests, FaultPlace::Answer));
         }
+        Ok(Self::over(audit, Arc::new(SlotDigests(slot_digests))))
+    }
+
+    /// A check of one device's segments of a linked probe, whose lines lead to the digests of all devices.
+    ///
+    /// # Panics
+    /// When the probe is not linked, or the digests end before the device's own: they are another challenge's.
+    #[must_use]
+    pub fn linked(audit: &SegmentAudit<'_>, slot_digests: Arc<SlotDigests>) -> Self {
+        assert!(audit.linked.is_some(), "an audit of a linked probe");
+        assert!(slot_digests.slots() >= audit.share.offset + audit.share.count, "digests of all devices");
+        Self::over(audit, slot_digests)
+    }
+
+    fn over(audit: &SegmentAudit<'_>, slot_digests: Arc<SlotDigests>) -> Self {
         let drawn = |&segment: &Segment| DrawnSegment {
             segment,
-            round_key: round_key_after(&audit.probe_key, segment.round, audit.digests),
+            round_key: audit.round_key(segment.round),
             out_digest: audit.digests[segment.round as usize],
         };
-        Ok(Self {
-            n: audit.n,
-            share: audit.share,
-            probe: *audit.probe,
-            drawn: audit.segments.iter().map(drawn).collect(),
-            slot_digests,
-            seen: 0,
-        })
+        let drawn = audit.segments.iter().map(drawn).collect();
+        Self { n: audit.n, share: audit.share, probe: *audit.probe, drawn, slot_digests, seen: 0 }
     }
 
     /// Checks that the next segment is the one drawn, with as many lines as steps, and ranges of the right lengths: a
@@ -249,7 +363,7 @@ impl SegmentCheck {
         state.check_range(given.state.first_byte, &given.state.bytes).map_err(fail)?;
         state.check_siblings(&given.state.siblings).map_err(fail)?;
         for (index, opened) in given.lines.iter().enumerate() {
-            if opened.slot >= self.share.count {
+            if opened.slot >= self.slot_digests.slots() {
                 return Err((FaultKind::Range, Some(index)));
             }
             let expected = self.expected_line(opened.slot, chunk_of(opened.first_byte));
@@ -284,7 +398,7 @@ impl SegmentCheck {
             first_byte: chunk_of(line_byte),
             range_bytes: CHUNK_BYTES,
             total_bytes: u64::from(self.n) * u64::from(self.n),
-            digest: &self.slot_digests[slot as usize],
+            digest: &self.slot_digests.0[slot as usize],
         }
     }
 
@@ -309,7 +423,7 @@ impl SegmentCheck {
         let mut state = start_state(&drawn.round_key, drawn.segment.walk);
         let digests = self.digests(lines);
         for (index, opened) in lines.iter().enumerate() {
-            let (slot, line) = position(&state, self.share.count, self.n);
+            let (slot, line) = position(&state, self.slot_digests.slots(), self.n);
             let line_byte = u64::from(line) * LINE_BYTES as u64;
             if opened.slot != slot {
                 return Err((FaultKind::Range, index));

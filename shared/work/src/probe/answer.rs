@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 use super::super::bytes::{Checksum, DeviceId, Digest, Signature, WorkKey};
 use super::super::challenge::Challenge;
 use super::super::json;
-use super::Probe;
+use super::{Link, Probe, link_digest};
 
 /// What one device answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,11 +83,16 @@ pub fn probe_checksum(challenge: &Challenge, probe: &Probe, devices: &[DeviceAns
     Checksum(hasher.finalize().into())
 }
 
-/// What a miner signs when it answers: `commitment` is the checksum of its evidence, `answer` that of the answer.
+/// What a miner signs when it answers: `commitment` is the checksum of its evidence, `answer` that of the answer. A
+/// linked probe has a message of its own.
 #[must_use]
 pub fn probe_message(work_key: &WorkKey, commitment: &Checksum, probe: &Probe, answer: &Checksum) -> Vec<u8> {
+    let name = match probe.link() {
+        Link::Own => b"assay v1 probe".as_slice(),
+        Link::All => b"assay v1 linked probe",
+    };
     [
-        b"assay v1 probe".as_slice(),
+        name,
         work_key.as_ref(),
         commitment.as_ref(),
         probe.seed().as_ref(),
@@ -135,6 +140,18 @@ impl Answer {
             return Err(AnswerError::Checksum);
         }
         Ok(())
+    }
+
+    /// What round `round` of a linked probe follows: the [`link_digest`] of the round before.
+    ///
+    /// # Panics
+    /// When a device has no digest of the round before.
+    #[must_use]
+    pub fn link_digest_before(&self, round: u32) -> Digest {
+        match (round as usize).checked_sub(1) {
+            None => Digest::BEFORE_FIRST,
+            Some(before) => link_digest(self.devices.iter().map(|device| &device.digests[before])),
+        }
     }
 
     /// What a device answered.

@@ -1,12 +1,14 @@
 //! The residency probe (WORK.md, Residency probe): what is asked, the keys of its rounds; [`walk`] has the
-//! walks themselves and [`answer`] what a miner answers.
+//! walks themselves, [`link`] what is different over the slots of all devices, and [`answer`] what a miner answers.
 
 pub mod answer;
+pub mod link;
 pub mod walk;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::answer::{Answer, AnswerError, DeviceAnswer, probe_checksum, probe_message};
+pub use self::link::{LinkedPlace, LinkedSlots, link_digest, linked_probe_key, linked_round_key};
 pub use self::walk::{LINE_BYTES, State, position, start_state, state_bytes, state_from_bytes, step};
 use super::bytes::{DeviceId, Digest, ProbeKey, ProbeSeed, Root, RoundKey, WorkKey};
 
@@ -31,9 +33,39 @@ pub struct UncheckedProbe {
     pub steps: u32,
     /// How many rounds R follow one another.
     pub rounds: u32,
-    /// 0: each device walks over its own slots. 1, over the slots of all devices, is not computed here.
+    /// 0: each device walks over its own slots; 1: over the slots of all devices, of which there are at least two.
     #[serde(default)]
     pub link: u32,
+}
+
+/// Over which slots the devices walk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Link {
+    /// Each device over its own: the residency probe.
+    Own,
+    /// Each device over those of all devices: the linked probe.
+    All,
+}
+
+impl Link {
+    /// The number of the field `link`.
+    #[must_use]
+    pub const fn code(self) -> u32 {
+        match self {
+            Self::Own => 0,
+            Self::All => 1,
+        }
+    }
+
+    /// What a number of the field `link` names.
+    #[must_use]
+    pub const fn from_code(code: u32) -> Option<Self> {
+        match code {
+            0 => Some(Self::Own),
+            1 => Some(Self::All),
+            _ => None,
+        }
+    }
 }
 
 /// Why a probe is refused: the first field that is out of its range.
@@ -48,9 +80,12 @@ pub enum ProbeError {
     /// None, or too many.
     #[error("rounds = {0} is not from 1 to {MAX_ROUNDS}")]
     Rounds(u32),
-    /// A linked probe, which no device here computes, or a link that there is not.
-    #[error("link = {0} is not supported by this build; 0 is")]
+    /// A link that there is not.
+    #[error("link = {0} is neither 0 nor 1")]
     Link(u32),
+    /// A linked probe in a challenge of one device.
+    #[error("link = 1 in a challenge of {0} device(s), which has nothing to link")]
+    LinkOfOne(usize),
 }
 
 impl ProbeError {
@@ -61,12 +96,13 @@ impl ProbeError {
             Self::Walks(_) => "walks",
             Self::Steps(_) => "steps",
             Self::Rounds(_) => "rounds",
-            Self::Link(_) => "link",
+            Self::Link(_) | Self::LinkOfOne(_) => "link",
         }
     }
 }
 
-/// A probe whose fields are in their ranges: nothing downstream checks again.
+/// A probe whose fields are in their ranges. Whether `link` suits the challenge, [`Probe::check_devices`] says; nothing
+/// else is checked again downstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Probe(UncheckedProbe);
@@ -102,6 +138,24 @@ impl Probe {
         self.0.rounds
     }
 
+    /// Over which slots the devices walk.
+    #[must_use]
+    pub const fn link(&self) -> Link {
+        if self.0.link == 0 { Link::Own } else { Link::All }
+    }
+
+    /// Refuses a linked probe in a challenge of fewer than two devices. Whoever takes a probe from elsewhere checks it
+    /// against the challenge that it is for, before anything is done with it.
+    ///
+    /// # Errors
+    /// [`ProbeError::LinkOfOne`].
+    pub const fn check_devices(&self, devices: usize) -> Result<(), ProbeError> {
+        match self.link() {
+            Link::All if devices < 2 => Err(ProbeError::LinkOfOne(devices)),
+            Link::Own | Link::All => Ok(()),
+        }
+    }
+
     /// Bytes of `out[r]`, the states after a round: `64 · W`.
     #[must_use]
     pub const fn out_bytes(&self) -> u64 {
@@ -118,7 +172,7 @@ impl Probe {
 impl TryFrom<UncheckedProbe> for Probe {
     type Error = ProbeError;
 
-    /// Checks the fields in the order of WORK.md's table.
+    /// Checks the fields in the order of WORK.md's table; `link` against the challenge is [`Probe::check_devices`]'s.
     fn try_from(probe: UncheckedProbe) -> Result<Self, ProbeError> {
         let UncheckedProbe { seed: _, walks, steps, rounds, link } = probe;
         if !walks.is_power_of_two() || !(MIN_WALKS..=MAX_WALKS).contains(&walks) {
@@ -130,14 +184,14 @@ impl TryFrom<UncheckedProbe> for Probe {
         if !(1..=MAX_ROUNDS).contains(&rounds) {
             return Err(ProbeError::Rounds(rounds));
         }
-        if link != 0 {
+        if Link::from_code(link).is_none() {
             return Err(ProbeError::Link(link));
         }
         Ok(Self(probe))
     }
 }
 
-/// The key of one device's probe; `last_root` is `root[iterations-1]`.
+/// The key of one device's probe over its own slots; `last_root` is `root[iterations-1]`.
 #[must_use]
 pub fn probe_key(probe: &Probe, work_key: &WorkKey, device_id: DeviceId, last_root: &Root) -> ProbeKey {
     let mut hasher = blake3::Hasher::new_derive_key("assay v1 probe key");
@@ -151,13 +205,17 @@ pub fn probe_key(probe: &Probe, work_key: &WorkKey, device_id: DeviceId, last_ro
     ProbeKey(*hasher.finalize().as_bytes())
 }
 
-/// The key of round `round`, after a round that ended in `previous` ([`Digest::BEFORE_FIRST`] for the first).
+/// The key of round `round` of a probe over a device's own slots, after a round that ended in `previous` ([`Digest::BEFORE_FIRST`] for the first).
 #[must_use]
 pub fn round_key(probe_key: &ProbeKey, round: u32, previous: &Digest) -> RoundKey {
-    let mut hasher = blake3::Hasher::new_derive_key("assay v1 probe round");
+    key_of_round("assay v1 probe round", probe_key, round, previous)
+}
+
+fn key_of_round(context: &str, probe_key: &ProbeKey, round: u32, before: &Digest) -> RoundKey {
+    let mut hasher = blake3::Hasher::new_derive_key(context);
     hasher.update(probe_key.as_ref());
     hasher.update(&round.to_le_bytes());
-    hasher.update(previous.as_ref());
+    hasher.update(before.as_ref());
     RoundKey(*hasher.finalize().as_bytes())
 }
 
@@ -184,22 +242,35 @@ mod tests {
     fn ranges_end_where_they_say() {
         for (walks, steps, rounds) in [(64, 1, 1), (1 << 22, 1024, 65_536), (1 << 18, 64, 8)] {
             assert_eq!(code(walks, steps, rounds, 0), Ok(()));
+            assert_eq!(code(walks, steps, rounds, 1), Ok(()));
         }
     }
 
     #[test]
     fn the_first_wrong_field_is_named() {
         for walks in [0, 1, 32, 63, 65, 96, 1 << 23, 1 << 31, u32::MAX] {
-            assert_eq!(code(walks, 0, 0, 1), Err("walks"), "{walks}");
+            assert_eq!(code(walks, 0, 0, 2), Err("walks"), "{walks}");
         }
         for steps in [0, 1025, u32::MAX] {
-            assert_eq!(code(64, steps, 0, 1), Err("steps"), "{steps}");
+            assert_eq!(code(64, steps, 0, 2), Err("steps"), "{steps}");
         }
         for rounds in [0, 65_537, u32::MAX] {
-            assert_eq!(code(64, 1, rounds, 1), Err("rounds"), "{rounds}");
+            assert_eq!(code(64, 1, rounds, 2), Err("rounds"), "{rounds}");
         }
-        for link in [1, 2, 256, u32::MAX] {
+        for link in [2, 3, 256, u32::MAX] {
             assert_eq!(code(64, 1, 1, link), Err("link"), "{link}");
         }
+    }
+
+    #[test]
+    fn a_linked_probe_needs_two_devices() {
+        for (code, link) in [(0, Link::Own), (1, Link::All)] {
+            let unchecked = UncheckedProbe { seed: ProbeSeed([1; 32]), walks: 64, steps: 1, rounds: 1, link: code };
+            let probe = Probe::try_from(unchecked).unwrap();
+            assert_eq!((probe.link(), probe.link().code()), (link, code));
+            assert_eq!(probe.check_devices(1).map_err(|e| e.code()), if code == 0 { Ok(()) } else { Err("link") });
+            assert_eq!(probe.check_devices(2), Ok(()));
+        }
+        assert_eq!(Link::from_code(2), None);
     }
 }

@@ -1,0 +1,228 @@
+//! The kinds of work: what integers a byte of a slot stands for in a product (WORK.md, Kinds of work).
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// What the operands of products are. Slots hold bytes in every kind, and sums are exact integers.
+///
+/// Its serde form is the number that stands for it in a challenge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(into = "u32", try_from = "u32")]
+pub enum Precision {
+    /// A signed byte.
+    #[default]
+    Int8,
+    /// A signed byte and its half: 9-bit integers, which 16-bit floats hold.
+    F16,
+    /// Integers of 4 significant bits and 2 bits of exponent, which E4M3 holds; two bits of a byte do not count.
+    Fp8,
+    /// Two E2M1 codes, each twice its value.
+    Fp4,
+}
+
+/// A number or name that stands for no [`Precision`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0} is no kind of work; int8, f16, fp8 and fp4 (1, 2, 5 and 6) are")]
+pub struct UnknownPrecision(String);
+
+impl Precision {
+    /// Every kind, in the order of their numbers.
+    pub const ALL: [Self; 4] = [Self::Int8, Self::F16, Self::Fp8, Self::Fp4];
+
+    /// The number that stands for it in a challenge. 3 and 4 are reserved.
+    #[must_use]
+    pub const fn code(self) -> u32 {
+        match self {
+            Self::Int8 => 1,
+            Self::F16 => 2,
+            Self::Fp8 => 5,
+            Self::Fp4 => 6,
+        }
+    }
+
+    /// The kind that a number stands for.
+    #[must_use]
+    pub fn from_code(code: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|precision| precision.code() == code)
+    }
+
+    /// Its name in settings, policies and tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Int8 => "int8",
+            Self::F16 => "f16",
+            Self::Fp8 => "fp8",
+            Self::Fp4 => "fp4",
+        }
+    }
+
+    /// Integers that a byte stands for.
+    #[must_use]
+    pub const fn terms_per_byte(self) -> u32 {
+        match self {
+            Self::Fp4 => 2,
+            Self::Int8 | Self::F16 | Self::Fp8 => 1,
+        }
+    }
+
+    /// κ: the terms of the sum behind an element of an n-by-n product.
+    #[must_use]
+    pub const fn terms(self, n: u32) -> u32 {
+        n * self.terms_per_byte()
+    }
+
+    /// Multiply-accumulates of one n-by-n product: `n² · κ`.
+    #[must_use]
+    pub const fn multiply_accumulates_of_product(self, n: u32) -> u64 {
+        n as u64 * n as u64 * self.terms(n) as u64
+    }
+
+    /// P: the largest magnitude of a product of two operands.
+    #[must_use]
+    pub const fn largest_product(self) -> u32 {
+        match self {
+            Self::Int8 => 1 << 14,
+            Self::F16 => 192 * 192,
+            Self::Fp8 => 120 * 120,
+            Self::Fp4 => 12 * 12,
+        }
+    }
+
+    /// By how much the fastest known detour over another unit beats the unit made for the kind (WORK.md, Kinds of work):
+    /// 1 or more. A rate is divided by it before it is compared with what a device claims to be.
+    #[must_use]
+    pub const fn largest_detour(self) -> f64 {
+        match self {
+            // Two INT8 products and one of 1 bit, on a GeForce.
+            Self::F16 => 1.9,
+            Self::Int8 | Self::Fp8 | Self::Fp4 => 1.0,
+        }
+    }
+
+    /// The integers that a byte stands for, in order; the second is 0 where there is one.
+    #[must_use]
+    pub const fn operands(self, byte: u8) -> [i16; 2] {
+        let signed = byte as i8 as i16;
+        match self {
+            Self::Int8 => [signed, 0],
+            // The shift rounds towards -∞.
+            Self::F16 => [signed + (signed >> 1), 0],
+            Self::Fp8 => {
+                let magnitude = (8 + (byte % 8) as i16) << (byte / 8 % 4);
+                [if byte >= 128 { -magnitude } else { magnitude }, 0]
+            }
+            Self::Fp4 => [fp4_operand(byte % 16), fp4_operand(byte / 16)],
+        }
+    }
+
+    /// The operands of every byte.
+    #[must_use]
+    pub const fn table(self) -> &'static [[i16; 2]; 256] {
+        const TABLES: [[[i16; 2]; 256]; 4] =
+            [table_of(Precision::Int8), table_of(Precision::F16), table_of(Precision::Fp8), table_of(Precision::Fp4)];
+        &TABLES[self as usize]
+    }
+}
+
+const fn fp4_operand(code: u8) -> i16 {
+    const MAGNITUDES: [i16; 8] = [0, 1, 2, 3, 4, 6, 8, 12];
+    let magnitude = MAGNITUDES[(code % 8) as usize];
+    if code >= 8 { -magnitude } else { magnitude }
+}
+
+const fn table_of(precision: Precision) -> [[i16; 2]; 256] {
+    let mut table = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = precision.operands(byte as u8);
+        byte += 1;
+    }
+    table
+}
+
+impl From<Precision> for u32 {
+    fn from(precision: Precision) -> Self {
+        precision.code()
+    }
+}
+
+impl TryFrom<u32> for Precision {
+    type Error = UnknownPrecision;
+
+    fn try_from(code: u32) -> Result<Self, UnknownPrecision> {
+        Self::from_code(code).ok_or_else(|| UnknownPrecision(code.to_string()))
+    }
+}
+
+impl FromStr for Precision {
+    type Err = UnknownPrecision;
+
+    fn from_str(name: &str) -> Result<Self, UnknownPrecision> {
+        let found = Self::ALL.into_iter().find(|precision| precision.name() == name);
+        found.ok_or_else(|| UnknownPrecision(name.to_owned()))
+    }
+}
+
+impl fmt::Display for Precision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The formulas of WORK.md in wide integers and explicit rounding.
+    fn by_formula(precision: Precision, byte: u8) -> [i64; 2] {
+        let b = i64::from(byte);
+        let s = if b >= 128 { b - 256 } else { b };
+        let fp4 = |c: i64| [0, 1, 2, 3, 4, 6, 8, 12][(c % 8) as usize] * if c >= 8 { -1 } else { 1 };
+        match precision {
+            Precision::Int8 => [s, 0],
+            Precision::F16 => [s + (s as f64 / 2.0).floor() as i64, 0],
+            Precision::Fp8 => [(8 + b % 8) * 2_i64.pow((b / 8 % 4) as u32) * if b >= 128 { -1 } else { 1 }, 0],
+            Precision::Fp4 => [fp4(b % 16), fp4(b / 16)],
+        }
+    }
+
+    #[test]
+    fn every_byte_stands_for_what_the_formula_says() {
+        for precision in Precision::ALL {
+            for byte in 0..=255 {
+                let operands = precision.operands(byte).map(i64::from);
+                assert_eq!(operands, by_formula(precision, byte), "{precision} {byte}");
+                assert_eq!(precision.table()[byte as usize].map(i64::from), operands, "{precision} {byte}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_largest_product_is_reached_and_its_sum_fits_32_bits() {
+        for precision in Precision::ALL {
+            let magnitudes = precision.table().iter().flatten().map(|x| x.unsigned_abs());
+            let largest = magnitudes.max().unwrap();
+            assert_eq!(u32::from(largest).pow(2), precision.largest_product(), "{precision}");
+            let sum = u64::from(precision.terms(32_768)) * u64::from(precision.largest_product());
+            assert!(sum < 1 << 31, "{precision}");
+        }
+    }
+
+    #[test]
+    fn numbers_and_names_stand_for_kinds() {
+        assert_eq!(Precision::ALL.map(Precision::code), [1, 2, 5, 6]);
+        for precision in Precision::ALL {
+            assert_eq!(Precision::try_from(precision.code()), Ok(precision));
+            assert_eq!(precision.to_string().parse(), Ok(precision));
+            assert_eq!(serde_json::to_string(&precision).unwrap(), precision.code().to_string());
+        }
+        for code in [0, 3, 4, 7, u32::MAX] {
+            assert_eq!(Precision::from_code(code), None, "{code}");
+            assert!(serde_json::from_str::<Precision>(&code.to_string()).is_err(), "{code}");
+        }
+        assert_eq!("bf16".parse::<Precision>().unwrap_err().to_string().split(' ').next(), Some("bf16"));
+    }
+}
