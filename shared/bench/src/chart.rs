@@ -1,6 +1,7 @@
 //! Products and passes over the matrix size, as an SVG chart: one panel for each device.
 
 use assay_device::bench::BenchStage;
+use assay_work::Precision;
 use plotters::prelude::*;
 
 use crate::report::{BenchReport, DeviceFigures, name};
@@ -72,7 +73,7 @@ fn panel<'a>(area: &Area<'a>, device: &DeviceFigures, lines: &[Series]) -> Drawn
     let top = points().map(|p| p.1).chain(limit).fold(0.0, f64::max) * 1.1;
     let (first, last) = points().fold((f64::MAX, 0.0_f64), |(a, b), p| (a.min(p.0), b.max(p.0)));
     let mut chart = ChartBuilder::on(area)
-        .caption(format!("{}: TOPS of INT8 products", device.name), ("sans-serif", 20))
+        .caption(format!("{}: TOPS of products", device.name), ("sans-serif", 20))
         .margin(12)
         .x_label_area_size(40)
         .y_label_area_size(70)
@@ -113,7 +114,11 @@ fn lines(device: &DeviceFigures) -> Vec<Series> {
         let Some(n) = figure.n else { continue };
         let name = match (&figure.kernel, figure.stage) {
             (_, BenchStage::Peer) => device.peer.clone().unwrap_or_else(|| name(BenchStage::Peer).to_owned()),
-            (kernel, stage) => format!("{} {}", name(stage), kernel.as_deref().unwrap_or_default()),
+            (kernel, stage) => {
+                let of_kind = figure.precision.filter(|precision| *precision != Precision::Int8);
+                let words = [Some(name(stage)), of_kind.map(Precision::name), kernel.as_deref()];
+                words.into_iter().flatten().collect::<Vec<_>>().join(" ")
+            }
         };
         let point = (f64::from(n), figure.rate_per_s / 1e12);
         match lines.iter_mut().find(|line| line.name == name) {

@@ -16,7 +16,7 @@ use assay_devices::HostConfig;
 use assay_devices::choice::{ChooseError, detect_all};
 use assay_devices::merge::merge;
 
-pub use report::{BenchReport, DeviceFigures, Figure};
+pub use report::{BenchReport, DeviceFigures, Figure, KindLimit};
 pub use runner::{BenchPlan, median};
 
 /// The devices that a daemon would use.

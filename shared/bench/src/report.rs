@@ -2,7 +2,7 @@
 
 use assay_device::bench::{BenchStage, PeakRates};
 use assay_program::render::{Screen, table, units};
-use assay_work::DeviceId;
+use assay_work::{DeviceId, Precision};
 use serde::Serialize;
 
 /// All devices.
@@ -25,6 +25,8 @@ pub struct DeviceFigures {
     pub backend: String,
     /// Its limits.
     pub limits: PeakRates,
+    /// The limit of each kind of work that was measured, where it is known.
+    pub kind_limits: Vec<KindLimit>,
     /// The vendor library measured beside.
     pub peer: Option<String>,
     /// Why there is none.
@@ -35,11 +37,22 @@ pub struct DeviceFigures {
     pub left_out: Vec<String>,
 }
 
+/// The most that products of a kind of work could reach.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct KindLimit {
+    /// The kind, by its number.
+    pub precision: Precision,
+    /// Operations a second, dense.
+    pub operations_per_s: f64,
+}
+
 /// The rate of one stage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
     /// What was measured.
     pub stage: BenchStage,
+    /// The kind of work, by its number, where operations are counted.
+    pub precision: Option<Precision>,
     /// The matrix size, where it matters.
     pub n: Option<u32>,
     /// The product kernel, where it matters.
@@ -70,6 +83,8 @@ fn device_text(device: &DeviceFigures, screen: &Screen) -> String {
     let known: Vec<String> = [compute, memory].into_iter().flatten().collect();
     lines.push(format!("limits: {}", if known.is_empty() { "unknown".into() } else { known.join(", ") }));
     lines.push(format!("  ({})", limits.source));
+    let of_kinds = device.kind_limits.iter().filter(|limit| limit.precision != Precision::Int8);
+    lines.extend(of_kinds.map(|l| format!("limit of {}: {} TOPS", l.precision, tera(l.operations_per_s))));
     match (&device.peer, &device.no_peer) {
         (Some(peer), _) => lines.push(format!("peer: {peer}")),
         (None, Some(why)) => lines.push(format!("peer: none: {why}")),
@@ -82,13 +97,16 @@ fn device_text(device: &DeviceFigures, screen: &Screen) -> String {
 
 /// Products and passes, one line for each size and kernel.
 fn products(device: &DeviceFigures, screen: &Screen) -> String {
-    let header = ["n", "kernel", "product TOPS", "of limit", "/ peer", "pass TOPS", "of limit", "pass / product"];
+    let header =
+        ["n", "kind", "kernel", "product TOPS", "of limit", "/ peer", "pass TOPS", "of limit", "pass / product"];
     let mut table = table::new(screen, &header);
     for product in device.figures.iter().filter(|f| matches!(f.stage, BenchStage::Product | BenchStage::Peer)) {
-        let is_pass = |f: &&Figure| f.stage == BenchStage::Pass && (f.n, &f.kernel) == (product.n, &product.kernel);
+        let place = |f: &Figure| (f.precision, f.n, f.kernel.clone());
+        let is_pass = |f: &&Figure| f.stage == BenchStage::Pass && place(f) == place(product);
         let pass = device.figures.iter().find(is_pass);
         table.add_row([
             table::figure(product.n.map_or(String::new(), |n| n.to_string())),
+            product.precision.map_or("", Precision::name).into(),
             product.kernel.as_deref().unwrap_or("peer").into(),
             table::figure(tera(product.rate_per_s)),
             table::figure(percent(product.share_of_limit)),
@@ -154,6 +172,7 @@ pub(crate) mod tests {
     pub fn example() -> BenchReport {
         let figure = |stage: BenchStage, n, kernel: Option<&str>, rate_per_s| Figure {
             stage,
+            precision: stage.counts_operations().then_some(Precision::Int8),
             n,
             kernel: kernel.map(str::to_owned),
             rate_per_s,
@@ -175,6 +194,7 @@ pub(crate) mod tests {
             name: "A card".into(),
             backend: "cuda".into(),
             limits: PeakRates { operations_per_s: Some(2e15), bytes_per_s: None, source: "said".into() },
+            kind_limits: vec![KindLimit { precision: Precision::F16, operations_per_s: 1e15 }],
             peer: Some("a library".into()),
             no_peer: None,
             figures: figures.collect(),
@@ -186,8 +206,18 @@ pub(crate) mod tests {
     #[test]
     fn the_table_has_every_figure_with_its_shares() {
         let text = example().text(&Screen::FILE);
-        for part in ["A card (cuda, abab", "limits: 2000 TOPS", "wgmma-sm90a", "1250", "62.5 %", "1.25", "0.80", "2500"]
-        {
+        for part in [
+            "A card (cuda, abab",
+            "limits: 2000 TOPS",
+            "limit of f16: 1000 TOPS",
+            "int8",
+            "wgmma-sm90a",
+            "1250",
+            "62.5 %",
+            "1.25",
+            "0.80",
+            "2500",
+        ] {
             assert!(text.contains(part), "{part} in\n{text}");
         }
         assert!(text.contains("left out: n = 4096: too large"), "{text}");

@@ -13,6 +13,7 @@ use crate::device::CpuDevice;
 use crate::kernel::KernelKind;
 use crate::pass::Stages;
 use assay_device::resident::Slots;
+use assay_work::Precision;
 pub use register_loop::RegisterLoop;
 
 /// Walks of a probe round: enough that no thread waits for another.
@@ -36,21 +37,28 @@ impl Bench for CpuBench {
         &mut self.device
     }
 
-    fn kernels(&self) -> Vec<String> {
+    fn kernels(&self, precision: Precision) -> Vec<String> {
+        if !self.device.info().precisions.contains(&precision) {
+            return Vec::new();
+        }
         KernelKind::available().map(|kind| kind.name().to_owned()).collect()
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a rate to a few digits")]
     fn peak_rates(&mut self) -> PeakRates {
-        let Some(register_loop) = RegisterLoop::of_this_processor() else {
-            let source = "not known: this processor has no vpdpbusd".to_owned();
-            return PeakRates { operations_per_s: None, bytes_per_s: None, source };
-        };
+        let operations_per_s = self.operations_limit(Precision::Int8);
+        let source = RegisterLoop::of_this_processor(Precision::Int8).map_or_else(
+            || "not known: this processor has no vpdpbusd".to_owned(),
+            |register_loop| format!("{} in registers, measured", register_loop.instruction),
+        );
+        PeakRates { operations_per_s, bytes_per_s: None, source }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a rate to a few digits")]
+    fn operations_limit(&mut self, precision: Precision) -> Option<f64> {
+        let register_loop = RegisterLoop::of_this_processor(precision)?;
         let start = Instant::now();
         let operations = register_loop.run_on(self.device.threads);
-        let rate = operations as f64 / start.elapsed().as_secs_f64();
-        let source = format!("{} in registers, measured", register_loop.instruction);
-        PeakRates { operations_per_s: Some(rate), bytes_per_s: None, source }
+        Some(operations as f64 / start.elapsed().as_secs_f64())
     }
 
     fn peer(&self) -> Result<String, String> {
@@ -59,8 +67,9 @@ impl Bench for CpuBench {
 
     fn sample(&mut self, stage: BenchStage, kernel: &str, repeats: u32) -> Result<Measurement, DeviceError> {
         let Slots { n, count } = self.device.residency.layout()?;
-        self.device.choose_kernel(kernel)?;
-        let (pass, handle) = (bench_pass(n, count), Handle::default());
+        let precision = self.device.pass.map_or(Precision::Int8, |pass| pass.precision);
+        self.device.choose_kernel(precision, kernel)?;
+        let (pass, handle) = (bench_pass(precision, n, count), Handle::default());
         // Products come as they are in a pass: count - 2 at a time.
         let turns = if stage == BenchStage::Product { repeats.div_ceil(count - 2) } else { repeats };
         let elapsed = time(turns, |turn| {
@@ -82,7 +91,7 @@ impl Bench for CpuBench {
             _ => pass.bytes(),
         };
         let products = if stage.counts_operations() { u128::from(count - 2) } else { 0 };
-        let operations = u128::from(turns) * products * product_operations(n);
+        let operations = u128::from(turns) * products * product_operations(precision, n);
         Ok(Measurement { elapsed, operations, bytes: u64::from(turns) * bytes })
     }
 }
@@ -107,7 +116,7 @@ mod tests {
     #[test]
     fn stages_count_what_they_do_and_leave_the_slots_alone() {
         let mut bench = bench(KernelKind::Portable, 2);
-        bench.prepare(256, 5).unwrap();
+        bench.prepare(Precision::Int8, 256, 5).unwrap();
         let before = bench.device.resident_bytes().unwrap().to_vec();
         let product = 2 * 256_u128.pow(3);
         for (stage, repeats, operations, bytes) in [
@@ -125,9 +134,20 @@ mod tests {
     }
 
     #[test]
+    fn the_operations_of_fp4_are_twice_those_of_the_other_kinds() {
+        let mut bench = bench(KernelKind::Portable, 1);
+        for precision in Precision::ALL {
+            bench.prepare(precision, 256, 3).unwrap();
+            let sample = bench.sample(BenchStage::Product, "portable", 1).unwrap();
+            let terms = if precision == Precision::Fp4 { 512 } else { 256 };
+            assert_eq!(sample.operations, 2 * 256 * 256 * terms, "{precision}");
+        }
+    }
+
+    #[test]
     fn digests_alone_are_those_of_the_pass() {
         let mut bench = bench(KernelKind::Portable, 2);
-        let pass = bench_pass(256, 5);
+        let pass = bench_pass(Precision::Int8, 256, 5);
         let digests = bench.device.fill(&pass, &Handle::default()).unwrap();
         assert_eq!(bench.device.fill_stages(&pass, &Handle::default(), Stages::Digests).unwrap(), digests);
     }
@@ -139,7 +159,7 @@ mod tests {
             matches!(bench.sample(BenchStage::Pass, "portable", 1), Err(DeviceError::Unsupported(_))),
             "nothing resident"
         );
-        bench.prepare(256, 3).unwrap();
+        bench.prepare(Precision::Int8, 256, 3).unwrap();
         for (stage, kernel) in
             [(BenchStage::HostToDevice, "portable"), (BenchStage::Peer, "portable"), (BenchStage::Pass, "abacus")]
         {

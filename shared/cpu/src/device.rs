@@ -19,7 +19,10 @@ use assay_device::resident::{Residency, Slots};
 use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, SlotRange, check_size};
 use assay_work::challenge::MAX_TOTAL;
 use assay_work::tree::subtree_values;
-use assay_work::{DeviceId, Digest};
+use assay_work::{DeviceId, Digest, Precision};
+
+/// The kinds of work that a device computes.
+const PRECISIONS: [Precision; 4] = Precision::ALL;
 
 /// A CPU device. It takes memory with the first pass and keeps it until [`Device::release`] or its end.
 #[derive(Debug)]
@@ -37,7 +40,7 @@ pub struct CpuDevice {
     /// The resident slots, and the walks of the last round of the probe, whose states are in `scratch`.
     pub(super) residency: Residency<Slots>,
     /// The pass whose slots these are.
-    pass: Option<Pass>,
+    pub(super) pass: Option<Pass>,
     /// The near and the far area of copies.
     areas: Option<[Vec<u8>; 2]>,
 }
@@ -74,8 +77,8 @@ impl CpuDevice {
         (machine::available_bytes() + touched).saturating_sub(promised_to_others).min(self.memory_bytes)
     }
 
-    fn plan(&self, n: u32) -> Plan {
-        Plan::new(self.kernel, n as usize, self.threads)
+    fn plan(&self, precision: Precision, n: u32) -> Plan {
+        Plan::new(self.kernel.product(precision), n as usize, self.threads)
     }
 
     /// Makes room for a pass; its memory is not touched yet.
@@ -112,11 +115,12 @@ impl CpuDevice {
         handle: &Handle,
         stages: Stages,
     ) -> Result<Vec<Digest>, DeviceError> {
-        self.residency.begin_fill(whole)?;
-        let plan = self.plan(whole.n);
+        self.residency.begin_fill(whole, &PRECISIONS)?;
+        let plan = self.plan(whole.precision, whole.n);
         let (slots, scratch) = self.make_room(whole, &plan)?;
         let part = Pass { count, ..*whole };
-        let run = PassRun { pass: &part, plan: &plan, kernel: self.kernel, slots, scratch, stages };
+        let kernel = self.kernel.product(whole.precision);
+        let run = PassRun { pass: &part, plan: &plan, kernel, slots, scratch, stages };
         // SAFETY: both mappings were fitted to this pass and this plan, and the exclusive reference to the device
         // keeps everyone else out.
         let digests = unsafe { run.run(handle) }?;
@@ -162,6 +166,8 @@ impl Device for CpuDevice {
             name: self.name.clone(),
             backend: BackendKind::Cpu,
             detail: format!("kernel {}, threads {}", self.kernel.kind, self.threads),
+            precisions: PRECISIONS.into(),
+            units: Vec::new(),
             total_bytes: self.memory_bytes,
             free_bytes: self.free_bytes(),
         }
@@ -171,8 +177,10 @@ impl Device for CpuDevice {
         if check_size(n).is_err() {
             return 0;
         }
+        // One number for every kind of work: that of the kind with the most scratch memory.
+        let scratch = PRECISIONS.map(|precision| self.plan(precision, n).scratch_bytes()).into_iter().max();
         // Slots and scratch are mapped in whole large pages each.
-        let besides = self.plan(n).scratch_bytes() + 2 * LARGE_PAGE as u64;
+        let besides = scratch.unwrap_or_default() + 2 * LARGE_PAGE as u64;
         let slots = self.free_bytes().saturating_sub(besides) / (u64::from(n) * u64::from(n));
         slots.min(MAX_TOTAL) as u32
     }
@@ -248,12 +256,13 @@ impl Device for CpuDevice {
         (self.slots, self.scratch, self.areas) = (None, None, None);
     }
 
-    fn kernels(&self) -> Vec<String> {
+    fn kernels(&self, _precision: Precision) -> Vec<String> {
         let others = KernelKind::available().filter(|kind| *kind != self.kernel.kind);
         std::iter::once(self.kernel.kind).chain(others).map(|kind| kind.name().to_owned()).collect()
     }
 
-    fn choose_kernel(&mut self, kernel: &str) -> Result<(), DeviceError> {
+    /// A kernel is an instruction set: from now on it multiplies in every kind of work.
+    fn choose_kernel(&mut self, _precision: Precision, kernel: &str) -> Result<(), DeviceError> {
         let kind: KernelKind = kernel.parse().map_err(|error| DeviceError::Unsupported(format!("{error}")))?;
         let missing = || DeviceError::Unsupported(format!("this processor does not run the kernel {kind}"));
         self.kernel = kind.kernel().ok_or_else(missing)?;

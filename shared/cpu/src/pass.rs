@@ -12,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::hash::{Pieces, chaining_value};
-use super::kernel::{Kernel, PackX, PackY, ROW_GROUP, Tile};
+use super::kernel::{PackX, PackY, ProductKernel, ROW_GROUP, Tile};
 use super::mix::SLOT_FACTOR;
 use super::plan::{MAX_ROWS, Plan};
 use super::thread_team::{Stopped, ThreadTeam};
@@ -39,8 +39,8 @@ pub(super) struct PassRun<'a> {
     pub(super) pass: &'a Pass,
     /// How it is cut.
     pub(super) plan: &'a Plan,
-    /// What multiplies.
-    pub(super) kernel: &'static Kernel,
+    /// What multiplies, for the pass's kind of work.
+    pub(super) kernel: &'static ProductKernel,
     /// The first byte of slot 0; `count · n²` bytes.
     pub(super) slots: *mut u8,
     /// The first byte of the scratch memory; `plan.scratch_bytes()`, aligned to 64.
@@ -67,7 +67,7 @@ impl PassRun<'_> {
     ///
     /// # Safety
     /// The memory behind `slots` and `scratch` is as large as the fields say and used by nobody else; the
-    /// plan is for this kernel and this `n`; the slots that the stages read were written before.
+    /// plan is for this product and this `n`; the slots that the stages read were written before.
     ///
     /// # Errors
     /// [`DeviceError::Cancelled`] and [`DeviceError::Sick`], as [`ThreadTeam::run`].
@@ -170,7 +170,7 @@ impl PassRun<'_> {
     fn pack_rows(&self, slot: u32, rows: Range<usize>, first: usize, copy: usize) {
         let n = self.plan.n;
         for row in rows.step_by(self.kernel.columns) {
-            let panel = self.plan.y_offset(copy) + (row - first) * n;
+            let panel = self.plan.y_offset(copy) + (row - first) * n * self.kernel.y_bytes;
             // SAFETY: the rows lie in a slot that is filled, the panel in the copy; the processor has the kernel's
             // features, and only this thread has these rows.
             unsafe {
@@ -265,7 +265,9 @@ impl PassRun<'_> {
     /// The tiles of a row block over one panel of Y.
     fn column_of_tiles(&self, thread: usize, product: &SlotProduct, rows: &Range<usize>, bias: &[u32], column: usize) {
         let (n, kernel) = (self.plan.n, self.kernel);
-        let y = self.plan.y_offset(product.copy) + (column - product.first) * n;
+        let row_bytes = n * kernel.y_bytes;
+        let y = self.plan.y_offset(product.copy) + (column - product.first) * row_bytes;
+        let next_y = y + kernel.columns * row_bytes;
         for row in rows.clone().step_by(kernel.rows) {
             let within = row - rows.start;
             // SAFETY: both panels are packed, and the tile lies in slot u, of which no other thread has this part;
@@ -273,10 +275,10 @@ impl PassRun<'_> {
             unsafe {
                 (kernel.tile)(&Tile {
                     rows: kernel.rows.min(rows.end - row),
-                    length: n,
+                    length: n * kernel.operands,
                     x: self.x_panel(thread, within),
                     y: self.scratch.add(y),
-                    next_y: self.scratch.wrapping_add(y + kernel.columns * n + within * n * kernel.columns / MAX_ROWS),
+                    next_y: self.scratch.wrapping_add(next_y + within * row_bytes * kernel.columns / MAX_ROWS),
                     row_bias: bias.as_ptr().add(within),
                     first_column: column as u32,
                     out: self.row(product.u, row).add(column),

@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use super::kernel::{Kernel, ROW_GROUP};
+use super::kernel::{ProductKernel, ROW_GROUP};
 
 /// The most bytes of packed Y.
 const PACKED_Y_BYTES: usize = 32 << 20;
@@ -16,6 +16,13 @@ const PACKED_Y_BYTES: usize = 32 << 20;
 const PACKED_X_BYTES: usize = 1536 << 10;
 /// The most bytes of packed X for all threads, where that leaves each a tile.
 const ALL_PACKED_X_BYTES: usize = 24 << 20;
+/// The most bytes of scratch memory besides a twentieth of the slots, in whole MiB: the promise is 64 MiB, and some of
+/// it is left for the threads themselves.
+const SCRATCH_BYTES: usize = 60 << 20;
+/// Slots are at least this many times the rest of the scratch memory.
+const SLOTS_PER_SCRATCH: usize = 20;
+/// The fewest slots of a pass.
+const MIN_SLOTS: usize = 3;
 /// Rows of a large row block, which every kernel's tiles divide.
 pub(super) const MAX_ROWS: usize = 3 * ROW_GROUP;
 /// Bytes of a leaf that one item fills.
@@ -31,7 +38,7 @@ const ITEMS_PER_THREAD: usize = 4;
 pub(super) struct Plan {
     /// The matrix size.
     pub(super) n: usize,
-    /// How many threads.
+    /// How many threads work: fewer than there are where the packed X of all is beyond the bound.
     pub(super) threads: usize,
     /// Columns that are packed at once: n, or a power of two below it.
     pub(super) block_columns: usize,
@@ -49,14 +56,19 @@ pub(super) struct Plan {
     pub(super) x_rows: usize,
     /// Bytes of packed X for one thread.
     x_bytes: usize,
+    /// Bytes of one copy of packed Y.
+    y_bytes: usize,
 }
 
 impl Plan {
     /// The plan for a valid matrix size.
-    pub(super) fn new(kernel: &Kernel, n: usize, threads: usize) -> Self {
-        let fused = 2 * n * n <= PACKED_Y_BYTES;
-        let block_columns = if fused { n } else { n.min(PACKED_Y_BYTES / n) };
+    pub(super) fn new(kernel: &ProductKernel, n: usize, threads: usize) -> Self {
+        let row_bytes = n * kernel.y_bytes;
+        let fused = 2 * n * row_bytes <= PACKED_Y_BYTES;
+        let block_columns = if fused { n } else { n.min(PACKED_Y_BYTES / row_bytes) };
         let tile_bytes = kernel.rows * n * kernel.x_bytes;
+        let most_x_bytes = SCRATCH_BYTES - PACKED_Y_BYTES + MIN_SLOTS * n * n / SLOTS_PER_SCRATCH;
+        let threads = threads.min(most_x_bytes / tile_bytes);
         let x_budget = PACKED_X_BYTES.min(ALL_PACKED_X_BYTES / threads);
         let x_tiles = (x_budget / tile_bytes).clamp(1, MAX_ROWS / kernel.rows);
         let row_blocks = row_blocks(n / ROW_GROUP, threads);
@@ -74,6 +86,7 @@ impl Plan {
             hash_piece: HASH_PIECE_BYTES.max(slot / MAX_HASH_PIECES).min(slot / 4),
             x_rows: x_tiles * kernel.rows,
             x_bytes: x_tiles * tile_bytes,
+            y_bytes: block_columns * row_bytes,
         }
     }
 
@@ -82,19 +95,14 @@ impl Plan {
         self.n * self.n
     }
 
-    /// Bytes of one copy of packed Y.
-    pub(super) const fn y_bytes(&self) -> usize {
-        self.block_columns * self.n
-    }
-
     /// Where packed copy `copy` (0 or 1) of Y starts in the scratch memory.
     pub(super) const fn y_offset(&self, copy: usize) -> usize {
-        copy * self.y_bytes()
+        copy * self.y_bytes
     }
 
     /// Where the packed X of a thread starts in the scratch memory.
     pub(super) const fn x_offset(&self, thread: usize) -> usize {
-        (if self.fused { 2 } else { 1 }) * self.y_bytes() + thread * self.x_bytes
+        (if self.fused { 2 } else { 1 }) * self.y_bytes + thread * self.x_bytes
     }
 
     /// Bytes of scratch memory.
@@ -129,12 +137,14 @@ mod tests {
     use super::super::config::MAX_THREADS;
     use super::super::kernel::KernelKind;
     use super::*;
+    use assay_work::Precision;
 
     fn plans() -> impl Iterator<Item = Plan> {
         let kernels = KernelKind::available().filter_map(KernelKind::kernel);
-        kernels.flat_map(|kernel| {
+        let products = kernels.flat_map(|kernel| Precision::ALL.map(|precision| kernel.product(precision)));
+        products.flat_map(|product| {
             let sizes = (8..=15).map(|log| 1 << log);
-            sizes.flat_map(move |n| [1, 2, 3, 16, 128, MAX_THREADS].map(|threads| Plan::new(kernel, n, threads)))
+            sizes.flat_map(move |n| [1, 2, 3, 16, 128, MAX_THREADS].map(|threads| Plan::new(product, n, threads)))
         })
     }
 
@@ -166,6 +176,18 @@ mod tests {
         for plan in plans() {
             let smallest_pass = 3 * plan.slot_bytes() as u64;
             assert!(plan.scratch_bytes() <= smallest_pass / 20 + (60 << 20), "{plan:?}");
+        }
+    }
+
+    /// Threads are left out only where their packed X, 32768 bytes a row and more, is beyond the bound.
+    #[test]
+    fn all_threads_work_but_on_the_largest_matrices() {
+        for kernel in KernelKind::available().filter_map(KernelKind::kernel) {
+            for precision in Precision::ALL {
+                let threads = |n, threads| Plan::new(kernel.product(precision), n, threads).threads;
+                assert_eq!(threads(16_384, 128), 128, "{} {precision}", kernel.kind);
+                assert!(threads(32_768, MAX_THREADS) >= 64, "{} {precision}", kernel.kind);
+            }
         }
     }
 }

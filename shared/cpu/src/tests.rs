@@ -2,7 +2,7 @@
 
 use super::*;
 use assay_device::{Device, DeviceError, Handle, Pass, ProbeRound};
-use assay_work::{Digest, PassKey, RoundKey, keys, reference};
+use assay_work::{Digest, PassKey, Precision, RoundKey, keys, product, reference};
 
 const MEMORY_BYTES: u64 = 1 << 30;
 
@@ -18,11 +18,15 @@ fn device(kernel: KernelKind, threads: usize) -> CpuDevice {
 }
 
 fn pass(n: u32, offset: u32, count: u32, seed: u8) -> Pass {
-    Pass { key: PassKey([seed; 32]), n, offset, count }
+    pass_of(Precision::Int8, n, offset, count, seed)
+}
+
+fn pass_of(precision: Precision, n: u32, offset: u32, count: u32, seed: u8) -> Pass {
+    Pass { precision, key: PassKey([seed; 32]), n, offset, count }
 }
 
 fn naive_pass(pass: &Pass) -> Vec<Vec<u8>> {
-    reference::pass(&pass.key, pass.n, pass.offset, pass.count)
+    reference::pass(pass.precision, &pass.key, pass.n, pass.offset, pass.count)
 }
 
 fn naive_round(round: &ProbeRound, slots: &[Vec<u8>]) -> Vec<u8> {
@@ -64,34 +68,51 @@ fn larger_passes_give_the_naive_bits() {
     check_everywhere(&pass(2048, 1, 4, 5));
 }
 
-/// Matrices whose Y is packed by blocks of columns.
+#[test]
+fn passes_of_every_kind_of_work_give_the_naive_bits() {
+    for precision in Precision::ALL {
+        check_everywhere(&pass_of(precision, 256, 7, 6, 21));
+        check_everywhere(&pass_of(precision, 512, 1, 4, 22));
+    }
+}
+
+/// Matrices whose Y is packed by blocks of columns, and by one block between products.
 #[test]
 fn blocks_of_columns_give_the_same_bits_on_every_kernel() {
-    let pass = pass(8192, 3, 3, 6);
-    let kernels = KernelKind::available().filter(|kernel| *kernel != KernelKind::Portable);
-    let found: Vec<_> = kernels.map(|kernel| device(kernel, 2).fill(&pass, &Handle::default()).unwrap()).collect();
-    assert!(found.windows(2).all(|pair| pair[0] == pair[1]));
+    for pass in [pass(8192, 3, 3, 6), pass_of(Precision::F16, 4096, 3, 4, 6), pass_of(Precision::Fp4, 4096, 3, 4, 6)] {
+        let kernels = KernelKind::available().filter(|kernel| *kernel != KernelKind::Portable);
+        let found: Vec<_> = kernels.map(|kernel| device(kernel, 2).fill(&pass, &Handle::default()).unwrap()).collect();
+        assert!(found.windows(2).all(|pair| pair[0] == pair[1]));
+        check_elements(&pass);
+    }
+    check_elements(&pass_of(Precision::F16, 8192, 3, 3, 6));
+}
+
+/// Some elements of the last slot of a pass on the fastest kernel, by the formula.
+fn check_elements(pass: &Pass) {
     let mut device = device(KernelKind::Auto, 2);
-    device.fill(&pass, &Handle::default()).unwrap();
-    let n = 8192;
-    let (earlier, previous) = keys::parents(&pass.key, 2);
+    device.fill(pass, &Handle::default()).unwrap();
+    let (n, u) = (pass.n as usize, pass.count - 1);
+    let (earlier, previous) = keys::parents(&pass.key, u);
     let mut row = |slot: u32, row: usize| {
         let mut bytes = vec![0; n];
         device.read(slot, (row * n) as u64, &mut bytes).unwrap();
         bytes
     };
-    for (r, c) in [(0, 0), (8191, 8191), (4097, 3), (95, 4096), (96, 4095), (1234, 5678)] {
-        let (x, y, found) = (row(earlier, r), row(previous, c), row(2, r)[c]);
-        let sum: i32 = x.iter().zip(&y).map(|(&a, &b)| i32::from(a as i8) * i32::from(b as i8)).sum();
-        let at = (sum as u32).wrapping_add((r * n + c) as u32).wrapping_add(2_u32.wrapping_mul(mix::SLOT_FACTOR));
-        assert_eq!(found, mix::mix(at));
+    let places = [(0, 0), (n - 1, n - 1), (n / 2 + 1, 3), (95, n / 2), (96, n / 2 - 1), (1234, n - 2514)];
+    for (r, c) in places {
+        let (x, y, found) = (row(earlier, r), row(previous, c), row(u, r)[c]);
+        let expected = product::element(pass.precision, &x, &y, pass.n, r as u32, c as u32, u);
+        assert_eq!(found, expected, "{pass:?}: row {r}, column {c}");
     }
 }
 
 #[test]
 fn memory_is_reused_from_pass_to_pass() {
     let mut device = device(KernelKind::Auto, 2);
-    for pass in [pass(512, 0, 5, 7), pass(256, 9, 3, 8), pass(512, 0, 3, 7), pass(256, 0, 40, 1)] {
+    let of_other_kinds = [Precision::F16, Precision::Fp8, Precision::Fp4].map(|kind| pass_of(kind, 512, 0, 4, 9));
+    let passes = [pass(512, 0, 5, 7), pass(256, 9, 3, 8), pass(512, 0, 3, 7), pass(256, 0, 40, 1)];
+    for pass in passes.into_iter().chain(of_other_kinds).chain(passes) {
         let found = device.fill(&pass, &Handle::default()).unwrap();
         assert_eq!(found, reference::digests(&naive_pass(&pass)));
     }
@@ -192,8 +213,10 @@ fn what_fits_is_what_can_be_filled() {
     let mut device = devices(&config).unwrap().remove(0);
     let fit = device.slots_that_fit(256);
     assert!(fit > 32);
-    device.fill(&pass(256, 0, fit, 1), &Handle::default()).unwrap();
-    assert_eq!(device.slots_that_fit(256), fit, "memory that the device holds counts as free");
+    for precision in Precision::ALL {
+        device.fill(&pass_of(precision, 256, 0, fit, 1), &Handle::default()).unwrap();
+        assert_eq!(device.slots_that_fit(256), fit, "memory that the device holds counts as free");
+    }
     let busy = device.fill(&pass(256, 0, 128, 1), &Handle::default());
     assert!(matches!(busy, Err(DeviceError::Busy { needed_bytes, free_bytes }) if needed_bytes > free_bytes));
     assert!(device.resident_bytes().is_err(), "after an error nothing is resident");

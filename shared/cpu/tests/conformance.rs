@@ -1,10 +1,11 @@
 //! The CPU backend does what every device must.
 
 use assay_cpu::{CpuConfig, CpuDevice, devices};
+use assay_work::Precision;
 
 fn device() -> CpuDevice {
     let config = CpuConfig { devices: 1, memory_bytes: vec![1 << 28], threads: vec![2], ..CpuConfig::default() };
     devices(&config).unwrap().remove(0)
 }
 
-assay_device::device_conformance!(device());
+assay_device::device_conformance!(Precision::ALL, device());

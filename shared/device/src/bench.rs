@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use assay_work::{PassKey, RoundKey};
+use assay_work::{PassKey, Precision, RoundKey};
 
 use crate::{Device, DeviceError, Handle, Pass, ProbeRound};
 
@@ -67,6 +67,12 @@ impl BenchStage {
         matches!(self, Self::Product | Self::Pass)
     }
 
+    /// Whether the kind of work matters.
+    #[must_use]
+    pub const fn depends_on_kind(self) -> bool {
+        matches!(self, Self::Product | Self::Pass)
+    }
+
     /// Whether the size of the matrices matters.
     #[must_use]
     pub const fn depends_on_n(self) -> bool {
@@ -78,8 +84,8 @@ impl BenchStage {
     #[must_use]
     pub fn measurement(self, pass: &Pass, copy_bytes: u64, repeats: u32, elapsed: Duration) -> Measurement {
         let (operations, bytes) = match self {
-            Self::Product | Self::Peer => (product_operations(pass.n), 0),
-            Self::Pass => (u128::from(pass.count - 2) * product_operations(pass.n), 0),
+            Self::Product | Self::Peer => (product_operations(pass.precision, pass.n), 0),
+            Self::Pass => (u128::from(pass.count - 2) * product_operations(pass.precision, pass.n), 0),
             Self::Leaves => (0, 2 * pass.slot_bytes()),
             Self::Digests => (0, pass.bytes()),
             Self::Probe => (0, round_bytes(walks_over(pass.bytes()))),
@@ -127,11 +133,16 @@ pub trait Bench {
     /// The device.
     fn device(&mut self) -> &mut dyn Device;
 
-    /// The product kernels that this device runs, the one that it would choose first.
-    fn kernels(&self) -> Vec<String>;
+    /// The product kernels that this device runs for a kind of work, the one that it would choose first.
+    fn kernels(&self, precision: Precision) -> Vec<String>;
 
     /// The device's peak rates. May take a second: some are measured.
     fn peak_rates(&mut self) -> PeakRates;
+
+    /// The most operations a second that products of a kind of work could reach, where that is known. May take a second.
+    fn operations_limit(&mut self, precision: Precision) -> Option<f64> {
+        if precision == Precision::Int8 { self.peak_rates().operations_per_s } else { None }
+    }
 
     /// What [`BenchStage::Peer`] measures, or why it cannot.
     ///
@@ -139,12 +150,12 @@ pub trait Bench {
     /// One sentence.
     fn peer(&self) -> Result<String, String>;
 
-    /// Makes `count` n-by-n slots resident, of random bytes.
+    /// Makes the slots of [`bench_pass`] resident, of random bytes; what is measured after it is of this kind of work.
     ///
     /// # Errors
     /// As [`Device::fill`].
-    fn prepare(&mut self, n: u32, count: u32) -> Result<(), DeviceError> {
-        self.device().fill(&bench_pass(n, count), &Handle::default()).map(drop)
+    fn prepare(&mut self, precision: Precision, n: u32, count: u32) -> Result<(), DeviceError> {
+        self.device().fill(&bench_pass(precision, n, count), &Handle::default()).map(drop)
     }
 
     /// Does a stage `repeats` times over what was prepared, and nothing else meanwhile.
@@ -159,14 +170,14 @@ pub type OpenedBench = Result<Box<dyn Bench>, DeviceError>;
 
 /// The pass that is measured.
 #[must_use]
-pub const fn bench_pass(n: u32, count: u32) -> Pass {
-    Pass { key: KEY, n, offset: 0, count }
+pub const fn bench_pass(precision: Precision, n: u32, count: u32) -> Pass {
+    Pass { precision, key: KEY, n, offset: 0, count }
 }
 
-/// Operations of one n-by-n product.
+/// Operations of one n-by-n product of a kind of work.
 #[must_use]
-pub const fn product_operations(n: u32) -> u128 {
-    2 * (n as u128).pow(3)
+pub const fn product_operations(precision: Precision, n: u32) -> u128 {
+    2 * precision.multiply_accumulates_of_product(n) as u128
 }
 
 /// Bytes that a round of the probe reads.

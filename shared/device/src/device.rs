@@ -12,12 +12,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::accumulator::UnitFinding;
 use crate::copies::{self, Area, Areas, CopyReport, CopySource};
 use crate::error::DeviceError;
 use crate::kind::BackendKind;
 use assay_work::challenge::{MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
-use assay_work::probe::{MAX_STEPS, MAX_WALKS, MIN_WALKS, round_key};
-use assay_work::{DeviceId, Digest, PassKey, ProbeKey, RoundKey};
+use assay_work::probe::{
+    LINE_BYTES, MAX_STEPS, MAX_WALKS, MIN_WALKS, State, position, round_key, state_bytes, state_from_bytes, step,
+};
+use assay_work::{DeviceId, Digest, PassKey, Precision, ProbeKey, RoundKey};
 
 /// The longest [`DeviceInfo::name`], in bytes.
 pub const MAX_DEVICE_NAME_BYTES: usize = 128;
@@ -35,6 +38,11 @@ pub struct DeviceInfo {
     pub backend: BackendKind,
     /// What the backend chose for this device (kernel, threads), as a person reads it.
     pub detail: String,
+    /// The kinds of work that it computes, ascending; a pass of another is refused.
+    pub precisions: Vec<Precision>,
+    /// What the self-test found about its float units, one for each unit and kind of work that it was for; none for a
+    /// device without such units, or one that was not opened.
+    pub units: Vec<UnitFinding>,
     /// All the device's memory, in bytes.
     pub total_bytes: u64,
     /// What a challenge could take now, in bytes; memory that this device object holds for slots counts as free.
@@ -83,6 +91,8 @@ impl Handle {
 /// One pass for one device (WORK.md, A pass): everything that its bits depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pass {
+    /// What the operands of its products are.
+    pub precision: Precision,
     /// The key of this pass.
     pub key: PassKey,
     /// The matrix size: a power of two, 256 … 32768.
@@ -112,10 +122,27 @@ impl Pass {
         Ok(())
     }
 
+    /// Refuses a kind of work that the device does not compute.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`].
+    pub fn check_precision(&self, offered: &[Precision]) -> Result<(), DeviceError> {
+        if offered.contains(&self.precision) {
+            return Ok(());
+        }
+        Err(DeviceError::Unsupported(format!("this device does not compute work of kind {}", self.precision)))
+    }
+
     /// Bytes of one slot: `n²`.
     #[must_use]
     pub const fn slot_bytes(&self) -> u64 {
         self.n as u64 * self.n as u64
+    }
+
+    /// Multiply-accumulates of one of its products.
+    #[must_use]
+    pub const fn multiply_accumulates_of_product(&self) -> u64 {
+        self.precision.multiply_accumulates_of_product(self.n)
     }
 }
 
@@ -148,6 +175,53 @@ impl ProbeRounds {
     #[must_use]
     pub fn round(&self, round: u32, previous: &Digest) -> ProbeRound {
         ProbeRound { key: round_key(&self.key, round, previous), walks: self.walks, steps: self.steps }
+    }
+}
+
+/// The state of a walk, as it stands in `out[r]`: little-endian words.
+pub type StateBytes = [u8; LINE_BYTES];
+
+/// The most states of one [`Device::step_states`]: 2 MiB of them, which no device takes 100 ms for.
+pub const MAX_STEPPED_STATES: usize = 1 << 15;
+
+/// Where a device's resident slots are among those of all devices (WORK.md, Linked probe).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkedShare {
+    /// The matrix size.
+    pub n: u32,
+    /// The place of the device's first slot in the whole challenge.
+    pub offset: u32,
+    /// How many slots the device holds.
+    pub count: u32,
+    /// How many slots all devices hold together.
+    pub total: u32,
+}
+
+impl LinkedShare {
+    /// Refuses a share that WORK.md does not allow, and more states than a device takes at once.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`].
+    pub fn check(&self, states: usize) -> Result<(), DeviceError> {
+        check_size(self.n)?;
+        let end = u64::from(self.offset) + u64::from(self.count);
+        let fits = self.count > 0 && end <= u64::from(self.total) && u64::from(self.total) <= MAX_TOTAL;
+        if fits && states <= MAX_STEPPED_STATES {
+            return Ok(());
+        }
+        Err(DeviceError::Unsupported(format!("{states} states over {self:?}")))
+    }
+
+    /// The line of this device that a walk in this state reads next.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] for the line of another device.
+    pub fn line_of(&self, state: &State) -> Result<SlotRange, DeviceError> {
+        let (place, line) = position(state, self.total, self.n);
+        let slot = place.checked_sub(self.offset).filter(|slot| *slot < self.count);
+        let slot = slot.ok_or_else(|| DeviceError::Unsupported(format!("slot {place} is another device's")))?;
+        let first_byte = u64::from(line) * LINE_BYTES as u64;
+        Ok(SlotRange { slot, first_byte, bytes: LINE_BYTES as u64 })
     }
 }
 
@@ -230,6 +304,28 @@ pub trait Device: Send {
         Ok(digests)
     }
 
+    /// Moves walks of a linked probe on by one step each, over lines of the resident slots, which are at `share` among
+    /// those of all devices. At most [`MAX_STEPPED_STATES`] at once.
+    ///
+    /// # Errors
+    /// Any [`DeviceError`]; [`DeviceError::Unsupported`] when the slots are not resident, or a state names another
+    /// device's line. The states count for nothing then.
+    fn step_states(&mut self, share: &LinkedShare, states: &mut [StateBytes]) -> Result<(), DeviceError> {
+        share.check(states.len())?;
+        let ranges: Result<Vec<_>, _> = states.iter().map(|state| share.line_of(&state_from_bytes(state))).collect();
+        let lines = self.read_all(&ranges?)?;
+        let (lines, rest) = lines.as_chunks::<LINE_BYTES>();
+        if lines.len() != states.len() || !rest.is_empty() {
+            return Err(DeviceError::Sick(format!("{} lines read for {} states", lines.len(), states.len())));
+        }
+        for (bytes, line) in states.iter_mut().zip(lines) {
+            let mut state = state_from_bytes(bytes);
+            step(&mut state, line);
+            *bytes = state_bytes(&state);
+        }
+        Ok(())
+    }
+
     /// The states after the last `probe_round`: `64 · W` bytes, in the order of the walks.
     ///
     /// # Errors
@@ -267,17 +363,18 @@ pub trait Device: Send {
     /// Gives all memory back; nothing is resident after it.
     fn release(&mut self);
 
-    /// The product kernels that this device runs, the one in use first; empty where it has one without a name.
-    fn kernels(&self) -> Vec<String> {
+    /// The product kernels that this device runs for a kind of work, the one in use first; empty where it has one
+    /// without a name, or none.
+    fn kernels(&self, _precision: Precision) -> Vec<String> {
         Vec::new()
     }
 
-    /// Multiplies with another of [`Device::kernels`] from now on. What is resident stays.
+    /// Multiplies with another of [`Device::kernels`] of a kind of work from now on. What is resident stays.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] for one that the device does not run.
-    fn choose_kernel(&mut self, kernel: &str) -> Result<(), DeviceError> {
-        Err(DeviceError::Unsupported(format!("this device has no kernel {kernel}")))
+    fn choose_kernel(&mut self, precision: Precision, kernel: &str) -> Result<(), DeviceError> {
+        Err(DeviceError::Unsupported(format!("this device has no kernel {kernel} for {precision}")))
     }
 
     /// Makes the first `products` products of the resident pass again, and nothing else: they write what is there

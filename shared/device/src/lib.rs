@@ -2,10 +2,11 @@
 //!
 //! A [`Device`] holds slots and works on them. A [`Backend`](backend::Backend) finds devices and opens them. Above both,
 //! [`host`] drives each device on a thread of its own, [`run`] does a device's part of a challenge, and [`open`] builds
-//! openings from what it holds.
+//! openings from what it holds. [`linked`] walks a probe over the slots of all devices together.
 
 #![deny(unsafe_code)]
 
+pub mod accumulator;
 pub mod backend;
 #[cfg(feature = "bench")]
 pub mod bench;
@@ -14,6 +15,7 @@ mod device;
 mod error;
 pub mod host;
 mod kind;
+pub mod linked;
 pub mod machine;
 pub mod open;
 pub mod pace;
@@ -25,7 +27,7 @@ pub mod run;
 pub mod testing;
 
 pub use device::{
-    Device, DeviceInfo, Handle, MAX_DEVICE_DETAIL_BYTES, MAX_DEVICE_NAME_BYTES, Pass, ProbeRound, ProbeRounds,
-    SlotRange, check_size,
+    Device, DeviceInfo, Handle, LinkedShare, MAX_DEVICE_DETAIL_BYTES, MAX_DEVICE_NAME_BYTES, MAX_STEPPED_STATES, Pass,
+    ProbeRound, ProbeRounds, SlotRange, StateBytes, check_size,
 };
 pub use error::DeviceError;

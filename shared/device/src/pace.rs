@@ -28,7 +28,12 @@ pub enum WorkKind {
     Digest,
     /// Steps of walks, in lines.
     Probe,
+    /// Operands of slots written out, in bytes of the slot.
+    Expand,
 }
+
+/// How many kinds there are.
+const KINDS: usize = 5;
 
 /// Some work of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +68,7 @@ impl Timing {
 #[derive(Debug, Clone, Copy)]
 pub struct Rates {
     timing: Timing,
-    known: [Option<Rate>; 4],
+    known: [Option<Rate>; KINDS],
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -77,7 +82,7 @@ impl Rates {
     /// Nothing measured yet.
     #[must_use]
     pub const fn new(timing: Timing) -> Self {
-        Self { timing, known: [None; 4] }
+        Self { timing, known: [None; KINDS] }
     }
 
     /// How long this takes; `None` while its kind was not measured.
@@ -93,9 +98,9 @@ impl Rates {
     #[expect(clippy::cast_precision_loss, reason = "a rate to a few digits")]
     pub fn learn(&mut self, done: &[Workload], took: Duration) {
         let took = took.max(MIN_MEASURED_TIME).as_secs_f64();
-        let mut units = [0_u64; 4];
+        let mut units = [0_u64; KINDS];
         done.iter().for_each(|work| units[work.kind as usize] += work.units);
-        let estimates: [f64; 4] =
+        let estimates: [f64; KINDS] =
             std::array::from_fn(|kind| self.known[kind].map_or(0.0, |rate| rate.seconds_per_unit * units[kind] as f64));
         let estimated = estimates.iter().sum::<f64>().max(MIN_MEASURED_TIME.as_secs_f64());
         let Timing { max_slower, max_faster, .. } = self.timing;

@@ -7,7 +7,7 @@ use crate::kind::BackendKind;
 use assay_work::digest::slot_digest;
 use assay_work::keys::parents;
 use assay_work::leaf::leaf;
-use assay_work::{DeviceId, Digest, reference, tree};
+use assay_work::{DeviceId, Digest, Precision, reference, tree};
 
 /// Slots in host memory, one thread, no optimisation.
 #[derive(Debug, Clone)]
@@ -61,10 +61,10 @@ impl ReferenceDevice {
             return Ok(slot);
         }
         let (earlier, previous) = parents(&pass.key, u);
-        let (earlier, previous) = (&self.slots[earlier as usize], &self.slots[previous as usize]);
+        let factors = (&self.slots[earlier as usize][..], &self.slots[previous as usize][..]);
         for (r, row) in (0..).zip(slot.chunks_exact_mut(pass.n as usize)) {
             handle.check()?;
-            reference::product_row(earlier, previous, pass.n, u, r, row);
+            reference::product_row(pass.precision, factors, pass.n, u, r, row);
         }
         Ok(slot)
     }
@@ -92,6 +92,8 @@ impl Device for ReferenceDevice {
             name: self.name.clone(),
             backend: BackendKind::Cpu,
             detail: "one thread".into(),
+            precisions: Precision::ALL.into(),
+            units: Vec::new(),
             total_bytes: self.memory_bytes,
             free_bytes: self.memory_bytes,
         }
@@ -157,7 +159,7 @@ mod tests {
     use super::*;
     use assay_work::{PassKey, RoundKey};
 
-    const PASS: Pass = Pass { key: PassKey([1; 32]), n: 256, offset: 5, count: 3 };
+    const PASS: Pass = Pass { precision: Precision::Int8, key: PassKey([1; 32]), n: 256, offset: 5, count: 3 };
     const ROUND: ProbeRound = ProbeRound { key: RoundKey([2; 32]), walks: 64, steps: 2 };
 
     fn device() -> ReferenceDevice {

@@ -5,7 +5,7 @@ use super::error::DeviceError;
 use assay_work::challenge::MAX_TOTAL;
 use assay_work::probe::{LINE_BYTES, MAX_WALKS};
 use assay_work::tree::{self, CHUNK_BYTES};
-use assay_work::{ChainingValue, Digest};
+use assay_work::{ChainingValue, Digest, Precision};
 
 /// Bytes of a digest, and of a chaining value.
 pub const HASH_BYTES: u64 = Digest::LEN as u64;
@@ -98,10 +98,11 @@ impl<L: Copy, W: Copy> Residency<L, W> {
     /// A pass begins: nothing is resident until [`Residency::filled`].
     ///
     /// # Errors
-    /// As [`Pass::check`].
-    pub fn begin_fill(&mut self, pass: &Pass) -> Result<(), DeviceError> {
+    /// As [`Pass::check`] and [`Pass::check_precision`].
+    pub fn begin_fill(&mut self, pass: &Pass, offered: &[Precision]) -> Result<(), DeviceError> {
         self.clear();
-        pass.check()
+        pass.check()?;
+        pass.check_precision(offered)
     }
 
     /// A pass is done; its slots lie as `layout` says.
@@ -171,12 +172,13 @@ mod tests {
     use super::*;
     use assay_work::{PassKey, RoundKey};
 
-    const PASS: Pass = Pass { key: PassKey([1; 32]), n: 256, offset: 0, count: 3 };
+    const OFFERED: [Precision; 1] = [Precision::Int8];
+    const PASS: Pass = Pass { precision: Precision::Int8, key: PassKey([1; 32]), n: 256, offset: 0, count: 3 };
     const ROUND: ProbeRound = ProbeRound { key: RoundKey([2; 32]), walks: 64, steps: 1 };
 
     fn filled() -> Residency<Slots> {
         let mut residency = Residency::default();
-        residency.begin_fill(&PASS).unwrap();
+        residency.begin_fill(&PASS, &OFFERED).unwrap();
         residency.filled(Slots::from(&PASS));
         residency
     }
@@ -186,8 +188,16 @@ mod tests {
         let mut residency = filled();
         residency.walked(64);
         assert_eq!(residency.states(), Ok(64));
-        assert!(residency.begin_fill(&Pass { count: 2, ..PASS }).is_err());
+        assert!(residency.begin_fill(&Pass { count: 2, ..PASS }, &OFFERED).is_err());
         assert!(residency.layout().is_err() && residency.states().is_err());
+    }
+
+    #[test]
+    fn a_kind_of_work_that_is_not_offered_is_refused() {
+        for precision in Precision::ALL {
+            let begun = filled().begin_fill(&Pass { precision, ..PASS }, &OFFERED);
+            assert_eq!(begun.is_ok(), precision == Precision::Int8, "{precision}");
+        }
     }
 
     #[test]

@@ -6,12 +6,14 @@ use super::device::{Device, Handle, Pass, ProbeRounds};
 use super::error::DeviceError;
 use assay_work::digest::pass_root;
 use assay_work::keys::pass_key;
-use assay_work::probe::{Probe, probe_key};
-use assay_work::{Challenge, Digest, Root, Share, WorkKey};
+use assay_work::probe::{Link, Probe, probe_key};
+use assay_work::{Challenge, Digest, Precision, Root, Share, WorkKey};
 
 /// One device's part of a challenge.
 #[derive(Debug, Clone)]
 pub struct ShareTask {
+    /// What the operands of products are.
+    pub precision: Precision,
     /// Binds the work to its challenge.
     pub work_key: WorkKey,
     /// The matrix size.
@@ -38,8 +40,13 @@ impl ShareTask {
     #[must_use]
     pub fn of(challenge: &Challenge) -> Vec<Self> {
         let work_key = *challenge.work_key();
-        let task =
-            |share: &Share| Self { work_key, n: challenge.n(), iterations: challenge.iterations(), share: *share };
+        let task = |share: &Share| Self {
+            precision: challenge.precision(),
+            work_key,
+            n: challenge.n(),
+            iterations: challenge.iterations(),
+            share: *share,
+        };
         challenge.shares().iter().map(task).collect()
     }
 
@@ -47,7 +54,7 @@ impl ShareTask {
     #[must_use]
     pub fn pass(&self, iteration: u32, previous_root: &Root) -> Pass {
         let key = pass_key(&self.work_key, self.share.device_id, iteration, previous_root);
-        Pass { key, n: self.n, offset: self.share.offset, count: self.share.count }
+        Pass { precision: self.precision, key, n: self.n, offset: self.share.offset, count: self.share.count }
     }
 
     /// Computes one iteration and leaves its slots resident.
@@ -84,7 +91,7 @@ impl ShareTask {
     /// Walks the probe over the resident slots of the last iteration.
     ///
     /// # Errors
-    /// The device's.
+    /// The device's; [`DeviceError::Unsupported`] for a linked probe, which no device walks alone.
     pub fn run_probe(
         &self,
         device: &mut dyn Device,
@@ -92,6 +99,9 @@ impl ShareTask {
         last_root: &Root,
         handle: &Handle,
     ) -> Result<Vec<Digest>, DeviceError> {
+        if probe.link() == Link::All {
+            return Err(DeviceError::Unsupported("a linked probe on one device alone".into()));
+        }
         let key = probe_key(probe, &self.work_key, self.share.device_id, last_root);
         let (walks, steps, rounds) = (probe.walks(), probe.steps(), probe.rounds());
         device.probe_rounds(&ProbeRounds { key, walks, steps, rounds }, handle)

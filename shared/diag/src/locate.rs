@@ -10,7 +10,7 @@ use assay_device::{Device, DeviceError, Handle, SlotRange, machine};
 use assay_work::digest::slot_digest;
 use assay_work::keys::parents;
 use assay_work::leaf::leaf;
-use assay_work::{Digest, PassKey, reference};
+use assay_work::{Digest, PassKey, Precision, reference};
 use parking_lot::Mutex;
 
 use crate::finding::Location;
@@ -64,7 +64,7 @@ fn product(earlier: &[u8], previous: &[u8], n: u32, slot: u32, handle: &Handle) 
         while !handle.is_cancelled() {
             let r = next.fetch_add(1, Ordering::Relaxed);
             let Some(row) = rows.get(r as usize) else { return };
-            reference::product_row(earlier, previous, n, slot, r, &mut row.lock());
+            reference::product_row(Precision::Int8, (earlier, previous), n, slot, r, &mut row.lock());
         }
     };
     thread::scope(|scope| (0..machine::parallelism()).for_each(|_| drop(scope.spawn(work))));
@@ -108,7 +108,9 @@ mod tests {
         if let Some(flip) = flip {
             device = device.with_flip(flip);
         }
-        device.fill(&Pass { key: KEY, n: N, offset: 0, count: 8 }, &Handle::default()).unwrap();
+        device
+            .fill(&Pass { precision: Precision::Int8, key: KEY, n: N, offset: 0, count: 8 }, &Handle::default())
+            .unwrap();
         device
     }
 

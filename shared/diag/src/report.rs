@@ -269,6 +269,8 @@ mod tests {
             name: "a card".into(),
             backend: assay_device::backend::BackendKind::Cuda,
             detail: String::new(),
+            precisions: vec![assay_work::Precision::Int8],
+            units: Vec::new(),
             total_bytes: 0,
             free_bytes: 0,
         }

@@ -14,6 +14,7 @@ use std::error::Error;
 use assay_cpu::{CpuBench, CpuConfig, CpuConfigError, KernelKind, devices};
 use assay_device::Device;
 use assay_device::machine::parallelism;
+use assay_work::Precision;
 use clap::Parser;
 
 /// What was asked for on the command line.
@@ -24,6 +25,12 @@ struct Settings {
     /// Which kernel multiplies
     #[arg(long, default_value_t)]
     kernel: KernelKind,
+    /// Kinds of work
+    #[arg(long, value_delimiter = ',', default_value = "int8,f16,fp8,fp4")]
+    kinds: Vec<Precision>,
+    /// Fail when a product is below this share of its limit
+    #[arg(long, value_name = "SHARE")]
+    bar: Option<f64>,
     /// Matrix sizes
     #[arg(long, value_delimiter = ',', default_value = "2048,4096")]
     n: Vec<u32>,

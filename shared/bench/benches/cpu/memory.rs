@@ -13,12 +13,15 @@ pub const CHILD: &str = "memory-child";
 /// Prints the table.
 pub fn section(settings: &Settings) -> Result<(), Box<dyn Error>> {
     println!("\npeak resident memory of a process while it fills {} slots", settings.slots);
-    println!("    n  threads   slots MiB    peak MiB   over by MiB   allowed MiB (5 % + 64)");
-    for n in settings.n.iter().map(u32::to_string) {
-        for threads in settings.threads.iter().map(usize::to_string) {
-            let (kernel, slots) = (settings.kernel.name(), settings.slots.to_string());
-            let arguments = [CHILD, "--n", &n, "--threads", &threads, "--kernel", kernel, "--slots", &slots];
-            Command::new(std::env::current_exe()?).args(arguments).status()?;
+    println!("kind     n  threads   slots MiB    peak MiB   over by MiB   allowed MiB (5 % + 64)");
+    for kind in settings.kinds.iter().map(|kind| kind.name()) {
+        for n in settings.n.iter().map(u32::to_string) {
+            for threads in settings.threads.iter().map(usize::to_string) {
+                let (kernel, slots) = (settings.kernel.name(), settings.slots.to_string());
+                let of_row = ["--kinds", kind, "--n", &n, "--threads", &threads];
+                let arguments = [CHILD, "--kernel", kernel, "--slots", &slots].into_iter().chain(of_row);
+                Command::new(std::env::current_exe()?).args(arguments).status()?;
+            }
         }
     }
     Ok(())
@@ -26,11 +29,16 @@ pub fn section(settings: &Settings) -> Result<(), Box<dyn Error>> {
 
 /// One row, measured in this process.
 pub fn child(settings: &Settings) -> Result<(), Box<dyn Error>> {
-    let (n, threads) = (settings.n[0], settings.threads[0]);
-    settings.open(threads, u64::MAX)?.prepare(n, settings.slots)?;
+    let (kind, n, threads) = (settings.kinds[0], settings.n[0], settings.threads[0]);
+    settings.open(threads, u64::MAX)?.prepare(kind, n, settings.slots)?;
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-    let (slots, peak) = (mib(bench_pass(n, settings.slots).bytes()), mib(peak_bytes()));
-    println!("{n:5}  {threads:7}  {slots:10.0}  {peak:10.1}  {:12.1}  {:12.1}", peak - slots, slots * 0.05 + 64.0);
+    let (slots, peak) = (mib(bench_pass(kind, n, settings.slots).bytes()), mib(peak_bytes()));
+    println!(
+        "{:4} {n:5}  {threads:7}  {slots:10.0}  {peak:10.1}  {:12.1}  {:12.1}",
+        kind.name(),
+        peak - slots,
+        slots * 0.05 + 64.0
+    );
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! Rounds of the residency probe next to plain random reads of the same memory.
 
+use assay_work::Precision;
 use std::convert::Infallible;
 use std::error::Error;
 
@@ -25,7 +26,7 @@ pub fn section(settings: &Settings) -> Result<(), Box<dyn Error>> {
     println!("threads   plain GB/s   probe GB/s   probe / plain");
     for &threads in &settings.threads {
         let mut bench = settings.open(threads, u64::MAX)?;
-        bench.prepare(N, COUNT)?;
+        bench.prepare(Precision::Int8, N, COUNT)?;
         let (mut plain, mut probe) = (Vec::new(), Vec::new());
         for turn in 0..settings.rounds {
             plain.push(plain_gb_per_s(settings, bench.device.resident_bytes()?, threads));

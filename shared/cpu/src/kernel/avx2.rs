@@ -1,55 +1,76 @@
-//! The kernel for AVX2: `vpmaddwd` on sign-extended bytes, 16 multiply-accumulates an instruction.
+//! The kernel for AVX2: `vpmaddwd` on words, 16 multiply-accumulates an instruction.
 //!
 //! Formula: `vpmaddwd` multiplies 16-bit words and adds neighbours; `vpmaddubsw`, which takes bytes,
 //! saturates and cannot be used.
-//! Layout: panels are `[k / 2][rows][2]`; X is stored sign-extended, in 16-bit words, Y in bytes that the
-//! tile extends as it loads them.
+//! Layout: panels are `[κ / 2][rows][2]`; X is stored sign-extended, in 16-bit words, Y in bytes that the
+//! tile extends as it loads them, and for F16 in words.
 //! Tile: 6 × 16, 12 sums of 8 lanes, 2 vectors of Y and one broadcast pair of X. The last tile of a row
 //! block has 4 or 2 rows.
-//! Exact: a pair of products is at most 2 · 2¹⁴, and sums wrap mod 2³², as does the mixing step.
+//! Exact: a pair of products is at most 2 · 192², and sums wrap mod 2³², as does the mixing step.
 
 use std::arch::x86_64::*;
 
 use super::super::walk;
-use super::{Kernel, KernelKind, PackX, PackY, ROW_GROUP, Tile, pack, x86};
+use super::{
+    F16, FP4, FP8, INT8, Kernel, KernelKind, PackY, ProductKernel, ROW_GROUP, Tile, operands_per_byte, pack, x86,
+};
 
 const ROWS: usize = 6;
 const COLUMNS: usize = 2 * x86::LANES;
 
 const _: () = assert!(ROW_GROUP.is_multiple_of(COLUMNS) && 2 * ROWS + 2 < 16);
 
-pub(super) const KERNEL: Kernel =
-    Kernel { kind: KernelKind::Avx2, rows: ROWS, columns: COLUMNS, x_bytes: 2, pack_x, pack_y, tile, walk: walk::avx2 };
+pub(super) const KERNEL: Kernel = Kernel {
+    kind: KernelKind::Avx2,
+    products: [of_bytes::<INT8>(), OF_WORDS, of_bytes::<FP8>(), of_bytes::<FP4>()],
+    walk: walk::avx2,
+};
+
+const fn of_bytes<const KIND: usize>() -> ProductKernel {
+    ProductKernel {
+        rows: ROWS,
+        columns: COLUMNS,
+        operands: operands_per_byte(KIND),
+        x_bytes: 2 * operands_per_byte(KIND),
+        y_bytes: operands_per_byte(KIND),
+        pack_x: x86::pack_x_words::<KIND>,
+        pack_y: pack_y::<KIND>,
+        tile: tile::<false>,
+    }
+}
+
+const OF_WORDS: ProductKernel = ProductKernel {
+    rows: ROWS,
+    columns: COLUMNS,
+    operands: 1,
+    x_bytes: 2,
+    y_bytes: 2,
+    pack_x: x86::pack_x_words::<F16>,
+    pack_y: x86::pack_y_words::<F16, COLUMNS>,
+    tile: tile::<true>,
+};
 
 pub(super) fn is_available() -> bool {
     is_x86_feature_detected!("avx2")
 }
 
 /// # Safety
-/// The processor has the features; as [`PackX`] says of its fields.
-#[target_feature(enable = "avx2")]
-unsafe fn pack_x(p: &PackX) {
-    // SAFETY: the caller's promises, passed on.
-    unsafe { pack::pack_x_words(p) };
-}
-
-/// # Safety
 /// The processor has the features; as [`PackY`] says of its fields.
 #[target_feature(enable = "avx2")]
-unsafe fn pack_y(p: &PackY) {
+unsafe fn pack_y<const KIND: usize>(p: &PackY) {
     // SAFETY: the caller's promises, passed on.
-    unsafe { pack::pack_y_groups::<2, COLUMNS, 0>(p) };
+    unsafe { pack::pack_y::<u8, KIND, 2, COLUMNS, 0>(p) };
 }
 
 /// # Safety
 /// The processor has the features; as [`Tile`] says of its fields.
-unsafe fn tile(t: &Tile) {
+unsafe fn tile<const WORDS: bool>(t: &Tile) {
     // SAFETY: the caller's promises, passed on.
     unsafe {
         match t.rows {
-            ROWS => tile_of::<ROWS>(t),
-            4 => tile_of::<4>(t),
-            2 => tile_of::<2>(t),
+            ROWS => tile_of::<ROWS, WORDS>(t),
+            4 => tile_of::<4, WORDS>(t),
+            2 => tile_of::<2, WORDS>(t),
             rows => unreachable!("row blocks are multiples of {ROW_GROUP}, whose last tile cannot have {rows} rows"),
         }
     }
@@ -58,13 +79,18 @@ unsafe fn tile(t: &Tile) {
 /// # Safety
 /// As [`tile`]; `t.rows` is `R`.
 #[target_feature(enable = "avx2")]
-unsafe fn tile_of<const R: usize>(t: &Tile) {
+unsafe fn tile_of<const R: usize, const WORDS: bool>(t: &Tile) {
     let mut sums = [[_mm256_setzero_si256(); 2]; R];
     let (mut x, mut y) = (t.x.cast::<i32>(), t.y);
     for _ in 0..t.length / 2 {
-        // SAFETY: the panel of Y has 16 pairs of bytes for each group, and is aligned to 64.
-        let bytes = unsafe { [_mm_load_si128(y.cast()), _mm_load_si128(y.add(16).cast())] };
-        let columns = bytes.map(|b| _mm256_cvtepi8_epi16(b));
+        // SAFETY: the panel of Y has 16 pairs of bytes or words for each group, and is aligned to 64.
+        let columns = unsafe {
+            if WORDS {
+                [_mm256_load_si256(y.cast()), _mm256_load_si256(y.add(32).cast())]
+            } else {
+                [_mm_load_si128(y.cast()), _mm_load_si128(y.add(16).cast())].map(|bytes| _mm256_cvtepi8_epi16(bytes))
+            }
+        };
         for (i, row) in sums.iter_mut().enumerate() {
             // SAFETY: the panel of X has R pairs of words for each group.
             let pair = _mm256_set1_epi32(unsafe { x.add(i).read() });
@@ -72,7 +98,7 @@ unsafe fn tile_of<const R: usize>(t: &Tile) {
                 *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(column, pair));
             }
         }
-        (x, y) = (x.wrapping_add(R), y.wrapping_add(2 * COLUMNS));
+        (x, y) = (x.wrapping_add(R), y.wrapping_add(if WORDS { 4 } else { 2 } * COLUMNS));
     }
     // SAFETY: the caller's promises, passed on.
     unsafe { x86::finish(t, sums) };

@@ -2,10 +2,13 @@
 //!
 //! A kernel computes one tile of a fused product, `rows × columns` elements of
 //! `slot[u][r][c] = mix(Σ_k X[r][k] · Y[c][k] + r·n + c + u · SLOT_FACTOR)`, with all sums in registers for
-//! the whole length of k. It reads operands packed into panels: a panel of X holds `rows` rows, a panel of
+//! the whole length of k, κ operands. It reads operands packed into panels: a panel of X holds `rows` rows, a panel of
 //! Y holds `columns` rows, both for all k, in the order in which the tile's loop reads them. Layouts are the
-//! kernel's own; [`Kernel::pack_x`] and [`Kernel::pack_y`] write them.
+//! kernel's own; [`ProductKernel::pack_x`] and [`ProductKernel::pack_y`] write them, and turn bytes into operands as they do. So a
+//! tile knows operands of 8 or of 16 bits alone: it is the same for INT8, FP8 and FP4, and another for F16.
 
+#[cfg(target_arch = "x86_64")]
+mod amx;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -14,9 +17,12 @@ mod avx512;
 mod avx_vnni;
 #[cfg(target_arch = "aarch64")]
 mod neon;
+#[cfg(target_arch = "aarch64")]
+mod neon_i8mm;
 #[allow(dead_code)] // which of it is used depends on the architecture
 mod pack;
 mod portable;
+mod qualify;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
@@ -27,6 +33,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::walk;
+use assay_work::Precision;
 
 /// Panels are packed for rows in groups of this many at least; every kernel's panel of Y divides it.
 pub(super) const ROW_GROUP: usize = 32;
@@ -38,13 +45,17 @@ pub enum KernelKind {
     /// The fastest that this CPU supports.
     #[default]
     Auto,
-    /// AVX-512 with VNNI: `vpdpbusd` on 512 bits.
+    /// AMX: `tdpbssd` on tiles; F16 as AVX-512 with VNNI.
+    AmxInt8,
+    /// AVX-512 with VNNI: `vpdpbusd` and `vpdpwssd` on 512 bits.
     Avx512Vnni,
-    /// AVX-VNNI: `vpdpbusd` on 256 bits.
+    /// AVX-VNNI: `vpdpbusd` and `vpdpwssd` on 256 bits.
     AvxVnni,
-    /// AVX2: `vpmaddwd` on sign-extended bytes.
+    /// AVX2: `vpmaddwd` on words.
     Avx2,
-    /// NEON with the dot product extension: `sdot`.
+    /// NEON with the matrix multiplication extension: `smmla`, and `smlal` for F16.
+    NeonI8mm,
+    /// NEON with the dot product extension: `sdot`, and `smlal` for F16.
     NeonDot,
     /// Portable Rust, for any CPU.
     Portable,
@@ -52,27 +63,30 @@ pub enum KernelKind {
 
 /// A text that names no kernel.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no kernel is called {0:?}: use auto, avx512-vnni, avx-vnni, avx2, neon-dot or portable")]
+#[error("no kernel is called {0:?}: use auto, amx-int8, avx512-vnni, avx-vnni, avx2, neon-i8mm, neon-dot or portable")]
 pub struct UnknownKernel(pub String);
 
 impl KernelKind {
     /// All kinds but `Auto`, the fastest first.
-    pub const ALL: [Self; 5] = [Self::Avx512Vnni, Self::AvxVnni, Self::Avx2, Self::NeonDot, Self::Portable];
+    pub const ALL: [Self; 7] =
+        [Self::AmxInt8, Self::Avx512Vnni, Self::AvxVnni, Self::Avx2, Self::NeonI8mm, Self::NeonDot, Self::Portable];
 
     /// Its name, as it is typed.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
+            Self::AmxInt8 => "amx-int8",
             Self::Avx512Vnni => "avx512-vnni",
             Self::AvxVnni => "avx-vnni",
             Self::Avx2 => "avx2",
+            Self::NeonI8mm => "neon-i8mm",
             Self::NeonDot => "neon-dot",
             Self::Portable => "portable",
         }
     }
 
-    /// Whether this processor runs it.
+    /// Whether this processor runs it, and runs it rightly.
     #[must_use]
     pub fn is_available(self) -> bool {
         self.kernel().is_some()
@@ -83,16 +97,27 @@ impl KernelKind {
         Self::ALL.into_iter().filter(|kind| kind.is_available())
     }
 
-    /// The kernel, when this processor runs it.
+    /// The kernel, when this processor runs it and what it multiplies there is right.
     pub(super) fn kernel(self) -> Option<&'static Kernel> {
+        if self == Self::Auto {
+            return Self::ALL.into_iter().find_map(Self::kernel);
+        }
+        self.of_this_processor().filter(|kernel| qualify::holds(kernel))
+    }
+
+    /// The kernel, when this processor has its features.
+    fn of_this_processor(self) -> Option<&'static Kernel> {
         match self {
-            Self::Auto => Self::ALL.into_iter().find_map(Self::kernel),
+            #[cfg(target_arch = "x86_64")]
+            Self::AmxInt8 => amx::is_available().then_some(&amx::KERNEL),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512Vnni => avx512::is_available().then_some(&avx512::KERNEL),
             #[cfg(target_arch = "x86_64")]
             Self::AvxVnni => avx_vnni::is_available().then_some(&avx_vnni::KERNEL),
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => avx2::is_available().then_some(&avx2::KERNEL),
+            #[cfg(target_arch = "aarch64")]
+            Self::NeonI8mm => neon_i8mm::is_available().then_some(&neon_i8mm::KERNEL),
             #[cfg(target_arch = "aarch64")]
             Self::NeonDot => neon::is_available().then_some(&neon::KERNEL),
             Self::Portable => Some(&portable::KERNEL),
@@ -117,26 +142,57 @@ impl FromStr for KernelKind {
     }
 }
 
-/// One kernel: its tile and its functions. The functions need the processor's features, which
-/// [`KernelKind::kernel`] has seen to.
+/// [`Precision::Int8`] as a parameter of generic functions: its place in [`Precision::ALL`].
+const INT8: usize = Precision::Int8 as usize;
+/// [`Precision::F16`], as above.
+const F16: usize = Precision::F16 as usize;
+/// [`Precision::Fp8`], as above.
+const FP8: usize = Precision::Fp8 as usize;
+/// [`Precision::Fp4`], as above.
+const FP4: usize = Precision::Fp4 as usize;
+
+/// Operands that a byte of a slot stands for.
+const fn operands_per_byte(kind: usize) -> usize {
+    Precision::ALL[kind].terms_per_byte() as usize
+}
+
+/// One kernel: an instruction set. Its functions need the processor's features, which [`KernelKind::kernel`] has seen to.
 #[derive(Debug)]
 pub(super) struct Kernel {
     /// Its name outside.
     pub(super) kind: KernelKind,
+    /// Its products, in the order of [`Precision::ALL`].
+    products: [ProductKernel; Precision::ALL.len()],
+    /// Walks of the residency probe.
+    pub(super) walk: unsafe fn(&walk::WalkBatch),
+}
+
+impl Kernel {
+    /// Its product of a kind of work.
+    pub(super) const fn product(&self, precision: Precision) -> &ProductKernel {
+        &self.products[precision as usize]
+    }
+}
+
+/// What a kernel does for one kind of work: its tile and its functions.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ProductKernel {
     /// Rows of a tile; the last tile of a row block may have fewer.
     pub(super) rows: usize,
     /// Columns of a tile, a divisor of [`ROW_GROUP`].
     pub(super) columns: usize,
-    /// Bytes that one element of X takes once packed; one of Y takes one byte.
+    /// Operands that a byte of a slot stands for.
+    pub(super) operands: usize,
+    /// Bytes that one byte of X takes once packed.
     pub(super) x_bytes: usize,
+    /// Bytes that one byte of Y takes once packed.
+    pub(super) y_bytes: usize,
     /// Packs up to `rows` rows of X into one panel.
     pub(super) pack_x: unsafe fn(&PackX),
     /// Packs `columns` rows of Y into one panel.
     pub(super) pack_y: unsafe fn(&PackY),
     /// Computes one tile.
     pub(super) tile: unsafe fn(&Tile),
-    /// Walks of the residency probe.
-    pub(super) walk: unsafe fn(&walk::WalkBatch),
 }
 
 /// Rows of X to pack.
@@ -145,9 +201,9 @@ pub(super) struct PackX {
     pub(super) source: *const u8,
     /// Bytes from a row to the next.
     pub(super) stride: usize,
-    /// How many rows: a multiple of 2, at most [`Kernel::rows`].
+    /// How many rows: a multiple of 2, at most [`ProductKernel::rows`].
     pub(super) rows: usize,
-    /// Elements of a row, a multiple of 64.
+    /// Bytes of a row, a multiple of 64.
     pub(super) length: usize,
     /// The panel: `rows · length · x_bytes` bytes, aligned to 64.
     pub(super) panel: *mut u8,
@@ -161,9 +217,9 @@ pub(super) struct PackY {
     pub(super) source: *const u8,
     /// Bytes from a row to the next.
     pub(super) stride: usize,
-    /// Elements of a row, a multiple of 64.
+    /// Bytes of a row, a multiple of 64.
     pub(super) length: usize,
-    /// The panel: `columns · length` bytes, aligned to 64.
+    /// The panel: `columns · length · y_bytes` bytes, aligned to 64.
     pub(super) panel: *mut u8,
 }
 
@@ -171,7 +227,7 @@ pub(super) struct PackY {
 pub(super) struct Tile {
     /// How many rows, as the panel of X was packed with.
     pub(super) rows: usize,
-    /// Elements of a row of X and of Y, a multiple of 64.
+    /// κ: operands of a row of X and of Y, a multiple of 64.
     pub(super) length: usize,
     /// The panel of X.
     pub(super) x: *const u8,

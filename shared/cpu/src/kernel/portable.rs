@@ -1,61 +1,91 @@
 //! The kernel for any processor: plain Rust that the compiler vectorises as it can.
 //!
-//! Formula: `C[r][c] = Σ_k X[r][k] · Y[c][k]`, as i32 products of sign-extended bytes.
-//! Layout: panels are the rows as they are, `[rows][k]`. Tile: 4 × 4, one dot product after another.
-//! Exact: |C| ≤ 128 · 128 · 32768 = 2²⁹ fits an i32, and so does every partial sum.
+//! Formula: `C[r][c] = Σ_k X[r][k] · Y[c][k]`, as i32 products of sign-extended operands.
+//! Layout: panels are the rows as they are, `[rows][κ]`, of bytes, or of words for F16. Tile: 4 × 4, one dot product
+//! after another.
+//! Exact: |C| ≤ κ · P < 2³¹ fits an i32, and so does every partial sum.
 
 use super::super::{mix::mix, walk};
-use super::{Kernel, KernelKind, PackX, PackY, Tile};
+use super::{F16, FP4, FP8, INT8, Kernel, KernelKind, PackX, PackY, ProductKernel, Tile, operands_per_byte, pack};
 
 const ROWS: usize = 4;
 const COLUMNS: usize = 4;
 
 pub(super) const KERNEL: Kernel = Kernel {
     kind: KernelKind::Portable,
+    products: [of_bytes::<INT8>(), OF_WORDS, of_bytes::<FP8>(), of_bytes::<FP4>()],
+    walk: walk::portable,
+};
+
+const fn of_bytes<const KIND: usize>() -> ProductKernel {
+    let row_bytes = operands_per_byte(KIND);
+    ProductKernel {
+        rows: ROWS,
+        columns: COLUMNS,
+        operands: operands_per_byte(KIND),
+        x_bytes: row_bytes,
+        y_bytes: row_bytes,
+        pack_x: pack_x::<u8, KIND>,
+        pack_y: pack_y::<u8, KIND>,
+        tile: tile::<i8>,
+    }
+}
+
+const OF_WORDS: ProductKernel = ProductKernel {
     rows: ROWS,
     columns: COLUMNS,
-    x_bytes: 1,
-    pack_x,
-    pack_y,
-    tile,
-    walk: walk::portable,
+    operands: 1,
+    x_bytes: 2,
+    y_bytes: 2,
+    pack_x: pack_x::<i16, F16>,
+    pack_y: pack_y::<i16, F16>,
+    tile: tile::<i16>,
 };
 
 /// # Safety
 /// As [`PackX`] says of its fields.
-unsafe fn pack_x(p: &PackX) {
-    // SAFETY: the fields' promises: readable rows, a panel and corrections of their size.
-    unsafe {
-        copy_rows(p.source, p.stride, p.rows, p.length, p.panel);
-        p.corrections.write_bytes(0, p.rows);
+unsafe fn pack_x<E: pack::Element, const KIND: usize>(p: &PackX) {
+    let row_bytes = p.length * operands_per_byte(KIND) * size_of::<E>();
+    for row in 0..p.rows {
+        // SAFETY: the fields' promises, of one row: a panel of one row is that row.
+        unsafe {
+            pack::pack_x::<E, KIND, { pack::BLOCK }, false>(&PackX {
+                source: p.source.add(row * p.stride),
+                rows: 1,
+                panel: p.panel.add(row * row_bytes),
+                corrections: p.corrections.add(row),
+                ..*p
+            });
+        }
     }
 }
 
 /// # Safety
 /// As [`PackY`] says of its fields.
-unsafe fn pack_y(p: &PackY) {
-    // SAFETY: the fields' promises: readable rows, a panel of their size.
-    unsafe { copy_rows(p.source, p.stride, COLUMNS, p.length, p.panel) };
-}
-
-/// # Safety
-/// `source` must be valid for reads of `rows` rows of `length` bytes every `stride`, `panel` for writes of all.
-unsafe fn copy_rows(source: *const u8, stride: usize, rows: usize, length: usize, panel: *mut u8) {
-    for row in 0..rows {
-        // SAFETY: the caller's promise; a panel overlaps no slot.
-        unsafe { panel.add(row * length).copy_from_nonoverlapping(source.add(row * stride), length) };
+unsafe fn pack_y<E: pack::Element, const KIND: usize>(p: &PackY) {
+    let row_bytes = p.length * operands_per_byte(KIND) * size_of::<E>();
+    for row in 0..COLUMNS {
+        // SAFETY: the fields' promises, of one row: a panel of one row is that row.
+        unsafe {
+            pack::pack_y::<E, KIND, { pack::BLOCK }, 1, 0>(&PackY {
+                source: p.source.add(row * p.stride),
+                panel: p.panel.add(row * row_bytes),
+                ..*p
+            });
+        }
     }
 }
 
 /// # Safety
 /// As [`Tile`] says of its fields.
-unsafe fn tile(t: &Tile) {
+unsafe fn tile<E: Copy + Into<i32>>(t: &Tile) {
+    let (x, y) = (t.x.cast::<E>(), t.y.cast::<E>());
     for i in 0..t.rows {
         for j in 0..COLUMNS {
             // SAFETY: `i` and `j` are inside the panels, the biases and the tile of the result.
             unsafe {
-                let x = std::slice::from_raw_parts(t.x.add(i * t.length), t.length);
-                let y = std::slice::from_raw_parts(t.y.add(j * t.length), t.length);
+                let x = std::slice::from_raw_parts(x.add(i * t.length), t.length);
+                let y = std::slice::from_raw_parts(y.add(j * t.length), t.length);
                 let bias = t.row_bias.add(i).read().wrapping_add(t.first_column + j as u32);
                 t.out.add(i * t.stride + j).write(mix((dot(x, y) as u32).wrapping_add(bias)));
             }
@@ -63,6 +93,7 @@ unsafe fn tile(t: &Tile) {
     }
 }
 
-fn dot(x: &[u8], y: &[u8]) -> i32 {
-    x.iter().zip(y).map(|(&a, &b)| i32::from(a as i8) * i32::from(b as i8)).sum()
+#[inline(always)]
+fn dot<E: Copy + Into<i32>>(x: &[E], y: &[E]) -> i32 {
+    x.iter().zip(y).fold(0, |sum: i32, (&a, &b)| sum.wrapping_add(a.into() * b.into()))
 }

@@ -1,12 +1,32 @@
-//! What the two 256-bit kernels share: their epilogue.
+//! What the two 256-bit kernels share: operands as words, and their epilogue.
 
 use std::arch::x86_64::*;
 
 use super::super::mix;
-use super::Tile;
+use super::{PackX, PackY, Tile, pack};
 
 /// Lanes of a vector of sums.
 pub(super) const LANES: usize = 8;
+
+/// Packs X as pairs of words: `[κ / 2][rows][2]`.
+///
+/// # Safety
+/// The processor has the features; as [`PackX`] says of its fields.
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn pack_x_words<const KIND: usize>(p: &PackX) {
+    // SAFETY: the caller's promises, passed on.
+    unsafe { pack::pack_x::<i16, KIND, 2, false>(p) };
+}
+
+/// Packs Y as pairs of words: `[κ / 2][columns][2]`.
+///
+/// # Safety
+/// The processor has the features; as [`PackY`] says of its fields.
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn pack_y_words<const KIND: usize, const COLUMNS: usize>(p: &PackY) {
+    // SAFETY: the caller's promises, passed on.
+    unsafe { pack::pack_y::<i16, KIND, 2, COLUMNS, 0>(p) };
+}
 
 /// Mixes the sums of a tile of R rows and 16 columns and writes its elements.
 ///

@@ -1,12 +1,14 @@
 //! Building openings (WORK.md, Openings) from any device, for what a validator drew.
 //!
-//! Both kinds are built in two steps. Planning finds every range and its siblings, slot by slot, so that the
+//! All kinds are built in two steps. Planning finds every range and its siblings, slot by slot, so that the
 //! chaining values of a slot are computed once and those of one slot are held at a time. Opening then reads the
 //! bytes of one sample or segment, so that a caller can send it before the next is read.
 
+mod linked;
 mod samples;
 mod segments;
 
+pub use linked::{LinkedPlan, LinkedProbed, LinkedSegment, SegmentPiece, join_segment};
 pub use samples::{AuditedPass, SamplePlan, open_samples};
 pub use segments::{ProbedDevice, SegmentPlan, open_segments};
 

@@ -52,10 +52,17 @@ struct PlannedSegment {
 
 /// A line that a walk read, and the siblings of the row range that holds it.
 #[derive(Debug, Clone)]
-struct PlannedLine {
-    slot: u32,
-    line: u32,
-    siblings: Vec<ChainingValue>,
+pub(super) struct PlannedLine {
+    pub(super) slot: u32,
+    pub(super) line: u32,
+    pub(super) siblings: Vec<ChainingValue>,
+}
+
+impl PlannedLine {
+    /// The row range that holds it, which its siblings lead on from.
+    pub(super) fn row_range(&self, n: u32) -> RowRange {
+        RowRange { slot: self.slot, index: (line_byte(self.line) / row_range_bytes(n)) as usize }
+    }
 }
 
 impl SegmentPlan {
@@ -163,7 +170,7 @@ fn walk_again(
     Ok(states)
 }
 
-fn open_state(states: &[u8], tree: &Tree, segment: &Segment) -> Opening {
+pub(super) fn open_state(states: &[u8], tree: &Tree, segment: &Segment) -> Opening {
     let first_byte = chunk_of(segment.state_byte());
     let start = first_byte as usize;
     let bytes = states[start..start + CHUNK_BYTES as usize].to_vec();
@@ -224,9 +231,7 @@ fn add_siblings(
     handle: &Handle,
 ) -> Result<(), DeviceError> {
     let n = probed.challenge.n();
-    let range_of =
-        |line: &PlannedLine| RowRange { slot: line.slot, index: (line_byte(line.line) / row_range_bytes(n)) as usize };
-    let ranges: Vec<_> = segments.iter().flat_map(|s| &s.lines).map(range_of).collect();
+    let ranges: Vec<_> = segments.iter().flat_map(|s| &s.lines).map(|line| line.row_range(n)).collect();
     let siblings = siblings_of(device, n, probed.slot_digests, &ranges, handle)?;
     for (line, siblings) in segments.iter_mut().flat_map(|s| &mut s.lines).zip(siblings) {
         line.siblings = siblings;
@@ -235,14 +240,14 @@ fn add_siblings(
 }
 
 /// The row range that holds a line.
-fn row_range_of(n: u32, line: &PlannedLine) -> SlotRange {
+pub(super) fn row_range_of(n: u32, line: &PlannedLine) -> SlotRange {
     let bytes = row_range_bytes(n);
     SlotRange { slot: line.slot, first_byte: line_byte(line.line) / bytes * bytes, bytes }
 }
 
 /// Opens a line's 1024 bytes in the row range that holds it. The siblings below the row range are hashed here, so that a
 /// slot's tree need not be held down to its chunks.
-fn open_line(n: u32, line: &PlannedLine, row: &[u8]) -> OpenedRange {
+pub(super) fn open_line(n: u32, line: &PlannedLine, row: &[u8]) -> OpenedRange {
     let first_byte = chunk_of(line_byte(line.line));
     let range_start = row_range_of(n, line).first_byte;
     let start = (first_byte - range_start) as usize;
@@ -256,6 +261,6 @@ fn open_line(n: u32, line: &PlannedLine, row: &[u8]) -> OpenedRange {
     OpenedRange { slot: line.slot, first_byte, bytes, siblings }
 }
 
-fn line_byte(line: u32) -> u64 {
+pub(super) fn line_byte(line: u32) -> u64 {
     u64::from(line) * LINE_BYTES as u64
 }

@@ -2,14 +2,15 @@
 //!
 //! A backend has all of it as tests, in a module `conformance`, by one line: [`device_conformance!`](crate::device_conformance).
 
+use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
 use assay_work::keys::pass_key;
 use assay_work::probe::probe_key;
-use assay_work::{DeviceId, Digest, PassKey, ProbeKey, RoundKey, Sample, Segment, reference};
+use assay_work::{DeviceId, Digest, PassKey, Precision, ProbeKey, RoundKey, Sample, Segment, reference};
 
-use super::vectors::{LARGE, check_vector, vectors};
+use super::vectors::{LARGE, check_vector, precision_of, vectors};
 use super::{Worked, probe};
 use crate::copies::CopySource;
 use crate::open::{AuditedPass, ProbedDevice, open_samples, open_segments};
@@ -20,24 +21,30 @@ use crate::{Device, DeviceError, Handle, Pass, ProbeRound, ProbeRounds};
 const ROUND: ProbeRound = ProbeRound { key: RoundKey([4; 32]), walks: 64, steps: 3 };
 
 /// Tests that the device which `$open` gives does what every device must: one test for each function of
-/// [`conformance`](crate::testing::conformance) that takes a device alone. `$open` gives a new device each time.
+/// [`conformance`](crate::testing::conformance) that takes a device and the kinds of work that it must offer, `$kinds`.
+/// `$open` gives a new device each time.
 /// `$within` runs each test's body where the device is to be had; it is given the test's name.
 #[macro_export]
 macro_rules! device_conformance {
-    (@tests $open:expr, $within:path; $($name:ident)*) => {$(
+    (@tests $kinds:expr, $open:expr, $within:path; $($name:ident)*) => {$(
         #[test]
         fn $name() {
-            $within(concat!("conformance::", stringify!($name)), || $crate::testing::conformance::$name(&mut $open));
+            $within(concat!("conformance::", stringify!($name)), || {
+                let mut device = $open;
+                assert_eq!($crate::Device::info(&device).precisions, $kinds, "the kinds of work that are offered");
+                $crate::testing::conformance::$name(&mut device)
+            });
         }
     )*};
-    ($open:expr) => { $crate::device_conformance!($open, $crate::testing::conformance::here); };
-    ($open:expr, $within:path) => {
+    ($kinds:expr, $open:expr) => { $crate::device_conformance!($kinds, $open, $crate::testing::conformance::here); };
+    ($kinds:expr, $open:expr, $within:path) => {
         mod conformance {
             use super::*;
-            $crate::device_conformance! { @tests $open, $within;
+            $crate::device_conformance! { @tests $kinds, $open, $within;
                 small_vectors_are_reproduced
                 random_passes_and_rounds_are_the_references
                 rounds_of_a_probe_follow_one_another
+                every_kind_of_work_is_the_references
                 openings_are_those_of_the_reference
                 chaining_values_and_reads_are_the_references
                 a_cancelled_call_leaves_a_usable_device
@@ -58,7 +65,13 @@ pub fn here(_test: &str, body: impl FnOnce()) {
 /// A pass whose key and offset come from `seed`.
 #[must_use]
 pub fn pass(n: u32, count: u32, seed: u8) -> Pass {
-    Pass { key: PassKey([seed; 32]), n, offset: u32::from(seed), count }
+    pass_of(Precision::Int8, n, count, seed)
+}
+
+/// The same of a kind of work.
+#[must_use]
+pub fn pass_of(precision: Precision, n: u32, count: u32, seed: u8) -> Pass {
+    Pass { precision, key: PassKey([seed; 32]), n, offset: u32::from(seed), count }
 }
 
 /// What a pass must give, and the device that shows it.
@@ -86,7 +99,7 @@ pub fn check_fill(device: &mut dyn Device, pass: &Pass) {
 /// # Panics
 /// When the device gives anything else.
 pub fn check_round(device: &mut dyn Device, pass: &Pass, walks: u32, steps: u32) {
-    let slots = reference::pass(&pass.key, pass.n, pass.offset, pass.count);
+    let slots = reference::pass(pass.precision, &pass.key, pass.n, pass.offset, pass.count);
     let round = ProbeRound { key: RoundKey([steps as u8; 32]), walks, steps };
     let states: Vec<u8> =
         (0..walks).flat_map(|walk| reference::walk(&slots, pass.n, &round.key, walk, steps)).collect();
@@ -111,13 +124,42 @@ pub fn check_random(device: &mut dyn Device, seed: u8, sizes: &[u32]) {
     }
 }
 
-/// The vectors that take no device long.
+/// The vectors that take no device long, of the kinds of work that it offers.
 ///
 /// # Panics
 /// When the device gives anything else.
 pub fn small_vectors_are_reproduced(device: &mut dyn Device) {
-    let small = vectors().into_iter().filter(|(name, _)| !LARGE.contains(&name.as_str()));
-    assert_eq!(small.map(|(name, vector)| check_vector(&name, &vector, device)).count(), 7);
+    let offered = device.info().precisions;
+    let small = vectors(&offered).into_iter().filter(|(name, _)| !LARGE.contains(&name.as_str()));
+    let mut checked = BTreeMap::<_, u32>::new();
+    for (name, vector) in small {
+        check_vector(&name, &vector, device);
+        *checked.entry(precision_of(&vector)).or_default() += 1;
+    }
+    let of_kind = |precision: Precision| match precision {
+        Precision::Int8 => 9,
+        Precision::F16 | Precision::Fp4 => 2,
+        Precision::Fp8 => 1,
+    };
+    assert_eq!(checked, offered.into_iter().map(|precision| (precision, of_kind(precision))).collect());
+}
+
+/// Passes, rounds and openings of every kind of work that is offered, in turn on one device; no pass of another.
+///
+/// # Panics
+/// When the device gives anything else.
+pub fn every_kind_of_work_is_the_references(device: &mut dyn Device) {
+    let offered = device.info().precisions;
+    for (turn, precision) in (0..).zip(Precision::ALL.into_iter().chain(Precision::ALL)) {
+        let pass = pass_of(precision, 256 << (turn % 2), 5, 40 + turn);
+        if offered.contains(&precision) {
+            check_fill(device, &pass);
+            check_round(device, &pass, 64, 7);
+            check_openings(&Worked::of(precision, 256, 1, 5), device);
+        } else {
+            check_refused(device.fill(&pass, &Handle::default()));
+        }
+    }
 }
 
 /// Seeded shapes, one after another.
@@ -150,25 +192,29 @@ pub fn rounds_of_a_probe_follow_one_another(device: &mut dyn Device) {
 /// When the device gives anything else.
 pub fn openings_are_those_of_the_reference(device: &mut dyn Device) {
     for (n, count) in [(256, 6), (1024, 4)] {
-        let worked = Worked::new(n, 1, count);
-        let share = worked.share;
-        let key = pass_key(worked.challenge.work_key(), share.device_id, 0, &worked.previous_root());
-        let pass = Pass { key, n, offset: share.offset, count };
-        assert_eq!(device.fill(&pass, &Handle::default()).unwrap(), worked.digests);
-        let mut samples = vec![Sample::Leaf { slot: 0, row: 3 }, Sample::Leaf { slot: 1, row: n - 1 }];
-        samples.extend((2..count).map(|slot| Sample::Product { slot, row: n - 1, column: 2 * slot, inner: slot }));
-        let audited = AuditedPass {
-            challenge: &worked.challenge,
-            device_id: share.device_id,
-            iteration: 0,
-            previous_root: worked.previous_root(),
-            root: worked.last_root(),
-            slot_digests: &worked.digests,
-        };
-        let opened = open_samples(device, &audited, &samples, &Handle::default()).unwrap();
-        assert_eq!(opened, reference::open_pass(&worked.challenge, &share, &worked.roots, 0, &samples));
-        check_segments_of(&worked, device);
+        check_openings(&Worked::new(n, 1, count), device);
     }
+}
+
+fn check_openings(worked: &Worked, device: &mut dyn Device) {
+    let share = worked.share;
+    let (n, count) = (worked.challenge.n(), share.count);
+    let key = pass_key(worked.challenge.work_key(), share.device_id, 0, &worked.previous_root());
+    let pass = Pass { precision: worked.challenge.precision(), key, n, offset: share.offset, count };
+    assert_eq!(device.fill(&pass, &Handle::default()).unwrap(), worked.digests);
+    let mut samples = vec![Sample::Leaf { slot: 0, row: 3 }, Sample::Leaf { slot: 1, row: n - 1 }];
+    samples.extend((2..count).map(|slot| Sample::Product { slot, row: n - 1, column: 2 * slot, inner: slot }));
+    let audited = AuditedPass {
+        challenge: &worked.challenge,
+        device_id: share.device_id,
+        iteration: 0,
+        previous_root: worked.previous_root(),
+        root: worked.last_root(),
+        slot_digests: &worked.digests,
+    };
+    let opened = open_samples(device, &audited, &samples, &Handle::default()).unwrap();
+    assert_eq!(opened, reference::open_pass(&worked.challenge, &share, &worked.roots, 0, &samples));
+    check_segments_of(worked, device);
 }
 
 fn check_segments_of(worked: &Worked, device: &mut dyn Device) {
@@ -303,11 +349,20 @@ pub fn arguments_that_break_the_rules_are_refused(device: &mut dyn Device) {
 /// # Panics
 /// When the device gives anything else.
 pub fn every_kernel_gives_the_same_bits(device: &mut dyn Device) {
-    let pass = pass(256, 6, 11);
+    for precision in device.info().precisions {
+        check_kernels(device, precision);
+    }
+    check_refused(device.choose_kernel(Precision::Int8, "abacus"));
+    device.release();
+    check_refused(device.time_products(1));
+}
+
+fn check_kernels(device: &mut dyn Device, precision: Precision) {
+    let pass = pass_of(precision, 256, 6, 11);
     let expected = expected(&pass).0;
-    for kernel in device.kernels() {
-        device.choose_kernel(&kernel).unwrap();
-        assert_eq!(device.kernels()[0], kernel, "the one in use is the first");
+    for kernel in device.kernels(precision) {
+        device.choose_kernel(precision, &kernel).unwrap();
+        assert_eq!(device.kernels(precision)[0], kernel, "the one in use is the first");
         assert_eq!(device.fill(&pass, &Handle::default()).unwrap(), expected, "{kernel}");
         match device.time_products(2) {
             Ok(_) => {
@@ -317,9 +372,6 @@ pub fn every_kernel_gives_the_same_bits(device: &mut dyn Device) {
             Err(error) => assert!(matches!(error, DeviceError::Unsupported(_)), "{error}"),
         }
     }
-    check_refused(device.choose_kernel("abacus"));
-    device.release();
-    check_refused(device.time_products(1));
 }
 
 /// Bytes come over to the device and back, and what is resident stays.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use assay_work::Digest;
+use assay_work::{Digest, Precision};
 
 use crate::copies::Area;
 use crate::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound};
@@ -146,12 +146,12 @@ impl<D: Device> Device for FakeDevice<D> {
         self.inner.release();
     }
 
-    fn kernels(&self) -> Vec<String> {
-        self.inner.kernels()
+    fn kernels(&self, precision: Precision) -> Vec<String> {
+        self.inner.kernels(precision)
     }
 
-    fn choose_kernel(&mut self, kernel: &str) -> Result<(), DeviceError> {
-        self.inner.choose_kernel(kernel)
+    fn choose_kernel(&mut self, precision: Precision, kernel: &str) -> Result<(), DeviceError> {
+        self.inner.choose_kernel(precision, kernel)
     }
 
     fn time_products(&mut self, products: u32) -> Result<Duration, DeviceError> {

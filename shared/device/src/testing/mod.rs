@@ -1,10 +1,11 @@
 //! For tests: what every device must do ([`conformance`]), the [`vectors`], small challenges worked out by the reference,
-//! and a device whose answers a test replaces.
+//! a device whose answers a test replaces, and models of matrix [`units`].
 
 pub mod conformance;
 mod fake;
+pub mod units;
 pub mod vectors;
 mod worked;
 
 pub use fake::FakeDevice;
-pub use worked::{Worked, challenge, previous_root, probe};
+pub use worked::{Worked, challenge, challenge_of, previous_root, probe};

@@ -2,8 +2,8 @@
 
 use assay_work::keys::pass_key;
 use assay_work::{
-    Challenge, ChallengeId, DeviceId, Digest, Nonce, Probe, ProbeSeed, PublicKey, Root, Share, UncheckedChallenge,
-    UncheckedProbe, reference,
+    Challenge, ChallengeId, DeviceId, Digest, Nonce, Precision, Probe, ProbeSeed, PublicKey, Root, Share,
+    UncheckedChallenge, UncheckedProbe, reference,
 };
 
 use crate::reference::ReferenceDevice;
@@ -15,6 +15,15 @@ use crate::{Device, Handle, Pass};
 /// When WORK.md does not allow it.
 #[must_use]
 pub fn challenge(n: u32, iterations: u32, count: u32) -> Challenge {
+    challenge_of(Precision::Int8, n, iterations, count)
+}
+
+/// The same of a kind of work.
+///
+/// # Panics
+/// When WORK.md does not allow it.
+#[must_use]
+pub fn challenge_of(precision: Precision, n: u32, iterations: u32, count: u32) -> Challenge {
     let shares = vec![
         Share { device_id: DeviceId([0x10; 16]), offset: 0, count: 3 },
         Share { device_id: DeviceId([0x20; 16]), offset: 3, count },
@@ -25,7 +34,7 @@ pub fn challenge(n: u32, iterations: u32, count: u32) -> Challenge {
         nonce: Nonce([7; 32]),
         validator_key: PublicKey([8; 32]),
         miner_key: PublicKey([9; 32]),
-        precision: 1,
+        precision: precision.code(),
         n,
         iterations,
         shares,
@@ -59,10 +68,16 @@ pub struct Worked {
 }
 
 impl Worked {
-    /// Works it out.
+    /// Works out a challenge of INT8.
     #[must_use]
     pub fn new(n: u32, iterations: u32, count: u32) -> Self {
-        let challenge = challenge(n, iterations, count);
+        Self::of(Precision::Int8, n, iterations, count)
+    }
+
+    /// Works it out for a kind of work.
+    #[must_use]
+    pub fn of(precision: Precision, n: u32, iterations: u32, count: u32) -> Self {
+        let challenge = challenge_of(precision, n, iterations, count);
         let share = challenge.shares()[1];
         let (roots, slots) = reference::share(&challenge, &share);
         let digests = reference::digests(&slots);
@@ -97,7 +112,7 @@ impl Worked {
         let id = self.share.device_id;
         let mut device = ReferenceDevice::new(id, "under test", u64::from(count) * self.challenge.slot_bytes());
         let key = pass_key(self.challenge.work_key(), id, self.last_iteration(), &self.previous_root());
-        let pass = Pass { key, n, offset: self.share.offset, count };
+        let pass = Pass { precision: self.challenge.precision(), key, n, offset: self.share.offset, count };
         assert_eq!(device.fill(&pass, &Handle::default()).as_ref(), Ok(&self.digests));
         device
     }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use assay_device::{Device, DeviceError, Handle, Pass};
-use assay_work::{DeviceId, Digest, PassKey};
+use assay_work::{DeviceId, Digest, PassKey, Precision};
 
 use crate::board::Who;
 use crate::finding::{Finding, Severity, Test};
@@ -188,7 +188,7 @@ impl Drive<'_> {
 }
 
 fn choose(device: &mut dyn Device, kernel: &str) -> Result<(), DeviceError> {
-    if kernel.is_empty() { Ok(()) } else { device.choose_kernel(kernel) }
+    if kernel.is_empty() { Ok(()) } else { device.choose_kernel(Precision::Int8, kernel) }
 }
 
 /// Amount a second.

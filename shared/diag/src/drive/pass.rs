@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use assay_device::{Device, DeviceError, Pass, SlotRange};
-use assay_work::Digest;
+use assay_work::{Digest, Precision};
 
 use super::{Drive, choose, rate};
 use crate::board::{Dispute, Who, differences};
@@ -26,7 +26,7 @@ impl Drive<'_> {
     pub(super) fn pass(&mut self, device: &mut dyn Device) -> Result<(), DeviceError> {
         let KernelPlan { name, slots } = self.kernels[self.step as usize % self.kernels.len()].clone();
         choose(device, &name)?;
-        let pass = Pass { key: self.key(), n: self.n, offset: 0, count: slots };
+        let pass = Pass { precision: Precision::Int8, key: self.key(), n: self.n, offset: 0, count: slots };
         let (digests, took) = self.fill(device, &pass, &name)?;
         let per_s = rate(pass_operations(pass.n, pass.count), took);
         self.rate(Measure::Passes, &name, per_s);

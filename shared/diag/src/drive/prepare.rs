@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use assay_device::{Device, DeviceError, Pass};
 use assay_protocol::message::MATRIX_SIZES;
+use assay_work::Precision;
 use assay_work::challenge::MIN_COUNT;
 
 use super::{Drive, choose, rate};
@@ -21,7 +22,7 @@ impl Drive<'_> {
         self.doing("looking at it");
         let names = self.kernel_names(device);
         if names.is_empty() {
-            let all = device.kernels().join(", ");
+            let all = device.kernels(Precision::Int8).join(", ");
             self.find(Severity::Fail, Test::Device, format!("it runs none of the kernels asked for; it has {all}"));
             return Ok(false);
         }
@@ -85,7 +86,7 @@ impl Drive<'_> {
 
     /// The kernels to run; one without a name where the device has no names.
     fn kernel_names(&self, device: &dyn Device) -> Vec<String> {
-        let all = device.kernels();
+        let all = device.kernels(Precision::Int8);
         let wanted = |name: &String| self.run.plan.kernels.as_ref().is_none_or(|wanted| wanted.contains(name));
         match all.is_empty() {
             true => vec![String::new()],
@@ -97,7 +98,7 @@ impl Drive<'_> {
     /// memory.
     fn small_pass(&mut self, device: &mut dyn Device, kernel: &str, step: u32) -> Result<f64, DeviceError> {
         let (n, count) = self.small;
-        let pass = Pass { key: self.run.plan.seed.pass_key(0), n, offset: 0, count };
+        let pass = Pass { precision: Precision::Int8, key: self.run.plan.seed.pass_key(0), n, offset: 0, count };
         let mut took = Duration::ZERO;
         for time in 0..2 {
             self.step = 2 * step + time;

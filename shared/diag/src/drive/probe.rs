@@ -7,8 +7,8 @@ use assay_device::open::{ProbedDevice, open_segments};
 use assay_device::{Device, DeviceError, Pass, ProbeRounds};
 use assay_work::digest::pass_root;
 use assay_work::{
-    Challenge, ChallengeId, Digest, Nonce, Probe, PublicKey, Segment, SegmentAudit, Share, UncheckedChallenge,
-    UncheckedProbe, check_segments,
+    Challenge, ChallengeId, Digest, Nonce, Precision, Probe, PublicKey, Segment, SegmentAudit, Share,
+    UncheckedChallenge, UncheckedProbe, check_segments,
 };
 
 use super::{Drive, rate};
@@ -178,7 +178,7 @@ fn challenge(n: u32, share: Share) -> Option<Challenge> {
         nonce: Nonce([0; 32]),
         validator_key: PublicKey([0; 32]),
         miner_key: PublicKey([0; 32]),
-        precision: 1,
+        precision: Precision::Int8.code(),
         n,
         iterations: 1,
         shares: vec![share],

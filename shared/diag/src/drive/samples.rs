@@ -35,7 +35,7 @@ impl Drive<'_> {
             other => other?,
         };
         let share = Share { device_id: self.id, offset: pass.offset, count: pass.count };
-        let mut check = PassCheck::of_pass(pass.n, share, pass.key, samples.clone(), digests.to_vec());
+        let mut check = PassCheck::of_pass(pass.precision, pass.n, share, pass.key, samples.clone(), digests.to_vec());
         for index in 0..plan.len() {
             handle.check()?;
             check.sample(&plan.open(device, index)?);

@@ -1,0 +1,216 @@
+//! The rows of the self-test: sums that an inexact unit gets wrong (`integration-tests/vectors/accumulator-tests.json`).
+
+use super::format::OperandFormat;
+
+/// What a row must give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expect {
+    /// Its exact sum.
+    Equal,
+    /// Another sum than the exact one, from a unit with FP32 sums.
+    Differs,
+    /// Anything: what it gives is reported.
+    Report,
+}
+
+/// What a test finds. The order is that of diagnosis: a unit that negates wrongly fails rows of all other families too,
+/// and one that keeps few bits fails sums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Family {
+    /// A product alone.
+    Products,
+    /// A sum of terms of both signs.
+    MixedSigns,
+    /// Products of zero between the terms.
+    ZeroPartners,
+    /// Terms far apart, which cancel.
+    BitsKept,
+    /// Sums of many bits.
+    OutputBits,
+    /// Sums that climb to the limit and down.
+    Climb,
+    /// Pairs that cancel.
+    Cancel,
+    /// Sums of integer units alone.
+    Integers,
+    /// A sum beyond the limit.
+    Teeth,
+    /// Random operands.
+    Random,
+}
+
+/// One row: terms of a sum in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// Its name in the vectors.
+    pub name: String,
+    /// What it finds, in words.
+    pub finds: &'static str,
+    /// What it finds.
+    pub family: Family,
+    /// The bits that it asks for, in the families that count bits.
+    pub bits: u8,
+    /// What it must give.
+    pub expect: Expect,
+    /// The formats that hold it.
+    pub formats: Vec<OperandFormat>,
+    /// Left operand, right operand, how many times.
+    pub terms: Vec<(i32, i32, u32)>,
+}
+
+const FLOATS: &[OperandFormat] = &[OperandFormat::F16, OperandFormat::Bf16, OperandFormat::E4m3, OperandFormat::E2m1];
+
+impl Row {
+    /// A row for those of `formats` that hold its operands.
+    fn new(
+        name: impl Into<String>,
+        (family, finds): (Family, &'static str),
+        formats: &[OperandFormat],
+        terms: &[(i32, i32, u32)],
+    ) -> Self {
+        let held = |format: &&OperandFormat| terms.iter().all(|&(a, b, _)| format.holds(a) && format.holds(b));
+        let formats = formats.iter().filter(held).copied().collect();
+        Self { name: name.into(), finds, family, bits: 0, expect: Expect::Equal, formats, terms: terms.to_vec() }
+    }
+
+    /// How many terms it has.
+    #[must_use]
+    pub fn length(&self) -> u32 {
+        self.terms.iter().map(|&(.., times)| times).sum()
+    }
+
+    /// The exact sum, in integers.
+    #[must_use]
+    pub fn sum(&self) -> i64 {
+        self.terms.iter().map(|&(a, b, times)| i64::from(a) * i64::from(b) * i64::from(times)).sum()
+    }
+}
+
+/// Every row, in the order of the vectors.
+#[must_use]
+pub fn rows() -> Vec<Row> {
+    let parts = [bits_kept(), output_bits(), climbs(), mixed_signs(), zero_partners(), cancels(), teeth(), integers()];
+    parts.into_iter().flatten().collect()
+}
+
+/// Two factors of 2^p, about equal.
+const fn factors(p: u8) -> (i32, i32) {
+    (1 << p.div_ceil(2), 1 << (p / 2))
+}
+
+fn bits_kept() -> Vec<Row> {
+    let row = |p| {
+        let ((a, b), finds) = (factors(p), "fraction bits kept when terms are aligned");
+        let expect = if p <= 23 { Expect::Equal } else { Expect::Report };
+        let terms = [(a, b, 1), (1, 1, 1), (-a, b, 1)];
+        Row { bits: p, expect, ..Row::new(format!("bits kept {p}"), (Family::BitsKept, finds), FLOATS, &terms) }
+    };
+    (10..=25).map(row).collect()
+}
+
+fn output_bits() -> Vec<Row> {
+    let row = |p| {
+        let ((a, b), what) = (factors(p), (Family::OutputBits, "significant bits of a sum"));
+        Row { bits: p + 1, ..Row::new(format!("output bits {p}"), what, FLOATS, &[(a, b, 1), (1, 1, 1)]) }
+    };
+    (10..=23).map(row).collect()
+}
+
+fn climbs() -> Vec<Row> {
+    const BOTH: (Family, &str) = (Family::Climb, "both, in the kernel's order");
+    const SHORT: (Family, &str) = (Family::Climb, "both, in few terms");
+    let up_and_down = |sign: i32| {
+        let row = |name: &str, what, up: &[(i32, i32, u32)], down: &[(i32, i32, u32)]| {
+            let up = up.iter().map(|&(a, b, times)| (a, sign * b, times));
+            let down = down.iter().map(|&(a, b, times)| (-a, sign * b, times));
+            let terms: Vec<_> = up.chain(down).collect();
+            Row::new(format!("climb {name}, {sign:+}"), what, &OperandFormat::ALL, &terms)
+        };
+        [
+            row("kind 1", BOTH, &[(-128, -128, 1023), (127, 127, 1), (127, 2, 1)], &[(128, 127, 1032)]),
+            row("kind 2", BOTH, &[(-192, -192, 455), (45, 91, 1)], &[(192, 190, 459)]),
+            row("kind 5", BOTH, &[(120, 120, 1165), (9, 9, 15)], &[(120, 120, 1165), (9, 9, 14)]),
+            row("kind 6", BOTH, &[(12, 12, 4000), (3, 3, 4000), (1, 1, 1)], &[(12, 12, 4000), (3, 3, 4000)]),
+            row("9 bits", SHORT, &[(255, 255, 258), (255, 3, 1)], &[(255, 255, 258), (255, 2, 1)]),
+            row(
+                "E4M3",
+                SHORT,
+                &[(256, 256, 255), (15, 15, 291), (15, 4, 1)],
+                &[(256, 256, 255), (15, 15, 291), (15, 3, 1)],
+            ),
+        ]
+    };
+    let largest = (Family::Climb, "the largest sum of FP4");
+    let longest = Row::new("climb kind 6, n = 32768", largest, &OperandFormat::ALL, &[(12, 12, 65_535), (1, 1, 1)]);
+    [1, -1].into_iter().flat_map(up_and_down).chain([longest]).collect()
+}
+
+fn mixed_signs() -> Vec<Row> {
+    const ADDER: (Family, &str) = (Family::MixedSigns, "an adder that negates without the +1");
+    let terms = [(-1, 1, 1), (3, 8, 1), (8, 4, 1)];
+    let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+    let in_order = |(i, order): (usize, [usize; 3])| {
+        Row::new(format!("mixed signs {i}"), ADDER, &OperandFormat::ALL, &order.map(|place| terms[place]))
+    };
+    let on_a_sum = |sign: i32| {
+        let [x, y, z] = terms;
+        let turned = terms.map(|(a, b, times)| (-sign * a, b, times));
+        let after = [(12, sign, 1), x, y, z, (1, -8, 1)];
+        let [p, q, r] = turned;
+        let (running, turned) = ((Family::MixedSigns, "the same, on a running sum"), [p, q, r, (1, 3 * sign, 2)]);
+        [
+            Row::new(format!("mixed signs after a sum of {:+}", 12 * sign), running, &OperandFormat::ALL, &after),
+            Row::new(
+                format!("mixed signs, {sign:+}"),
+                (Family::MixedSigns, "the same, all signs turned"),
+                &OperandFormat::ALL,
+                &turned,
+            ),
+        ]
+    };
+    orders.into_iter().enumerate().map(in_order).chain([1, -1].into_iter().flat_map(on_a_sum)).collect()
+}
+
+fn zero_partners() -> Vec<Row> {
+    let what = (Family::ZeroPartners, "rounding that depends on zero products");
+    let between = [
+        [(-1, 1, 1), (0, 12, 1), (3, 8, 1), (-12, 0, 2), (8, 4, 1), (0, 0, 3)],
+        [(0, 12, 7), (-1, 1, 1), (0, -12, 8), (3, 8, 1), (12, 0, 5), (8, 4, 1)],
+    ];
+    let row = |(i, terms)| Row::new(format!("zero partners {i}"), what, &OperandFormat::ALL, terms);
+    between.iter().map(<[_; 6]>::as_slice).enumerate().map(row).collect()
+}
+
+fn cancels() -> Vec<Row> {
+    let rows = |x: i32| {
+        let what = (Family::Cancel, "guard and sticky bits");
+        // The seventeenth of the squares in turn is a lone 1.
+        let in_turn = (0..33).map(|i| if i == 16 { (1, 1, 1) } else { (if i % 2 == 0 { x } else { -x }, x, 1) });
+        let in_turn: Vec<_> = in_turn.chain([(-1, 2, 1)]).collect();
+        let apart = [(x, x, 100), (1, -1, 1), (-x, x, 100)];
+        [
+            Row::new(format!("cancel {x}"), what, &OperandFormat::ALL, &in_turn),
+            Row::new(format!("cancel {x}, far apart"), what, &OperandFormat::ALL, &apart),
+        ]
+    };
+    [12, 120, 192].into_iter().flat_map(rows).collect()
+}
+
+fn teeth() -> Vec<Row> {
+    let what = (Family::Teeth, "that the tests reach the limit of FP32 sums");
+    let climbed = [(120, 120, 1165), (9, 9, 15), (1, 1, 1), (1, 1, 1)];
+    [Row::new("teeth", what, FLOATS, &[(4096, 4096, 1), (1, 1, 1)]), Row::new("teeth, climbed", what, FLOATS, &climbed)]
+        .map(|row| Row { expect: Expect::Differs, ..row })
+        .into()
+}
+
+fn integers() -> Vec<Row> {
+    use OperandFormat::{Int8, Int16};
+    let row = |name, finds, formats: &[_], terms: &[_]| Row::new(name, (Family::Integers, finds), formats, terms);
+    vec![
+        row("int32 odd", "an integer unit with FP32 sums", &[Int8], &[(127, 127, 2081)]),
+        row("int32 large", "sums of fewer than 31 bits", &[Int8], &[(-128, -128, 32_768)]),
+        row("int16 pairs", "saturation at 16 bits", &[Int8, Int16], &[(-128, -128, 2), (127, -128, 3)]),
+        row("int32 kind 2", "sums of fewer than 32 bits", &[Int16], &[(-192, -192, 32_768)]),
+    ]
+}

@@ -1,0 +1,261 @@
+//! The linked probe (WORK.md, Linked probe): all devices walk over the slots of all of them, step by step together.
+//!
+//! A state visits the device that holds its next line. Each device's thread moves its visitors on by one step, hands every
+//! state to the thread of the device that holds the line after, and waits for the others; after the last step of a round
+//! the states go home. The threads share nothing else but the digests of the round, which the next one's keys hold.
+
+mod barrier;
+
+use std::mem;
+use std::sync::Arc;
+
+use assay_work::digest::slot_digest;
+use assay_work::probe::{
+    LINE_BYTES, LinkedSlots, link_digest, linked_probe_key, linked_round_key, start_state, state_bytes,
+    state_from_bytes,
+};
+use assay_work::{Challenge, Digest, Probe, ProbeKey, Root, RoundKey};
+use parking_lot::Mutex;
+
+use self::barrier::Barrier;
+use crate::device::{Device, Handle, LinkedShare, MAX_STEPPED_STATES, StateBytes};
+use crate::error::DeviceError;
+use crate::machine;
+
+/// Bytes of host memory that a walk takes at most: its state and its number, where it is and where it goes, both in
+/// blocks that grow by doubling.
+const WALK_BYTES: u64 = 4 * (LINE_BYTES as u64 + 4);
+/// The part of the host's available memory that the walks of a linked probe may take.
+const MEMORY_PER_WALKS: u64 = 8;
+
+/// What the threads of all devices share.
+#[derive(Debug)]
+struct LinkedRun {
+    slots: LinkedSlots,
+    n: u32,
+    probe: Probe,
+    /// In the order of the shares, as everything here.
+    keys: Vec<ProbeKey>,
+    barrier: Barrier,
+    /// The states that each device has next; those of even steps and those of odd ones.
+    inboxes: Vec<[Mutex<Visitors>; 2]>,
+    /// What each device's round ended in.
+    digests: Mutex<Vec<Digest>>,
+}
+
+/// States with the numbers of their walks, which tell where they come from.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Visitors {
+    pub(crate) walks: Vec<u32>,
+    pub(crate) states: Vec<StateBytes>,
+}
+
+/// One device's part of a linked probe, to be taken to the thread that drives the device. When it is dropped before the
+/// probe has ended, the parts of all other devices end with [`DeviceError::Cancelled`].
+#[derive(Debug)]
+pub struct LinkedPart {
+    run: Arc<LinkedRun>,
+    index: usize,
+    done: bool,
+}
+
+/// The parts of a linked probe, one for each share in their order; `last_roots` are what the devices committed to for the
+/// last iteration, which must be resident on all of them.
+///
+/// # Errors
+/// [`DeviceError::Unsupported`] when the probe is not linked or links nothing, [`DeviceError::Busy`] when its walks need
+/// more than an eighth of the host's available memory.
+///
+/// # Panics
+/// When there is not a root for every share.
+pub fn parts(challenge: &Challenge, probe: &Probe, last_roots: &[Root]) -> Result<Vec<LinkedPart>, DeviceError> {
+    let shares = challenge.shares();
+    assert_eq!(shares.len(), last_roots.len(), "a root of every device");
+    if probe.fields().link == 0 {
+        return Err(DeviceError::Unsupported("a probe that is not linked, by all devices together".into()));
+    }
+    probe.check_devices(shares.len()).map_err(|error| DeviceError::Unsupported(error.to_string()))?;
+    check_memory(shares.len() as u64 * u64::from(probe.walks()), machine::available_bytes())?;
+    let key = |share: &assay_work::Share| linked_probe_key(probe, challenge.work_key(), share.device_id, last_roots);
+    let run = Arc::new(LinkedRun {
+        slots: LinkedSlots::new(challenge),
+        n: challenge.n(),
+        probe: *probe,
+        keys: shares.iter().map(key).collect(),
+        barrier: Barrier::new(shares.len()),
+        inboxes: shares.iter().map(|_| Default::default()).collect(),
+        digests: Mutex::new(vec![Digest::BEFORE_FIRST; shares.len()]),
+    });
+    Ok((0..shares.len()).map(|index| LinkedPart { run: run.clone(), index, done: false }).collect())
+}
+
+/// Refuses walks whose states leave too little memory for the devices, and more than can be numbered.
+fn check_memory(walks: u64, available_bytes: u64) -> Result<(), DeviceError> {
+    let (needed_bytes, free_bytes) = (walks * WALK_BYTES, available_bytes / MEMORY_PER_WALKS);
+    if needed_bytes > free_bytes || walks > u64::from(u32::MAX) {
+        return Err(DeviceError::Busy { needed_bytes, free_bytes });
+    }
+    Ok(())
+}
+
+impl LinkedPart {
+    /// Walks every round, together with the parts of all other devices, and gives the digests of this device. Advances
+    /// the handle by one for each.
+    ///
+    /// # Errors
+    /// The device's; [`DeviceError::Cancelled`] within 200 ms of [`Handle::cancel`], or when another device has failed.
+    pub fn walk(mut self, device: &mut dyn Device, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
+        let rounds = self.run.probe.rounds();
+        let mut digests = Vec::with_capacity(rounds as usize);
+        let mut before = Digest::BEFORE_FIRST;
+        for round in 0..rounds {
+            let key = linked_round_key(&self.run.keys[self.index], round, &before);
+            let out = self.walk_round(device, &key, handle)?;
+            let digest = slot_digest(out.as_flattened());
+            self.run.digests.lock()[self.index] = digest;
+            self.run.barrier.wait(handle)?;
+            // No device writes its next one before all have passed another barrier.
+            before = link_digest(self.run.digests.lock().iter());
+            digests.push(digest);
+        }
+        self.end();
+        Ok(digests)
+    }
+
+    /// The key of a round, from what all devices answered.
+    pub(crate) fn round_key(&self, round: u32, before: &Digest) -> RoundKey {
+        linked_round_key(&self.run.keys[self.index], round, before)
+    }
+
+    /// Walks one round, as all other parts must at the same time, and gives `out[r]` of this device.
+    pub(crate) fn walk_round(
+        &self,
+        device: &mut dyn Device,
+        key: &RoundKey,
+        handle: &Handle,
+    ) -> Result<Vec<StateBytes>, DeviceError> {
+        let walks = self.run.probe.walks();
+        // Of all devices: `check_memory` keeps them within 32 bits.
+        let first = self.index as u32 * walks;
+        let start = |walk| (first + walk, state_bytes(&start_state(key, walk)));
+        let ended = self.exchange(device, (0..walks).map(start), &|walk| (walk / walks) as usize, |_, _| (), handle)?;
+        let mut out = vec![[0; LINE_BYTES]; walks as usize];
+        for (walk, state) in ended.walks.iter().zip(ended.states) {
+            out[(walk - first) as usize] = state;
+        }
+        handle.advance(1);
+        Ok(out)
+    }
+
+    /// Moves walks that start here, and those that start elsewhere, by all steps of a round; gives those whose `home` is
+    /// here. `visit` sees every state before the step that it makes here.
+    pub(crate) fn exchange(
+        &self,
+        device: &mut dyn Device,
+        starts: impl Iterator<Item = (u32, StateBytes)>,
+        home: &dyn Fn(u32) -> usize,
+        mut visit: impl FnMut(u32, &Visitors),
+        handle: &Handle,
+    ) -> Result<Visitors, DeviceError> {
+        let (steps, share) = (self.run.probe.steps(), self.share());
+        let mut batch = Visitors::default();
+        for (walk, state) in starts {
+            batch.walks.push(walk);
+            batch.states.push(state);
+            if batch.states.len() == MAX_STEPPED_STATES {
+                self.hand_over(&batch.walks, &batch.states, 0, None, handle)?;
+                batch.clear();
+            }
+        }
+        self.hand_over(&batch.walks, &batch.states, 0, None, handle)?;
+        self.run.barrier.wait(handle)?;
+        for step in 0..steps {
+            let mut here = mem::take(&mut *self.inbox(self.index, step).lock());
+            visit(step, &here);
+            let next_home = (step + 1 == steps).then_some(home);
+            for (walks, states) in here.walks.chunks(MAX_STEPPED_STATES).zip(here.states.chunks_mut(MAX_STEPPED_STATES))
+            {
+                device.step_states(&share, states)?;
+                self.hand_over(walks, states, step + 1, next_home, handle)?;
+            }
+            // Its memory serves the step after the next, which no device begins before all have ended this one.
+            here.clear();
+            *self.inbox(self.index, step).lock() = here;
+            self.run.barrier.wait(handle)?;
+        }
+        let ended = mem::take(&mut *self.inbox(self.index, steps).lock());
+        // Nobody hands anything over again before all have taken what is theirs.
+        self.run.barrier.wait(handle)?;
+        Ok(ended)
+    }
+
+    /// Gives states to the devices that hold their next lines, or to those that they belong to, for step `step`.
+    fn hand_over(
+        &self,
+        walks: &[u32],
+        states: &[StateBytes],
+        step: u32,
+        home: Option<&dyn Fn(u32) -> usize>,
+        handle: &Handle,
+    ) -> Result<(), DeviceError> {
+        handle.check()?;
+        let mut of_devices = vec![Visitors::default(); self.run.inboxes.len()];
+        for (&walk, state) in walks.iter().zip(states) {
+            let target = home.map_or_else(
+                || self.run.slots.place(self.run.slots.position(&state_from_bytes(state)).0).share,
+                |home| home(walk),
+            );
+            of_devices[target].walks.push(walk);
+            of_devices[target].states.push(*state);
+        }
+        for (target, visitors) in of_devices.iter().enumerate() {
+            let mut inbox = self.inbox(target, step).lock();
+            inbox.walks.extend_from_slice(&visitors.walks);
+            inbox.states.extend_from_slice(&visitors.states);
+        }
+        Ok(())
+    }
+
+    fn inbox(&self, device: usize, step: u32) -> &Mutex<Visitors> {
+        &self.run.inboxes[device][step as usize % 2]
+    }
+
+    /// Where this device's slots are among all.
+    fn share(&self) -> LinkedShare {
+        let share = &self.run.slots.shares()[self.index];
+        LinkedShare { n: self.run.n, offset: share.offset, count: share.count, total: self.run.slots.total() }
+    }
+
+    /// The slots of all devices.
+    pub(crate) fn slots(&self) -> &LinkedSlots {
+        &self.run.slots
+    }
+
+    /// Which device this is, in the order of the shares.
+    pub(crate) const fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Nothing more is to be walked with the others: they may go on without this part.
+    pub(crate) fn end(&mut self) {
+        self.done = true;
+    }
+}
+
+impl Drop for LinkedPart {
+    fn drop(&mut self) {
+        if !self.done {
+            self.run.barrier.abort();
+        }
+    }
+}
+
+impl Visitors {
+    fn clear(&mut self) {
+        self.walks.clear();
+        self.states.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests;
