@@ -1,18 +1,17 @@
 // Slot u = mix(slot[earlier] · slot[previous]ᵀ) with dp4a: the plain tiled product, for any GPU from
 // sm_61 on, and the one to read first (WORK.md, A pass).
 //
-// shapes   slots: [count][n][n] bytes, n a power of two from 256 to 32768
+// shapes   operands: [n][depth] bytes, INT8; n and depth powers of two, n from 256 to 32768, depth from 256 to 65536
 // tile     128 rows x 128 columns for each block, 64 bytes of the inner dimension at a time;
 //          16 x 16 threads with 8 x 8 sums each, in registers until they are mixed
 // grid     `tiles` (tiles.cuh numbers them); block 256 threads, two blocks an SM
 // shared   16.5 KiB static: both operands turned, [16 words of the inner dimension][128 rows + 4]
-// bounds   u < 2^20; offsets into slots in 64 bits, within a slot in 32
-// exact    INT8 products summed in int32: |sum| ≤ 32768 · 2^14 = 2^29
+// bounds   u < 2^20; n · depth ≤ 2^31: offsets within a matrix in 32 bits
+// exact    INT8 products summed in int32: |sum| ≤ 65536 · 2^14 = 2^30
 //
 // A thread's rows are 4 y … 4 y + 3 and those 64 further on, its columns likewise from 4 x: neighbours
 // read neighbouring 16 bytes. Rows are padded by 16 bytes, so that turned stores meet few banks twice.
-#include "mix.cuh"
-#include "tiles.cuh"
+#include "product.cuh"
 
 namespace product_dp4a {
 
@@ -33,8 +32,8 @@ struct Held {
     uint4 piece[2];
 };
 
-__device__ __forceinline__ Held fetch(const uint8_t* from, uint32_t n) {
-    return {{ptx::load_global_16(from), ptx::load_global_16(from + rows_at_once * n)}};
+__device__ __forceinline__ Held fetch(const uint8_t* from, uint32_t pitch_bytes) {
+    return {{ptx::load_global_16(from), ptx::load_global_16(from + rows_at_once * pitch_bytes)}};
 }
 
 /// Stores the pieces turned: word w of row r goes to turned[w][r].
@@ -95,38 +94,49 @@ __device__ __forceinline__ void store(uint8_t* tile, uint32_t n, uint32_t place,
         }
 }
 
+/// The same sums as they are.
+__device__ __forceinline__ void store_raw(uint32_t* tile, const Sums& sums) {
+    const unsigned x = threadIdx.x % side, y = threadIdx.x / side;
+#pragma unroll
+    for (unsigned i = 0; i < 8; ++i)
+#pragma unroll
+        for (unsigned j = 0; j < 8; ++j)
+            tile[(4 * y + i / 4 * half + i % 4) * tile_columns + 4 * x + j / 4 * half + j % 4] = assay::bits_of(sums[i][j]);
+}
+
 }  // namespace product_dp4a
 
 extern "C" __global__ void __launch_bounds__(product_dp4a::threads, 2)
-assay_product_dp4a(uint8_t* slots, uint32_t n, uint32_t earlier, uint32_t previous, uint32_t u,
-                   uint32_t first_tile, uint32_t tiles) {
+assay_product_dp4a(const __grid_constant__ assay::Product product) {
     namespace p = product_dp4a;
-    if (blockIdx.x >= tiles) return;
+    if (blockIdx.x >= product.tiles) return;
     ASSAY_SHARED(uint32_t, left, p::words * p::pitch);
     ASSAY_SHARED(uint32_t, right, p::words * p::pitch);
-    const assay::Tile tile = assay::tile_at<p::tile_rows, p::tile_columns, p::group>(first_tile + blockIdx.x, n);
-    const uint32_t mine = threadIdx.x / p::pieces * n + threadIdx.x % p::pieces * 16;
-    const uint8_t* from_left = assay::slot_at(slots, earlier, n) + tile.row * n + mine;
-    const uint8_t* from_right = assay::slot_at(slots, previous, n) + tile.column * n + mine;
+    const uint32_t n = product.n, depth = product.depth;
+    const assay::Tile tile = assay::tile_at<p::tile_rows, p::tile_columns, p::group>(product.first_tile + blockIdx.x, n);
+    const uint32_t mine = threadIdx.x / p::pieces * depth + threadIdx.x % p::pieces * 16;
+    const uint8_t* from_left = assay::operand_row(product.left, tile.row, product) + mine;
+    const uint8_t* from_right = assay::operand_row(product.right, tile.column, product) + mine;
 
     p::Sums sums = {};
-    p::Held next_left = p::fetch(from_left, n), next_right = p::fetch(from_right, n);
+    p::Held next_left = p::fetch(from_left, depth), next_right = p::fetch(from_right, depth);
 #pragma unroll 1
     for (uint32_t k = p::depth;; k += p::depth) {
         p::put(left, next_left);
         p::put(right, next_right);
         __syncthreads();
-        if (k < n) {
-            next_left = p::fetch(from_left + k, n);
-            next_right = p::fetch(from_right + k, n);
+        if (k < depth) {
+            next_left = p::fetch(from_left + k, depth);
+            next_right = p::fetch(from_right + k, depth);
         }
         p::multiply(sums, left, right);
-        if (k >= n) break;
+        if (k >= depth) break;
         __syncthreads();
     }
 
+    if (product.raw) return p::store_raw(assay::raw_tile<p::tile_rows, p::tile_columns>(product, blockIdx.x), sums);
     const uint32_t position = tile.row * n + tile.column;
-    p::store(assay::slot_at(slots, u, n) + position, n, position + u * assay::slot_factor, sums);
+    p::store(product.slot + position, n, position + product.u * assay::slot_factor, sums);
 }
 
 ASSAY_PRODUCT(assay_product_dp4a, product_dp4a::threads, 0, product_dp4a::tile_rows, product_dp4a::tile_columns);

@@ -1,215 +1,23 @@
-// Slot u = mix(slot[earlier] · slot[previous]ᵀ) with wgmma fed by TMA: Hopper (WORK.md, A pass).
-//
-// shapes   slots: [count][n][n] bytes, n a power of two from 256 to 32768; left and right: maps of all slots as
-//          one matrix [count · n][n], boxes of 128 rows (left) and 256 rows (right) by 128 bytes, 128-byte swizzle
-// tile     128 rows x 256 columns, 128 bytes of the inner dimension at a time; three warpgroups: one thread of
-//          the first starts the copies, the other two multiply 64 rows each, 128 sums for each thread
-// grid     persistent, 1 to `tiles` blocks (tiles.cuh numbers the tiles); block 384 threads, one block an SM
-// shared   192 KiB dynamic: 4 stages of 128 + 256 rows of 128 bytes; 64 bytes of barriers
-// bounds   u < 2^20, count · n < 2^31; offsets into slots in 64 bits, within a slot in 32
-// exact    INT8 products summed in int32: |sum| ≤ 32768 · 2^14 = 2^29
-//
-// Synchronisation: each stage has two barriers.
-//   full    ends a phase when the producer has arrived and the stage's bytes have landed. Copies write and wgmma
-//           read through the asynchronous proxy, so that the wait alone orders them.
-//   empty   ends a phase when all eight consumer warps have arrived, each after its own wgmma on the stage have
-//           ended (wgmma_wait is for the warp that waits, not for its group). Only then does the next copy into
-//           the stage start.
-// A walker visits the stages in order, then again with the other parity. The ring continues from tile to tile, so
-// that the next tile's first stages are copied while this one is mixed and stored. Wgmma of one stage are pending
-// while the next one's are issued: the tensor cores never wait for a barrier.
-#include "device_sm90.cuh"
-#include "mix.cuh"
-#include "tiles.cuh"
+// INT8 by wgmma.m64n256k32: Hopper (product_wgmma.cuh).
+#include "product_wgmma.cuh"
 
 namespace product_wgmma_sm90a {
 
-constexpr unsigned tile_rows = 128, tile_columns = 256, group = 16;
-constexpr unsigned depth = 128;  // bytes of the inner dimension in a stage: the width of the swizzle
-constexpr unsigned inner = 32;   // and in one wgmma
-constexpr unsigned stages = 4;
-constexpr unsigned swizzle_bytes = 1024;  // the swizzle's pattern repeats
-constexpr unsigned warpgroup = 128, consumers = 2;  // threads; warpgroups
-constexpr unsigned threads = warpgroup * (1 + consumers);
-constexpr unsigned consumer_rows = tile_rows / consumers;
-constexpr unsigned consumer_warps = consumers * warpgroup / 32;
-constexpr unsigned left_bytes = tile_rows * depth, right_bytes = tile_columns * depth;
-constexpr unsigned stage_bytes = left_bytes + right_bytes;
-constexpr unsigned shared_bytes = stages * stage_bytes;
-// 65536 registers are 168 for each of 384 threads; the producer needs few, and what it gives back the others take.
-constexpr unsigned producer_registers = 40, consumer_registers = 232;
-
-static_assert(consumer_rows == 64 && tile_columns == 256, "the shape of a wgmma");
-static_assert(left_bytes % swizzle_bytes == 0 && right_bytes % swizzle_bytes == 0 && consumer_rows * depth % swizzle_bytes == 0,
-              "an operand begins where the swizzle's pattern does");
-static_assert((producer_registers + consumers * consumer_registers) * warpgroup <= 168 * threads);
-static_assert(shared_bytes + 1024 <= 227 * 1024, "what a block gets");
-
-/// A stage of the ring, and the parity of the round.
-struct Walker {
-    uint32_t stage = 0, parity = 0;
-
-    __device__ __forceinline__ void advance() {
-        if (++stage < stages) return;
-        stage = 0;
-        parity ^= 1;
+struct Arithmetic {
+    using Sum = int32_t;
+    static constexpr bool drains = false;
+    static __device__ __forceinline__ void multiply(Sum (&sums)[128], uint64_t left, uint64_t right, bool accumulate) {
+        ptx::wgmma_m64n256k32(sums, left, right, accumulate);
     }
 };
-
-/// The ring of stages by addresses in shared memory.
-struct Ring {
-    uint32_t bytes, full_barriers, empty_barriers;
-
-    __device__ __forceinline__ uint32_t left(uint32_t stage) const { return bytes + stage * stage_bytes; }
-    __device__ __forceinline__ uint32_t right(uint32_t stage) const { return left(stage) + left_bytes; }
-    __device__ __forceinline__ uint32_t full(uint32_t stage) const { return full_barriers + 8 * stage; }
-    __device__ __forceinline__ uint32_t empty(uint32_t stage) const { return empty_barriers + 8 * stage; }
-
-    /// One thread: all threads can use the barriers after the next __syncthreads.
-    __device__ __forceinline__ void init() const {
-        // A stage off the swizzle's pattern would be multiplied without an error, and give other bits.
-        ptx::require_alignment<swizzle_bytes>(bytes);
-        for (uint32_t stage = 0; stage < stages; ++stage) {
-            ptx::barrier_init(full(stage), 1);
-            ptx::barrier_init(empty(stage), consumer_warps);
-        }
-        ptx::barrier_init_fence();
-    }
-};
-
-/// The tiles of one block.
-struct Share {
-    uint32_t n, first_tile, tiles;
-
-    template <class Function>
-    __device__ __forceinline__ void for_each(Function function) const {
-        for (uint32_t i = blockIdx.x; i < tiles; i += gridDim.x)
-            function(assay::tile_at<tile_rows, tile_columns, group>(first_tile + i, n));
-    }
-};
-
-/// One thread: copies every stage of every tile, as soon as it is empty.
-__device__ __forceinline__ void produce(const Ring& ring, const TensorMap& left, const TensorMap& right, const Share& share,
-                                        uint32_t earlier, uint32_t previous) {
-    Walker at;
-    share.for_each([&](assay::Tile tile) {
-        const uint32_t left_row = earlier * share.n + tile.row, right_row = previous * share.n + tile.column;
-#pragma unroll 1
-        for (uint32_t column = 0; column < share.n; column += depth) {
-            // In the first round there was nothing to read: the phase before the first has ended.
-            ptx::barrier_wait(ring.empty(at.stage), at.parity ^ 1);
-            const uint32_t full = ring.full(at.stage);
-            ptx::barrier_arrive_expect(full, stage_bytes);
-            ptx::copy_box(ring.left(at.stage), left, full, column, left_row);
-            ptx::copy_box(ring.right(at.stage), right, full, column, right_row);
-            at.advance();
-        }
-    });
-}
-
-/// PTX ISA, "Matrix descriptor": rows of 128 bytes with the 128-byte swizzle, groups of eight rows 1024 bytes
-/// apart (bits 32-45, in units of 16). The leading offset (bits 16-29) says nothing in this mode.
-__device__ __forceinline__ uint64_t descriptor(uint32_t address) {
-    constexpr uint64_t swizzle_128_bytes = 1, eight_rows = 8 * depth / 16, leading = 1;
-    return swizzle_128_bytes << 62 | eight_rows << 32 | leading << 16 | (address & 0x3FFFF) >> 4;
-}
-
-using Sums = int32_t[128];
-
-/// Starts the products of one stage, as one group. A step along the inner dimension is 32 bytes: 2 in the
-/// descriptor's unit; the hardware swizzles the sum.
-__device__ __forceinline__ void start(Sums& sums, uint32_t left, uint32_t right, bool first) {
-    const uint64_t a = descriptor(left), b = descriptor(right);
-    ptx::wgmma_fence(sums);
-#pragma unroll
-    for (uint32_t step = 0; step < depth / inner; ++step)
-        ptx::wgmma_m64n256k32(sums, a + step * inner / 16, b + step * inner / 16, !first || step > 0);
-    ptx::wgmma_commit();
-}
-
-/// This warp has read the stage for the last time in this round.
-__device__ __forceinline__ void release(const Ring& ring, uint32_t stage) {
-    if (threadIdx.x % 32 == 0) ptx::barrier_arrive(ring.empty(stage));
-}
-
-/// The inner dimension of one tile. `rows` is where this warpgroup's rows begin in the left part of a stage.
-__device__ __forceinline__ void accumulate(Sums& sums, const Ring& ring, Walker& at, uint32_t rows, uint32_t rounds) {
-    ptx::barrier_wait(ring.full(at.stage), at.parity);
-    start(sums, ring.left(at.stage) + rows, ring.right(at.stage), true);
-    uint32_t pending = at.stage;
-    at.advance();
-#pragma unroll 1
-    for (uint32_t round = 1; round < rounds; ++round) {
-        ptx::barrier_wait(ring.full(at.stage), at.parity);
-        start(sums, ring.left(at.stage) + rows, ring.right(at.stage), false);
-        ptx::wgmma_wait<1>();
-        release(ring, pending);
-        pending = at.stage;
-        at.advance();
-    }
-    ptx::wgmma_wait_all(sums);
-    release(ring, pending);
-}
-
-/// A thread holds rows lane / 4 and 8 further of its warp's 16, as store_mixed_row expects them.
-__device__ __forceinline__ void store(uint8_t* to, uint32_t n, uint32_t place, const Sums& sums) {
-#pragma unroll
-    for (uint32_t half = 0; half < 2; ++half)
-#pragma unroll
-        for (uint32_t columns = 0; columns < tile_columns; columns += 64) {
-            const uint32_t offset = (half * 8 + threadIdx.x % 32 / 4) * n + columns;
-            int32_t row[8][2];
-#pragma unroll
-            for (uint32_t j = 0; j < 8; ++j) {
-                row[j][0] = sums[(columns / 8 + j) * 4 + 2 * half];
-                row[j][1] = sums[(columns / 8 + j) * 4 + 2 * half + 1];
-            }
-            assay::store_mixed_row(to + offset, place + offset, row);
-        }
-}
-
-/// A warpgroup that multiplies, number 0 or 1.
-__device__ __forceinline__ void consume(const Ring& ring, const Share& share, uint8_t* slot, uint32_t u, uint32_t consumer) {
-    const uint32_t warp = threadIdx.x % warpgroup / 32;
-    Walker at;
-    share.for_each([&](assay::Tile tile) {
-        Sums sums;
-        accumulate(sums, ring, at, consumer * consumer_rows * depth, share.n / depth);
-        const uint32_t position = (tile.row + consumer * consumer_rows + warp * 16) * share.n + tile.column;
-        store(slot + position, share.n, position + u * assay::slot_factor, sums);
-    });
-}
 
 }  // namespace product_wgmma_sm90a
 
-extern "C" __global__ void __launch_bounds__(product_wgmma_sm90a::threads, 1)
+extern "C" __global__ void __launch_bounds__(product_wgmma::threads, 1)
 assay_product_wgmma_sm90a(const __grid_constant__ TensorMap left, const __grid_constant__ TensorMap right,
-                          uint8_t* slots, uint32_t n, uint32_t earlier, uint32_t previous, uint32_t u,
-                          uint32_t first_tile, uint32_t tiles) {
-    namespace p = product_wgmma_sm90a;
-    ASSAY_DYNAMIC_SHARED(bytes);
-    ASSAY_SHARED(uint64_t, barriers, 2 * p::stages);
-    const uint32_t first_barrier = ptx::shared_address(barriers);
-    const p::Ring ring{ptx::shared_address(bytes), first_barrier, first_barrier + 8 * p::stages};
-    const p::Share share{n, first_tile, tiles};
-    // The same in all lanes, and by the shuffle known to be: descriptors then stay in uniform registers.
-    const uint32_t role = __shfl_sync(0xFFFFFFFF, threadIdx.x / p::warpgroup, 0);
-    if (threadIdx.x == 0) ring.init();
-    __syncthreads();
-
-    // Each role is one branch, so that the compiler can give each its own number of registers.
-    if (role == 0) {
-        ptx::registers_release<p::producer_registers>();
-        if (threadIdx.x < 32 && ptx::elect_one()) {
-            ptx::prefetch_map(left);
-            ptx::prefetch_map(right);
-            p::produce(ring, left, right, share, earlier, previous);
-        }
-    } else {
-        ptx::registers_take<p::consumer_registers>();
-        p::consume(ring, share, assay::slot_at(slots, u, n), u, role - 1);
-    }
+                          const __grid_constant__ assay::Product product) {
+    product_wgmma::run<product_wgmma_sm90a::Arithmetic>(left, right, product);
 }
 
-ASSAY_PRODUCT(assay_product_wgmma_sm90a, product_wgmma_sm90a::threads, product_wgmma_sm90a::shared_bytes,
-              product_wgmma_sm90a::tile_rows, product_wgmma_sm90a::tile_columns);
+ASSAY_PRODUCT(assay_product_wgmma_sm90a, product_wgmma::threads, product_wgmma::shared_bytes, product_wgmma::tile_rows,
+              product_wgmma::tile_columns);

@@ -29,6 +29,8 @@ __device__ __forceinline__ void store_shared(T* pointer, T value) {
 
 __device__ __forceinline__ uint4 load_global_16(const void* pointer) { return *static_cast<const uint4*>(pointer); }
 
+__device__ __forceinline__ uint2 load_global_8(const void* pointer) { return *static_cast<const uint2*>(pointer); }
+
 __device__ __forceinline__ void store_global_16(void* pointer, uint4 value) { *static_cast<uint4*>(pointer) = value; }
 
 /// 16 bytes of a 64-byte line that is read once: past the L1 cache, and no more than the line into the L2.
@@ -58,6 +60,14 @@ __device__ __forceinline__ void mma_m8n8k16(int32_t (&sums)[2], uint32_t left, u
                  : "r"(left), "r"(right));
 }
 
+/// sums (16 x 8) += left (16 x 8, row-major) . right (8 x 8, column-major), FP16 operands; rows 8 to 15 in the lower sums
+/// and in `left_lower`. sm_75 and up.
+__device__ __forceinline__ void mma_m16n8k8_f16(float (&upper)[2], float (&lower)[2], uint32_t left_upper, uint32_t left_lower, uint32_t right) {
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+                 : "+f"(upper[0]), "+f"(upper[1]), "+f"(lower[0]), "+f"(lower[1])
+                 : "r"(left_upper), "r"(left_lower), "r"(right));
+}
+
 /// Four 8 x 16-byte matrices; lane 8m + r gives the address of row r of matrix m. sm_75 and up.
 __device__ __forceinline__ void load_matrices(uint32_t (&result)[4], uint32_t address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -75,6 +85,27 @@ __device__ __forceinline__ void mma_m16n8k32(int32_t (&sums)[4], const uint32_t 
         : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
         : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right[0]), "r"(right[1]));
 }
+
+/// sums (16 x 8) += left (16 x 16, row-major) . right (16 x 8, column-major), BF16 operands.
+__device__ __forceinline__ void mma_m16n8k16_bf16(float (&sums)[4], const uint32_t (&left)[4], const uint32_t (&right)[2]) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right[0]), "r"(right[1]));
+}
+
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 890
+
+/// sums (16 x 8) += left (16 x 32, row-major) . right (32 x 8, column-major), E4M3 operands. Sums have 14 bits on sm_89
+/// and sm_90.
+__device__ __forceinline__ void mma_m16n8k32_e4m3(float (&sums)[4], const uint32_t (&left)[4], const uint32_t (&right)[2]) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right[0]), "r"(right[1]));
+}
+
+#endif
 
 /// Starts the copy of 16 bytes from global to shared memory, past the L1 cache.
 __device__ __forceinline__ void copy_async_16(uint32_t to, const void* from) {

@@ -80,29 +80,48 @@ __device__ __forceinline__ void copy_box(uint32_t to, const TensorMap& map, uint
 
 // ---- wgmma: a warpgroup is four warps, the first one's number a multiple of four; all threads call these
 
-// The 128 accumulators of a thread as operands that an asm statement reads and writes.
-#define ASSAY_WGMMA_SUMS(sums) \
-    "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3]), "+r"(sums[4]), "+r"(sums[5]), "+r"(sums[6]), "+r"(sums[7]), \
-    "+r"(sums[8]), "+r"(sums[9]), "+r"(sums[10]), "+r"(sums[11]), "+r"(sums[12]), "+r"(sums[13]), "+r"(sums[14]), "+r"(sums[15]), \
-    "+r"(sums[16]), "+r"(sums[17]), "+r"(sums[18]), "+r"(sums[19]), "+r"(sums[20]), "+r"(sums[21]), "+r"(sums[22]), "+r"(sums[23]), \
-    "+r"(sums[24]), "+r"(sums[25]), "+r"(sums[26]), "+r"(sums[27]), "+r"(sums[28]), "+r"(sums[29]), "+r"(sums[30]), "+r"(sums[31]), \
-    "+r"(sums[32]), "+r"(sums[33]), "+r"(sums[34]), "+r"(sums[35]), "+r"(sums[36]), "+r"(sums[37]), "+r"(sums[38]), "+r"(sums[39]), \
-    "+r"(sums[40]), "+r"(sums[41]), "+r"(sums[42]), "+r"(sums[43]), "+r"(sums[44]), "+r"(sums[45]), "+r"(sums[46]), "+r"(sums[47]), \
-    "+r"(sums[48]), "+r"(sums[49]), "+r"(sums[50]), "+r"(sums[51]), "+r"(sums[52]), "+r"(sums[53]), "+r"(sums[54]), "+r"(sums[55]), \
-    "+r"(sums[56]), "+r"(sums[57]), "+r"(sums[58]), "+r"(sums[59]), "+r"(sums[60]), "+r"(sums[61]), "+r"(sums[62]), "+r"(sums[63]), \
-    "+r"(sums[64]), "+r"(sums[65]), "+r"(sums[66]), "+r"(sums[67]), "+r"(sums[68]), "+r"(sums[69]), "+r"(sums[70]), "+r"(sums[71]), \
-    "+r"(sums[72]), "+r"(sums[73]), "+r"(sums[74]), "+r"(sums[75]), "+r"(sums[76]), "+r"(sums[77]), "+r"(sums[78]), "+r"(sums[79]), \
-    "+r"(sums[80]), "+r"(sums[81]), "+r"(sums[82]), "+r"(sums[83]), "+r"(sums[84]), "+r"(sums[85]), "+r"(sums[86]), "+r"(sums[87]), \
-    "+r"(sums[88]), "+r"(sums[89]), "+r"(sums[90]), "+r"(sums[91]), "+r"(sums[92]), "+r"(sums[93]), "+r"(sums[94]), "+r"(sums[95]), \
-    "+r"(sums[96]), "+r"(sums[97]), "+r"(sums[98]), "+r"(sums[99]), "+r"(sums[100]), "+r"(sums[101]), "+r"(sums[102]), "+r"(sums[103]), \
-    "+r"(sums[104]), "+r"(sums[105]), "+r"(sums[106]), "+r"(sums[107]), "+r"(sums[108]), "+r"(sums[109]), "+r"(sums[110]), "+r"(sums[111]), \
-    "+r"(sums[112]), "+r"(sums[113]), "+r"(sums[114]), "+r"(sums[115]), "+r"(sums[116]), "+r"(sums[117]), "+r"(sums[118]), "+r"(sums[119]), \
-    "+r"(sums[120]), "+r"(sums[121]), "+r"(sums[122]), "+r"(sums[123]), "+r"(sums[124]), "+r"(sums[125]), "+r"(sums[126]), "+r"(sums[127])
+// The 128 accumulators of a thread as operands that an asm statement reads and writes: "+r" or "+f".
+#define ASSAY_WGMMA_SUMS(kind, sums) \
+    kind(sums[0]), kind(sums[1]), kind(sums[2]), kind(sums[3]), kind(sums[4]), kind(sums[5]), kind(sums[6]), kind(sums[7]), \
+    kind(sums[8]), kind(sums[9]), kind(sums[10]), kind(sums[11]), kind(sums[12]), kind(sums[13]), kind(sums[14]), kind(sums[15]), \
+    kind(sums[16]), kind(sums[17]), kind(sums[18]), kind(sums[19]), kind(sums[20]), kind(sums[21]), kind(sums[22]), kind(sums[23]), \
+    kind(sums[24]), kind(sums[25]), kind(sums[26]), kind(sums[27]), kind(sums[28]), kind(sums[29]), kind(sums[30]), kind(sums[31]), \
+    kind(sums[32]), kind(sums[33]), kind(sums[34]), kind(sums[35]), kind(sums[36]), kind(sums[37]), kind(sums[38]), kind(sums[39]), \
+    kind(sums[40]), kind(sums[41]), kind(sums[42]), kind(sums[43]), kind(sums[44]), kind(sums[45]), kind(sums[46]), kind(sums[47]), \
+    kind(sums[48]), kind(sums[49]), kind(sums[50]), kind(sums[51]), kind(sums[52]), kind(sums[53]), kind(sums[54]), kind(sums[55]), \
+    kind(sums[56]), kind(sums[57]), kind(sums[58]), kind(sums[59]), kind(sums[60]), kind(sums[61]), kind(sums[62]), kind(sums[63]), \
+    kind(sums[64]), kind(sums[65]), kind(sums[66]), kind(sums[67]), kind(sums[68]), kind(sums[69]), kind(sums[70]), kind(sums[71]), \
+    kind(sums[72]), kind(sums[73]), kind(sums[74]), kind(sums[75]), kind(sums[76]), kind(sums[77]), kind(sums[78]), kind(sums[79]), \
+    kind(sums[80]), kind(sums[81]), kind(sums[82]), kind(sums[83]), kind(sums[84]), kind(sums[85]), kind(sums[86]), kind(sums[87]), \
+    kind(sums[88]), kind(sums[89]), kind(sums[90]), kind(sums[91]), kind(sums[92]), kind(sums[93]), kind(sums[94]), kind(sums[95]), \
+    kind(sums[96]), kind(sums[97]), kind(sums[98]), kind(sums[99]), kind(sums[100]), kind(sums[101]), kind(sums[102]), kind(sums[103]), \
+    kind(sums[104]), kind(sums[105]), kind(sums[106]), kind(sums[107]), kind(sums[108]), kind(sums[109]), kind(sums[110]), kind(sums[111]), \
+    kind(sums[112]), kind(sums[113]), kind(sums[114]), kind(sums[115]), kind(sums[116]), kind(sums[117]), kind(sums[118]), kind(sums[119]), \
+    kind(sums[120]), kind(sums[121]), kind(sums[122]), kind(sums[123]), kind(sums[124]), kind(sums[125]), kind(sums[126]), kind(sums[127])
+// wgmma.mma_async of the whole tile; `last` are the operands behind the descriptors.
+#define ASSAY_WGMMA(kind, shape, last) \
+    asm volatile( \
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n" \
+        "wgmma.mma_async.sync.aligned." shape " " \
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, " \
+        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
+        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, " \
+        "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
+        "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, " \
+        "%128, %129, p" last ";\n}" \
+        : ASSAY_WGMMA_SUMS(kind, sums) \
+        : "l"(left), "l"(right), "r"(static_cast<int>(accumulate)))
 
 /// Before the first wgmma after its accumulators were read or written: those accesses come first. That is the
 /// hardware's order; the operands are the compiler's: it moves no access to the accumulators over this statement.
 __device__ __forceinline__ void wgmma_fence(int32_t (&sums)[128]) {
-    asm volatile("wgmma.fence.sync.aligned;" : ASSAY_WGMMA_SUMS(sums) : : "memory");
+    asm volatile("wgmma.fence.sync.aligned;" : ASSAY_WGMMA_SUMS("+r", sums) : : "memory");
+}
+__device__ __forceinline__ void wgmma_fence(float (&sums)[128]) {
+    asm volatile("wgmma.fence.sync.aligned;" : ASSAY_WGMMA_SUMS("+f", sums) : : "memory");
 }
 /// The wgmma since the last commit become a group.
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -116,26 +135,20 @@ __device__ __forceinline__ void wgmma_wait() {
 /// Waits for all groups. The accumulators are operands, so that the compiler cannot move a read of them over the
 /// wait: without that it may, since wgmma gives its results, as far as the compiler can see, when it is issued.
 __device__ __forceinline__ void wgmma_wait_all(int32_t (&sums)[128]) {
-    asm volatile("wgmma.wait_group.sync.aligned 0;" : ASSAY_WGMMA_SUMS(sums) : : "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 0;" : ASSAY_WGMMA_SUMS("+r", sums) : : "memory");
+}
+__device__ __forceinline__ void wgmma_wait_all(float (&sums)[128]) {
+    asm volatile("wgmma.wait_group.sync.aligned 0;" : ASSAY_WGMMA_SUMS("+f", sums) : : "memory");
 }
 /// sums (64 x 256) = left (64 x 32) . right (256 x 32)ᵀ + (accumulate ? sums : 0), operands in shared memory as
 /// their descriptors say. With w the warp's number in its group, sums[4 j + 2 h + e] of lane l is row
 /// 16 w + 8 h + l / 4, column 8 j + 2 (l % 4) + e.
 __device__ __forceinline__ void wgmma_m64n256k32(int32_t (&sums)[128], uint64_t left, uint64_t right, bool accumulate) {
-    asm volatile(
-        "{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n256k32.s32.s8.s8 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
-        "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
-        "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, "
-        "%128, %129, p;\n}"
-        : ASSAY_WGMMA_SUMS(sums)
-        : "l"(left), "l"(right), "r"(static_cast<int>(accumulate)));
+    ASSAY_WGMMA("+r", "m64n256k32.s32.s8.s8", "");
+}
+/// The same of 16 BF16 operands a row, also 32 bytes: neither operand is negated, both are K-major.
+__device__ __forceinline__ void wgmma_m64n256k16_bf16(float (&sums)[128], uint64_t left, uint64_t right, bool accumulate) {
+    ASSAY_WGMMA("+f", "m64n256k16.f32.bf16.bf16", ", 1, 1, 0, 0");
 }
 
 // ---- registers, moved between the warpgroups of a block; all threads of a warpgroup call these
@@ -153,4 +166,5 @@ __device__ __forceinline__ void registers_take() {
 
 }  // namespace ptx
 
+#undef ASSAY_WGMMA
 #undef ASSAY_WGMMA_SUMS

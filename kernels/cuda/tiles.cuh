@@ -20,8 +20,4 @@ __device__ __forceinline__ Tile tile_at(uint32_t number, uint32_t n) {
     return {(band * group + within % group) * ROWS, within / group * COLUMNS};
 }
 
-__device__ __forceinline__ uint8_t* slot_at(uint8_t* slots, uint32_t slot, uint32_t n) {
-    return slots + uint64_t{slot} * n * n;
-}
-
 }  // namespace assay

@@ -27,17 +27,20 @@ class Fault:
     new: str
     # The name of each check, and a part of the reason that it must give.
     rejected_by: dict
+    # The file that is edited, where that is not the source's own.
+    file: str = ""
 
 
 FAULTS = (
     Fault("an accumulator changed while its wgmma are pending: they are serialised",
           "product_wgmma_sm90a", "sm_90a",
           "        ptx::wgmma_wait<1>();", "        sums[0] += 1;\n        ptx::wgmma_wait<1>();",
-          {"messages": "Potential Performance Loss", "instructions": "WARPGROUP.DEPBAR in the machine code, expected 2"}),
+          {"messages": "Potential Performance Loss", "instructions": "WARPGROUP.DEPBAR in the machine code, expected 2"},
+          file="product_wgmma.cuh"),
     Fault("one more wait in every round, of which the assembler says nothing",
           "product_wgmma_sm90a", "sm_90a",
           "        ptx::wgmma_wait<1>();", "        ptx::wgmma_wait<1>();\n        ptx::wgmma_wait<0>();",
-          {"instructions": "WARPGROUP.DEPBAR in the machine code, expected 2"}),
+          {"instructions": "WARPGROUP.DEPBAR in the machine code, expected 2"}, file="product_wgmma.cuh"),
     Fault("too few registers", "product_dp4a", "sm_80",
           "__launch_bounds__(product_dp4a::threads, 2)", "__launch_bounds__(product_dp4a::threads, 4)",
           {"spills": "bytes of spills"}),
@@ -84,17 +87,19 @@ def _failure_of(check):
 def _plant(toolkit, root, folder, fault, source):
     """The PTX of the changed source, for the oldest driver too."""
     shutil.copytree(f"{root}/kernels/cuda", f"{folder}/cuda")
-    changed = f"{folder}/cuda/{source.name}.cu"
+    name = fault.file or f"{source.name}.cu"
+    changed = f"{folder}/cuda/{name}"
     with open(changed, encoding="utf-8") as file:
         text = file.read()
     if text.count(fault.old) != 1:
-        raise Failure(f"fault not planted: {fault.name}: the text is not in {source.name}.cu exactly once")
+        raise Failure(f"fault not planted: {fault.name}: the text is not in {name} exactly once")
     with open(changed, "w", encoding="utf-8") as file:
         file.write(text.replace(fault.old, fault.new))
     out = f"{folder}/{source.name}.ptx"
-    ptx.run(toolkit.nvcc, "-ptx", f"-arch={source.architecture}", *ptx.FLAGS, "-o", out, os.path.relpath(changed, root), cwd=root)
+    ptx.run(toolkit.nvcc, "-ptx", f"-arch={source.architecture}", *ptx.FLAGS, "-o", out,
+            os.path.relpath(f"{folder}/cuda/{source.name}.cu", root), cwd=root)
     with open(out, encoding="ascii") as file:
-        text = file.read()
+        text = ptx.HINT.sub("", file.read())
     with open(out, "w", encoding="ascii") as file:
         file.write(re.sub(r"^\.version .*", f".version {NEWEST_PTX}", text, count=1, flags=re.MULTILINE))
     return out

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import sources
 
 # Versions of the PTX ISA, oldest first. Turing came with 6.3.
-VERSIONS = ("6.3", "6.4", "6.5", "7.0", "7.1", "7.2", "7.3", "7.4", "7.5", "7.6", "7.7", "7.8", "8.0")
+VERSIONS = ("6.3", "6.4", "6.5", "7.0", "7.1", "7.2", "7.3", "7.4", "7.5", "7.6", "7.7", "7.8", "8.0", "8.1", "8.2", "8.3", "8.4")
 # nvcc makes names of things with internal linkage from a hash of the file's full path.
 PATH_HASH = re.compile(r"(_INTERNAL_|_GLOBAL__N__)[0-9a-f]{8}_")
+# A hint on a load of which not all bytes are used, as of a kernel's struct: no bit depends on it, and it needs PTX 8.3.
+HINT = re.compile(r'^\s*\.pragma "used_bytes_mask [^"]*";\n', re.MULTILINE)
 # 177 is a constant that the file itself does not use: some are there for the host.
 FLAGS = ("-std=c++17", "-lineinfo", "--Werror", "all-warnings", "-diag-suppress", "177")
 
@@ -51,7 +53,7 @@ def _nvcc(toolkit, root, source, path, scratch):
 
 def _normalise(raw, root, toolkit, source):
     """Takes out what depends on the machine: paths, hashes of paths, and the compiler's build number."""
-    text = raw[raw.index(".version"):]
+    text = HINT.sub("", raw[raw.index(".version"):])
     text = _in_names(text)
     text = re.sub(r'(?<=\.file\t)(\d+) "(/.*)"', lambda m: f'{m[1]} "{_portable(m[2], root, toolkit, source)}"', text)
     text = "\n".join(line.rstrip() for line in text.splitlines()).rstrip() + "\n"
@@ -84,7 +86,7 @@ def _with_lowest_version(toolkit, source, text, scratch):
     """The text under the first version that the assembler takes it with. The assembler refuses an instruction or
     a directive that is newer than the header says."""
     path = f"{scratch}/{source.name}.version.ptx"
-    for version in VERSIONS:
+    for version in VERSIONS[:VERSIONS.index(source.ptx) + 1]:
         candidate = re.sub(r"^\.version .*", f".version {version}", text, count=1, flags=re.MULTILINE)
         with open(path, "w", encoding="ascii") as file:
             file.write(candidate)
@@ -93,8 +95,8 @@ def _with_lowest_version(toolkit, source, text, scratch):
             return candidate
         except Failure as failure:
             refusal = failure
-    raise Failure(f"{source.name}: needs a newer PTX than {sources.NEWEST_PTX}, the newest that driver "
-                  f"{sources.OLDEST_DRIVER} reads: {refusal}")
+    raise Failure(f"{source.name}: needs a newer PTX than {source.ptx}, which sources.py allows; driver "
+                  f"{sources.OLDEST_DRIVER} reads {sources.NEWEST_PTX}: {refusal}")
 
 
 def _launches(toolkit, root, source, scratch):

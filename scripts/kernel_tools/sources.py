@@ -50,6 +50,9 @@ class Source:
     # Instructions and how many there must be, with every assembler: as many waits, fences and wgmma as in the source.
     # An assembler that serialises wgmma adds waits.
     counts: tuple = ()
+    # The newest version of PTX that it may need. What needs one newer than the oldest driver reads is for GPUs that came
+    # after that driver.
+    ptx: str = NEWEST_PTX
 
 
 def _from(target):
@@ -60,9 +63,15 @@ SOURCES = (
     Source("keystream", "compute_75", TARGETS),
     Source("digest", "compute_75", TARGETS),
     Source("probe", "compute_75", TARGETS),
+    Source("expand", "compute_75", TARGETS),
     Source("product_dp4a", "compute_75", TARGETS, instructions=("IDP.4A",)),
     Source("product_mma_sm75", "compute_75", TARGETS, instructions=("IMMA",)),
+    Source("product_mma_f16_sm75", "compute_75", TARGETS, instructions=("HMMA",)),
     Source("product_mma_sm80", "compute_80", _from("sm_80"), instructions=("IMMA", "LDGSTS", "LDSM")),
+    Source("product_mma_bf16_sm80", "compute_80", _from("sm_80"), instructions=("HMMA", "LDGSTS", "LDSM")),
+    Source("product_mma_fp8_sm120", "compute_89", ("sm_120a",), instructions=("QMMA", "LDGSTS", "LDSM"), ptx="8.4"),
     Source("product_wgmma_sm90a", "compute_90a", ("sm_90a",), instructions=("UTMALDG", "USETMAXREG"),
            counts=(("WARPGROUP.DEPBAR", 2), ("WARPGROUP.ARRIVE", 2), ("IGMMA", 8))),
+    Source("product_wgmma_bf16_sm90a", "compute_90a", ("sm_90a",), instructions=("UTMALDG", "USETMAXREG"),
+           counts=(("WARPGROUP.DEPBAR", 2), ("WARPGROUP.ARRIVE", 2), ("HGMMA", 8))),
 )

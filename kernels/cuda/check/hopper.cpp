@@ -9,15 +9,15 @@ namespace {
 
 constexpr const char* kernel = "assay_product_wgmma_sm90a";
 
-/// cuTensorMapEncodeTiled's arguments as the backend gives them for all slots as one matrix.
+/// cuTensorMapEncodeTiled's arguments as the backend gives them for one operand.
 struct Request {
     std::uint64_t sizes[2], strides_bytes[1];
     std::uint32_t box[2], element_strides[2] = {1, 1};
     emulation::MapRequest fields;
 
-    Request(const void* slots, std::uint32_t count, std::uint32_t n, std::uint32_t rows)
-        : sizes{n, std::uint64_t{count} * n}, strides_bytes{n}, box{128, rows},
-          fields{0, 2, slots, sizes, strides_bytes, box, element_strides, 0, 3} {}
+    Request(const void* matrix, std::uint32_t n, std::uint32_t depth, std::uint32_t rows)
+        : sizes{depth, n}, strides_bytes{depth}, box{128, rows},
+          fields{0, 2, matrix, sizes, strides_bytes, box, element_strides, 0, 3} {}
     Request(const Request&) = delete;  // fields point into it
 
     TensorMap encode() const {
@@ -27,35 +27,39 @@ struct Request {
     }
 };
 
-/// Any grid from one block to one for each tile: a block takes several tiles, and some blocks one more.
-void launch(Case& c, const ProductLaunch& p) {
-    const TensorMap left = Request(p.slots, p.count, p.n, c.kernel().tile_rows).encode();
-    const TensorMap right = Request(p.slots, p.count, p.n, c.kernel().tile_columns).encode();
-    const unsigned grid = 1 + c.random().below(p.tiles);
-    c.launch(grid, left, right, p.slots, p.n, p.earlier, p.previous, p.u, p.first_tile, p.tiles);
+void launch_on(Case& c, unsigned grid, const ProductLaunch& p) {
+    const TensorMap left = Request(p.left, p.n, p.depth, c.kernel().tile_rows).encode();
+    const TensorMap right = Request(p.right, p.n, p.depth, c.kernel().tile_columns).encode();
+    c.launch(grid, left, right, p);
 }
 
-const ProductCases family(kernel, launch);
+}  // namespace
+
+/// Any grid from one block to one for each tile: a block takes several tiles, and some blocks one more.
+void launch_mapped(Case& c, const ProductLaunch& p) { launch_on(c, 1 + c.random().below(p.tiles), p); }
+
+namespace {
+
+const ProductCases family(kernel, launch_mapped);
 
 /// One block and all tiles: the ring of stages goes round many times.
 void one_block(Case& c) {
     constexpr std::uint32_t n = 512;
     Buffer slots(std::size_t{3} * n * n);
     c.fill(slots);
-    const auto expected = reference::product(slots.data(), slots.data() + n * n, n, 2);
-    const TensorMap left = Request(slots.data(), 3, n, c.kernel().tile_rows).encode();
-    const TensorMap right = Request(slots.data(), 3, n, c.kernel().tile_columns).encode();
+    std::uint8_t *earlier = slots.data(), *previous = earlier + n * n, *slot = previous + n * n;
+    const auto expected = reference::product(earlier, previous, n, 2);
     const std::uint32_t tiles = n / c.kernel().tile_rows * (n / c.kernel().tile_columns);
     c.at("n = 512, one block");
-    c.launch(1, left, right, slots.data(), n, 0u, 1u, 2u, 0u, tiles);
-    c.expect_same(slots.data() + 2 * n * n, expected.data(), expected.size(), "slot 2");
+    launch_on(c, 1, {earlier, previous, slot, nullptr, n, n, n, 0, 2, 0, tiles});
+    c.expect_same(slot, expected.data(), expected.size(), "slot 2");
     slots.expect_guards("the slots");
 }
 
 void refused_maps(Case& c) {
     Buffer slots(4096);
     const auto refused = [&](const char* what, auto change) {
-        Request request(slots.data(), 1, 256, 128);
+        Request request(slots.data(), 256, 256, 128);
         change(request);
         TensorMap map;
         c.expect(!emulation::encode_map(map, request.fields), what);

@@ -20,29 +20,12 @@ void largest_matrix(Case& c, const Launcher& launcher) {
     std::uint8_t* right = slots.data() + slot_bytes + std::size_t{n - columns} * n;
     for (std::size_t i = 0; i < std::size_t{rows} * n; ++i) left[i] = i < n ? 0x80 : static_cast<std::uint8_t>(c.random().next());
     for (std::size_t i = 0; i < std::size_t{columns} * n; ++i) right[i] = i < n ? 0x80 : static_cast<std::uint8_t>(c.random().next());
-    launcher(c, {slots.data(), count, n, 0, 1, 2, last, 1});
+    launcher(c, {slots.data(), slots.data() + slot_bytes, slots.data() + 2 * slot_bytes, nullptr, n, n, n, 0, 2, last, 1});
 
     const auto expected = reference::product_rows(left, right, n, rows, columns, 2, n - rows, n - columns);
     for (std::uint32_t r = 0; r < rows; ++r)
         c.expect_same(slots.data() + 2 * slot_bytes + std::size_t{n - rows + r} * n + n - columns, expected.data() + std::size_t{r} * columns,
                       columns, "a row of the last tile");
-}
-
-void distant_slots(Case& c, const Launcher& launcher) {
-    constexpr std::uint32_t n = 256, count = 1u << 18;
-    constexpr std::size_t slot_bytes = std::size_t{n} * n;
-    const Sparse slots(count * slot_bytes);
-    const std::uint32_t near = 1, far = (1u << 16) + 5, u = (1u << 17) + 77;
-    for (const std::uint32_t slot : {near, far})
-        for (std::size_t i = 0; i < slot_bytes; ++i) slots.data()[slot * slot_bytes + i] = static_cast<std::uint8_t>(c.random().next());
-    for (const auto& [earlier, previous] : {std::pair{near, far}, {far, near}}) {
-        c.at("slot " + std::to_string(u) + " from " + std::to_string(earlier) + " and " + std::to_string(previous));
-        std::memset(slots.data() + u * slot_bytes, 0, slot_bytes);
-        const std::uint32_t tiles = n / c.kernel().tile_rows * (n / c.kernel().tile_columns);
-        launcher(c, {slots.data(), count, n, earlier, previous, u, 0, tiles});
-        const auto expected = reference::product(slots.data() + earlier * slot_bytes, slots.data() + previous * slot_bytes, n, u);
-        c.expect_same(slots.data() + u * slot_bytes, expected.data(), slot_bytes, "the slot");
-    }
 }
 
 }  // namespace check

@@ -1,4 +1,4 @@
-// Products at the ends of their range: the largest matrix, and slots far out in memory.
+// Products at the ends of their range: the largest matrix.
 #pragma once
 #include "product.h"
 
@@ -6,7 +6,5 @@ namespace check {
 
 /// One tile of n = 32768, whose sums reach 2^29.
 void largest_matrix(Case& c, const Launcher& launcher);
-/// A slot and its parents more than 2^32 bytes apart.
-void distant_slots(Case& c, const Launcher& launcher);
 
 }  // namespace check

@@ -10,7 +10,6 @@ namespace {
 
 constexpr std::uint32_t slots_held = 4;
 
-
 class ProductCase {
 public:
     ProductCase(Case& c, const Launcher& launcher, std::uint32_t n)
@@ -33,7 +32,7 @@ public:
         std::uint32_t first = 0;
         for (unsigned i = 0; i < launches; ++i) {
             const std::uint32_t end = static_cast<std::uint32_t>(std::uint64_t{tiles()} * (i + 1) / launches);
-            if (end > first) launcher_(case_, {slots_.data(), slots_held, n_, earlier, previous, u, first, end - first});
+            if (end > first) launcher_(case_, {slot(earlier), slot(previous), slot(u), nullptr, n_, n_, n_, 0, u, first, end - first});
             first = end;
         }
         case_.expect_same(slots_.data(), expected.data(), expected.size(), "the slots");
@@ -48,6 +47,25 @@ private:
     std::uint32_t n_;
     Buffer slots_;
 };
+
+/// The sums themselves, of rows longer than the matrix is wide and of shorter ones, in two launches.
+void raw(Case& c, const Launcher& launcher) {
+    constexpr std::uint32_t n = 512;
+    for (const std::uint32_t depth : {256u, 1024u}) {
+        c.at("n = 512, rows of " + std::to_string(depth) + " bytes");
+        const Buffer left(n * depth), right(n * depth), sums(std::size_t{4} * n * n), slot(n * n);
+        c.fill(left);
+        c.fill(right);
+        std::memset(slot.data(), 0xEE, slot.size());
+        const std::uint32_t rows = c.kernel().tile_rows, columns = c.kernel().tile_columns, tiles = n / rows * (n / columns);
+        for (const auto& [first, count] : {std::pair{0u, 1u}, {1u, tiles - 1}})
+            launcher(c, {left.data(), right.data(), slot.data(), sums.words() + first * rows * columns, n, depth, depth, 1, 2, first, count});
+        const auto expected = reference::sums_by_tile(left.data(), right.data(), n, depth, rows, columns);
+        c.expect_same(sums.data(), reinterpret_cast<const std::uint8_t*>(expected.data()), sums.size(), "the sums");
+        for (std::size_t i = 0; i < slot.size(); ++i) c.expect(slot.data()[i] == 0xEE, "raw sums were mixed as well");
+        sums.expect_guards("the sums");
+    }
+}
 
 /// Every arrangement of parents that can be: a leaf and a product, twice the same slot.
 void small(Case& c, const Launcher& launcher) {
@@ -109,17 +127,14 @@ ProductCases::ProductCases(const char* kernel, Launcher launcher) {
     add("n = 256, -128, 127, 0 and mixtures", extremes);
     add("n = 256, single elements", single);
     add("n = 512, cut into launches", cut);
+    add("n = 512, raw sums", raw);
     add("n = 1024", large);
     add("n = 32768, the last tile, the largest sums", largest_matrix);
-    add("slots 2^33 bytes apart", distant_slots);
 }
+
+void launch_tiles(Case& c, const ProductLaunch& p) { c.launch(p.tiles, p); }
 
 namespace {
-
-/// Families whose grid is their tiles.
-void launch_tiles(Case& c, const ProductLaunch& p) {
-    c.launch(p.tiles, p.slots, p.n, p.earlier, p.previous, p.u, p.first_tile, p.tiles);
-}
 
 const ProductCases families[] = {
     {"assay_product_dp4a", launch_tiles},

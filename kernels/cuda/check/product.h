@@ -4,13 +4,21 @@
 
 namespace check {
 
-/// One product, in one launch.
+/// assay::Product of product.cuh, once more from kernels/README.md.
 struct ProductLaunch {
-    std::uint8_t* slots;
-    std::uint32_t count, n, earlier, previous, u, first_tile, tiles;
+    const std::uint8_t *left, *right;
+    std::uint8_t* slot;
+    std::uint32_t* sums;
+    std::uint32_t n, depth, chunk, raw, u, first_tile, tiles, unused = 0;
 };
 
+/// Launches a product, whatever else its kernel takes.
 using Launcher = std::function<void(Case&, const ProductLaunch&)>;
+
+/// A family whose grid is its tiles.
+void launch_tiles(Case& c, const ProductLaunch& p);
+/// A persistent family that takes tensor maps, with any grid.
+void launch_mapped(Case& c, const ProductLaunch& p);
 
 /// Registers every group of product cases for `kernel`.
 struct ProductCases {

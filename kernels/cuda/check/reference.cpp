@@ -1,5 +1,7 @@
 #include "reference.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace reference {
@@ -138,6 +140,22 @@ Bytes product(const std::uint8_t* earlier, const std::uint8_t* previous, std::ui
     return product_rows(earlier, previous, n, n, n, u, 0, 0);
 }
 
+Bytes mixed_rows(const std::int16_t* left, const std::int16_t* right, std::uint32_t terms, std::uint32_t n, std::uint32_t rows,
+                 std::uint32_t columns, std::uint32_t u, std::uint32_t first_row, std::uint32_t first_column) {
+    Bytes out;
+    out.reserve(std::size_t{rows} * columns);
+    for (std::uint32_t r = 0; r < rows; ++r)
+        for (std::uint32_t c = 0; c < columns; ++c) {
+            const std::int32_t sum = dot(&left[std::size_t{r} * terms], &right[std::size_t{c} * terms], terms);
+            std::uint32_t mixed = static_cast<std::uint32_t>(sum) + (first_row + r) * n + first_column + c + u * 0xC2B2AE35u;
+            mixed *= 0x9E3779B1u;
+            mixed ^= mixed >> 16;
+            mixed *= 0x85EBCA6Bu;
+            out.push_back(static_cast<std::uint8_t>(mixed >> 24));
+        }
+    return out;
+}
+
 Bytes product_rows(const std::uint8_t* left_rows, const std::uint8_t* right_rows, std::uint32_t n, std::uint32_t rows,
                    std::uint32_t columns, std::uint32_t u, std::uint32_t first_row, std::uint32_t first_column) {
     const auto widened = [n](const std::uint8_t* from, std::uint32_t count) {
@@ -146,17 +164,35 @@ Bytes product_rows(const std::uint8_t* left_rows, const std::uint8_t* right_rows
         return to;
     };
     const auto x = widened(left_rows, rows), y = widened(right_rows, columns);
-    Bytes out;
-    out.reserve(std::size_t{rows} * columns);
-    for (std::uint32_t r = 0; r < rows; ++r)
-        for (std::uint32_t c = 0; c < columns; ++c) {
-            const std::int32_t sum = dot(&x[std::size_t{r} * n], &y[std::size_t{c} * n], n);
-            std::uint32_t mixed = static_cast<std::uint32_t>(sum) + (first_row + r) * n + first_column + c + u * 0xC2B2AE35u;
-            mixed *= 0x9E3779B1u;
-            mixed ^= mixed >> 16;
-            mixed *= 0x85EBCA6Bu;
-            out.push_back(static_cast<std::uint8_t>(mixed >> 24));
-        }
+    return mixed_rows(x.data(), y.data(), n, n, rows, columns, u, first_row, first_column);
+}
+
+std::vector<int> operands(unsigned precision, std::uint8_t byte) {
+    const int s = byte < 128 ? byte : byte - 256;
+    const int m[] = {0, 1, 2, 3, 4, 6, 8, 12};
+    const auto nibble = [&](unsigned c) { return c < 8 ? m[c] : -m[c - 8]; };
+    switch (precision) {
+        case 1: return {s};
+        case 2: return {s + static_cast<int>(std::floor(s / 2.0))};
+        case 5: return {(8 + byte % 8) * (1 << byte / 8 % 4) * (byte >= 128 ? -1 : 1)};
+        default: return {nibble(byte % 16u), nibble(byte / 16u)};
+    }
+}
+
+std::vector<std::int32_t> sums_by_tile(const std::uint8_t* left, const std::uint8_t* right, std::uint32_t n, std::uint32_t depth,
+                                       std::uint32_t tile_rows, std::uint32_t tile_columns) {
+    std::vector<std::int32_t> out;
+    const std::uint32_t band = std::min(16 * tile_rows, n);
+    for (std::uint32_t first = 0; first < n; first += band)
+        for (std::uint32_t column = 0; column < n; column += tile_columns)
+            for (std::uint32_t row = first; row < first + band; row += tile_rows)
+                for (std::uint32_t r = row; r < row + tile_rows; ++r)
+                    for (std::uint32_t c = column; c < column + tile_columns; ++c) {
+                        std::int32_t sum = 0;
+                        for (std::uint32_t k = 0; k < depth; ++k)
+                            sum += static_cast<std::int8_t>(left[std::size_t{r} * depth + k]) * static_cast<std::int8_t>(right[std::size_t{c} * depth + k]);
+                        out.push_back(sum);
+                    }
     return out;
 }
 

@@ -27,6 +27,18 @@ Bytes product(const std::uint8_t* earlier, const std::uint8_t* previous, std::ui
 Bytes product_rows(const std::uint8_t* left_rows, const std::uint8_t* right_rows, std::uint32_t n, std::uint32_t rows, std::uint32_t columns,
                    std::uint32_t u, std::uint32_t first_row, std::uint32_t first_column);
 
+/// The operands of a byte of a slot by the kind of work: one, or two for precision 6.
+std::vector<int> operands(unsigned precision, std::uint8_t byte);
+
+/// `rows` x `columns` elements of slot u from (first_row, first_column) on, from operands: `terms` for each row.
+Bytes mixed_rows(const std::int16_t* left, const std::int16_t* right, std::uint32_t terms, std::uint32_t n, std::uint32_t rows,
+                 std::uint32_t columns, std::uint32_t u, std::uint32_t first_row, std::uint32_t first_column);
+
+/// The INT8 sums of left · rightᵀ, both n rows of `depth` bytes, tile by tile as they are numbered (in bands of 16 tile
+/// rows), each row by row.
+std::vector<std::int32_t> sums_by_tile(const std::uint8_t* left, const std::uint8_t* right, std::uint32_t n, std::uint32_t depth,
+                                       std::uint32_t tile_rows, std::uint32_t tile_columns);
+
 /// The line that a walk in this state reads next, counted over all slots.
 std::uint64_t probe_line(const std::uint32_t* state, std::uint32_t count, std::uint32_t lines);
 

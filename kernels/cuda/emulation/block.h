@@ -18,6 +18,7 @@
 #include "fiber.h"
 #include "schedule.h"
 #include "tracker.h"
+#include "unit.h"
 
 namespace emulation {
 
@@ -67,6 +68,7 @@ struct Launch {
     std::function<void()> body;
     Schedule schedule;
     std::uint64_t turns_limit = 0;
+    Units units;
 };
 
 class Block {

@@ -17,6 +17,9 @@ struct uint4 {
     std::uint32_t x, y, z, w;
 };
 static_assert(sizeof(uint4) == 16);
+struct uint2 {
+    std::uint32_t x, y;
+};
 
 // Macros: a kernel's names are global, and these must read this OS thread's own.
 #define threadIdx (::emulation::thread_index)
@@ -34,6 +37,26 @@ inline std::uint32_t atomicAdd(std::uint32_t* where, std::uint32_t value) {
 
 inline std::uint32_t __umulhi(std::uint32_t a, std::uint32_t b) {
     return static_cast<std::uint32_t>((std::uint64_t{a} * b) >> 32);
+}
+
+inline std::uint32_t __float_as_uint(float value) {
+    std::uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+inline float __int_as_float(std::int32_t bits) {
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/// To the nearest integer, a half to the even one. What is too large saturates, NaN gives 0, as on the GPU.
+inline std::int32_t __float2int_rn(float value) {
+    if (!(value == value)) return 0;
+    if (value >= 2147483648.0f) return INT32_MAX;
+    if (value <= -2147483648.0f) return INT32_MIN;
+    return static_cast<std::int32_t>(__builtin_rintf(value));
 }
 
 /// Bytes of y ‖ x (x the lower four) chosen by the low four nibbles of `selector`.

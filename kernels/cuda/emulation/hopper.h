@@ -54,7 +54,11 @@ void wgmma_fence(std::int32_t* sums);
 void wgmma_commit();
 void wgmma_wait(unsigned groups_left);
 void wgmma_wait_all(std::int32_t* sums);
-void wgmma(std::int32_t* sums, std::uint64_t left, std::uint64_t right, bool accumulate);
+void wgmma(std::int32_t* sums, std::uint64_t left, std::uint64_t right, bool accumulate, bool bf16);
+
+/// Accumulators by their bits, as all but the arithmetic has them.
+inline std::int32_t* bits(std::int32_t* sums) { return sums; }
+inline std::int32_t* bits(float* sums) { return reinterpret_cast<std::int32_t*>(sums); }
 void registers_release(unsigned count);
 void registers_take(unsigned count);
 
@@ -76,15 +80,24 @@ inline void prefetch_map(const TensorMap& map) { emulation::check_map(map); }
 inline void copy_box(std::uint32_t to, const TensorMap& map, std::uint32_t barrier, std::uint32_t column, std::uint32_t row) {
     emulation::copy_box(to, map, barrier, column, row);
 }
-inline void wgmma_fence(std::int32_t (&sums)[128]) { emulation::wgmma_fence(sums); }
+template <class Sum>
+void wgmma_fence(Sum (&sums)[128]) {
+    emulation::wgmma_fence(emulation::bits(sums));
+}
 inline void wgmma_commit() { emulation::wgmma_commit(); }
 template <int groups_left>
 void wgmma_wait() {
     emulation::wgmma_wait(groups_left);
 }
-inline void wgmma_wait_all(std::int32_t (&sums)[128]) { emulation::wgmma_wait_all(sums); }
+template <class Sum>
+void wgmma_wait_all(Sum (&sums)[128]) {
+    emulation::wgmma_wait_all(emulation::bits(sums));
+}
 inline void wgmma_m64n256k32(std::int32_t (&sums)[128], std::uint64_t left, std::uint64_t right, bool accumulate) {
-    emulation::wgmma(sums, left, right, accumulate);
+    emulation::wgmma(sums, left, right, accumulate, false);
+}
+inline void wgmma_m64n256k16_bf16(float (&sums)[128], std::uint64_t left, std::uint64_t right, bool accumulate) {
+    emulation::wgmma(emulation::bits(sums), left, right, accumulate, true);
 }
 template <int count>
 void registers_release() {

@@ -57,6 +57,7 @@ struct Box {
 struct Product {
     std::uint64_t left, right;
     bool accumulate;
+    bool bf16;  // else INT8
 };
 
 /// A wgmma that has ended, and when that was by its warp's clock.

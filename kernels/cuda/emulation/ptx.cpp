@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "int8.h"
+#include "unit.h"
 
 namespace emulation {
 
@@ -22,6 +23,40 @@ __attribute__((optimize("O3"))) void dot_products(const std::int16_t (&left)[ROW
         }
 }
 
+/// The unit that multiplies this format here; `own` where nothing else is asked for.
+const Unit& unit_of(Format format, const Unit& own) {
+    const Unit* asked = block().launch().units.get(format);
+    return asked ? *asked : own;
+}
+
+const Unit& named(const char* name) { return *find_unit(name); }
+
+/// An INT8 unit whose sums live in a float: each sum of an instruction goes through the model.
+template <unsigned ROWS, unsigned COLUMNS, unsigned INNER, class SumOf>
+void sum_in_float(const Unit& unit, const std::int16_t (&left)[ROWS][INNER], const std::int16_t (&right)[COLUMNS][INNER], SumOf sum_of) {
+    for (unsigned r = 0; r < ROWS; ++r)
+        for (unsigned c = 0; c < COLUMNS; ++c) {
+            Term terms[INNER];
+            for (unsigned k = 0; k < INNER; ++k)
+                terms[k] = product(decoded(Format::int8, static_cast<std::uint8_t>(left[r][k])),
+                                   decoded(Format::int8, static_cast<std::uint8_t>(right[c][k])));
+            std::int32_t& at = sum_of(r, c);
+            at = static_cast<std::int32_t>(sum(unit, static_cast<float>(at), terms, INNER));
+        }
+}
+
+/// Element e of C is row lane / 4 + 8·(e ≥ 2), column 2·(lane % 4) + (e odd), in every m16n8.
+template <unsigned INNER>
+void accumulate_m16n8(void* const* lanes, Format format, const Unit& own, const Rows<16, INNER>& left, const Rows<8, INNER>& right) {
+    const Products products(unit_of(format, own), format, left, right);
+    if (products.are_zero()) return;
+    for (unsigned lane = 0; lane < warp_threads; ++lane)
+        for (unsigned e = 0; e < 4; ++e) {
+            float& at = static_cast<const MmaFloat*>(lanes[lane])->sums[e];
+            at = products.sum(at, lane / 4 + 8 * (e >> 1), lane % 4 * 2 + (e & 1));
+        }
+}
+
 }  // namespace
 
 // PTX ISA, "Matrix Fragments for mma.m16n8k32": with g = lane / 4 and t = lane % 4, register i of A holds
@@ -36,6 +71,10 @@ void mma_m16n8k32(void* const* lanes) {
         for (unsigned i = 0; i < 4; ++i) widen(mine.left[i], &left[g + 8 * (i & 1)][4 * t + 16 * (i >> 1)]);
         for (unsigned i = 0; i < 2; ++i) widen(mine.right[i], &right[g][4 * t + 16 * i]);
     }
+    if (const Unit* unit = block().launch().units.get(Format::int8))
+        return sum_in_float(*unit, left, right, [&](unsigned r, unsigned c) -> std::int32_t& {
+            return static_cast<const MmaSm80*>(lanes[r % 8 * 4 + c / 2])->sums[r / 8 * 2 + c % 2];
+        });
     dot_products(left, right, sums);
     for (unsigned lane = 0; lane < warp_threads; ++lane) {
         const auto& mine = *static_cast<const MmaSm80*>(lanes[lane]);
@@ -53,11 +92,71 @@ void mma_m8n8k16(void* const* lanes) {
         widen(mine.left, &left[lane / 4][lane % 4 * 4]);
         widen(mine.right, &right[lane / 4][lane % 4 * 4]);
     }
+    if (const Unit* unit = block().launch().units.get(Format::int8))
+        return sum_in_float(*unit, left, right, [&](unsigned r, unsigned c) -> std::int32_t& {
+            return static_cast<const MmaSm75*>(lanes[r * 4 + c / 2])->sums[c % 2];
+        });
     dot_products(left, right, sums);
     for (unsigned lane = 0; lane < warp_threads; ++lane) {
         const auto& mine = *static_cast<const MmaSm75*>(lanes[lane]);
         for (unsigned e = 0; e < 2; ++e) mine.sums[e] += sums[lane / 4][lane % 4 * 2 + e];
     }
+}
+
+// PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type", .bf16: with g = lane / 4 and t = lane % 4,
+// register i of A holds row g + 8·(i odd), columns 2t + 8·(i ≥ 2) and next, the first in the lower half; register i of
+// B holds rows 2t + 8·i and next, column g.
+void mma_m16n8k16_bf16(void* const* lanes) {
+    Rows<16, 16> left;
+    Rows<8, 16> right;
+    for (unsigned lane = 0; lane < warp_threads; ++lane) {
+        const auto& mine = *static_cast<const MmaFloat*>(lanes[lane]);
+        const unsigned g = lane / 4, t = lane % 4;
+        for (unsigned half = 0; half < 2; ++half) {
+            for (unsigned i = 0; i < 4; ++i)
+                left.codes[g + 8 * (i & 1)][2 * t + 8 * (i >> 1) + half] = static_cast<std::uint16_t>(mine.left[i] >> (16 * half));
+            for (unsigned i = 0; i < 2; ++i) right.codes[g][2 * t + 8 * i + half] = static_cast<std::uint16_t>(mine.right[i] >> (16 * half));
+        }
+    }
+    left.decode(Format::bf16);
+    right.decode(Format::bf16);
+    accumulate_m16n8(lanes, Format::bf16, named("a100"), left, right);
+}
+
+// PTX ISA, "Matrix Fragments for mma.m16n8k32", .e4m3: register i of A holds row g + 8·(i odd), columns 4t + 16·(i ≥ 2)
+// and the next three, the first lowest; register i of B holds rows 4t + 16·i and the next three, column g.
+void mma_m16n8k32_e4m3(void* const* lanes) {
+    Rows<16, 32> left;
+    Rows<8, 32> right;
+    for (unsigned lane = 0; lane < warp_threads; ++lane) {
+        const auto& mine = *static_cast<const MmaFloat*>(lanes[lane]);
+        const unsigned g = lane / 4, t = lane % 4;
+        for (unsigned b = 0; b < 4; ++b) {
+            for (unsigned i = 0; i < 4; ++i) left.codes[g + 8 * (i & 1)][4 * t + 16 * (i >> 1) + b] = mine.left[i] >> (8 * b) & 0xFF;
+            for (unsigned i = 0; i < 2; ++i) right.codes[g][4 * t + 16 * i + b] = mine.right[i] >> (8 * b) & 0xFF;
+        }
+    }
+    left.decode(Format::e4m3);
+    right.decode(Format::e4m3);
+    accumulate_m16n8(lanes, Format::e4m3, named("b200-fp8"), left, right);
+}
+
+// PTX ISA, "Matrix Fragments for mma.m16n8k8", .f16: register i of A holds row g + 8·i, columns 2t and next; B's holds
+// rows 2t and next, column g.
+void mma_m16n8k8_f16(void* const* lanes) {
+    Rows<16, 8> left;
+    Rows<8, 8> right;
+    for (unsigned lane = 0; lane < warp_threads; ++lane) {
+        const auto& mine = *static_cast<const MmaFloat*>(lanes[lane]);
+        const unsigned g = lane / 4, t = lane % 4;
+        for (unsigned half = 0; half < 2; ++half) {
+            for (unsigned i = 0; i < 2; ++i) left.codes[g + 8 * i][2 * t + half] = static_cast<std::uint16_t>(mine.left[i] >> (16 * half));
+            right.codes[g][2 * t + half] = static_cast<std::uint16_t>(mine.right[0] >> (16 * half));
+        }
+    }
+    left.decode(Format::f16);
+    right.decode(Format::f16);
+    accumulate_m16n8(lanes, Format::f16, named("t4"), left, right);
 }
 
 // ldmatrix .x4: lane 8m + r names row r (16 bytes) of matrix m; register m of lane l gets bytes 4·(l % 4) …

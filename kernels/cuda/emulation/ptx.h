@@ -19,6 +19,11 @@ struct MmaSm75 {
     std::int32_t* sums;        // 2
     std::uint32_t left, right;
 };
+struct MmaFloat {
+    float* sums;               // 4
+    const std::uint32_t* left; // 4; of m16n8k8 2
+    const std::uint32_t* right;// 2; of m16n8k8 1
+};
 struct LoadMatrices {
     std::uint32_t* result;     // 4
     std::uint32_t address;
@@ -26,6 +31,9 @@ struct LoadMatrices {
 
 void mma_m16n8k32(void* const* lanes);
 void mma_m8n8k16(void* const* lanes);
+void mma_m16n8k16_bf16(void* const* lanes);
+void mma_m16n8k32_e4m3(void* const* lanes);
+void mma_m16n8k8_f16(void* const* lanes);
 void load_matrices(void* const* lanes);
 
 void copy_issue(std::uint32_t to, const void* from);
@@ -77,6 +85,13 @@ inline uint4 load_global_16(const void* pointer) {
     return value;
 }
 
+inline uint2 load_global_8(const void* pointer) {
+    emulation::check_global(pointer, 8);
+    uint2 value;
+    std::memcpy(&value, pointer, sizeof value);
+    return value;
+}
+
 inline uint4 load_line_16(const void* pointer) { return load_global_16(pointer); }
 
 inline void store_global_16(void* pointer, uint4 value) {
@@ -103,6 +118,27 @@ inline void mma_m16n8k32(std::int32_t (&sums)[4], const std::uint32_t (&left)[4]
 inline void mma_m8n8k16(std::int32_t (&sums)[2], std::uint32_t left, std::uint32_t right) {
     emulation::MmaSm75 mine{sums, left, right};
     emulation::block().collective(emulation::mma_m8n8k16, &mine);
+}
+
+inline void mma_m16n8k16_bf16(float (&sums)[4], const std::uint32_t (&left)[4], const std::uint32_t (&right)[2]) {
+    emulation::MmaFloat mine{sums, left, right};
+    emulation::block().collective(emulation::mma_m16n8k16_bf16, &mine);
+}
+
+inline void mma_m16n8k32_e4m3(float (&sums)[4], const std::uint32_t (&left)[4], const std::uint32_t (&right)[2]) {
+    emulation::MmaFloat mine{sums, left, right};
+    emulation::block().collective(emulation::mma_m16n8k32_e4m3, &mine);
+}
+
+inline void mma_m16n8k8_f16(float (&upper)[2], float (&lower)[2], std::uint32_t left_upper, std::uint32_t left_lower, std::uint32_t right) {
+    float sums[4] = {upper[0], upper[1], lower[0], lower[1]};
+    const std::uint32_t left[2] = {left_upper, left_lower};
+    emulation::MmaFloat mine{sums, left, &right};
+    emulation::block().collective(emulation::mma_m16n8k8_f16, &mine);
+    for (unsigned i = 0; i < 2; ++i) {
+        upper[i] = sums[i];
+        lower[i] = sums[2 + i];
+    }
 }
 
 inline void load_matrices(std::uint32_t (&result)[4], std::uint32_t address) {

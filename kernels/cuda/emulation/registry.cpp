@@ -104,7 +104,7 @@ LaunchResult Kernel::launch(Index grid, Index block, unsigned shared, void* cons
     if (shared != shared_bytes) return refuse(*this, "bytes of shared memory", shared, shared_bytes);
     if (grid.x == 0) return refuse(*this, "blocks", 0, 1);
 
-    Launch launch{name, grid, block, shared, [&] { body(arguments); }, settings.schedule, settings.turns_limit};
+    Launch launch{name, grid, block, shared, [&] { body(arguments); }, settings.schedule, settings.turns_limit, settings.units};
     Progress progress;
     progress.order = block_order(grid.x, settings.schedule);
     unsigned workers = settings.os_threads ? settings.os_threads : std::max(1u, std::thread::hardware_concurrency());

@@ -16,6 +16,8 @@ struct Settings {
     unsigned os_threads = 0;  // 0: as many as the machine has
     /// Turns of a warp that one block may take. The longest row of the largest matrix needs a tenth of it.
     std::uint64_t turns_limit = std::uint64_t{1} << 26;
+    /// Matrix units other than those that the instructions' first architectures have.
+    Units units;
 };
 
 /// What the file of a kernel says about it.

@@ -79,14 +79,48 @@ __attribute__((optimize("O3"))) std::int32_t dot(const std::int16_t (&left)[inne
     return sum;
 }
 
+/// The sum of row r and column c of a warp's part (PTX ISA, "Register Fragments for wgmma", D).
+std::int32_t& sum_at(WarpProducts& mine, unsigned r, unsigned c) {
+    const unsigned lane = r % 8 * 4 + c % 8 / 2, index = c / 8 * 4 + r / 8 * 2 + c % 2;
+    return mine.sums[lane * WarpProducts::sums_of_lane + index];
+}
+
+/// BF16 rows: 32 bytes are 16 operands, the first lowest.
+template <unsigned ROWS>
+void gather(Rows<ROWS, inner / 2>& to, const Descriptor& from, unsigned first) {
+    for (unsigned row = 0; row < ROWS; ++row)
+        for (unsigned piece = 0; piece < inner / 16; ++piece)
+            std::memcpy(&to.codes[row][piece * 8], block().shared(from.address(first + row, piece), 16, 16), 16);
+    to.decode(Format::bf16);
+}
+
+void multiply_bf16(WarpProducts& mine, unsigned warp, const Product& product) {
+    static const Unit& own = *find_unit("hopper");
+    const Unit* asked = block().launch().units.get(Format::bf16);
+    const Unit& unit = asked ? *asked : own;
+    Rows<warp_rows, inner / 2> left;
+    Rows<columns, inner / 2> right;
+    gather(left, Descriptor(product.left), first_row(warp));
+    gather(right, Descriptor(product.right), 0);
+    const Products products(unit, Format::bf16, left, right);
+    if (products.are_zero() && product.accumulate) return;
+    for (unsigned r = 0; r < warp_rows; ++r)
+        for (unsigned c = 0; c < columns; ++c) {
+            float sum = 0;
+            if (product.accumulate) std::memcpy(&sum, &sum_at(mine, r, c), sizeof sum);
+            sum = products.sum(sum, r, c);
+            std::memcpy(&sum_at(mine, r, c), &sum, sizeof sum);
+        }
+}
+
 void multiply(WarpProducts& mine, unsigned warp, const Product& product) {
+    if (product.bf16) return multiply_bf16(mine, warp, product);
     std::int16_t left[warp_rows][inner], right[columns][inner];
     gather(left, Descriptor(product.left), first_row(warp));
     gather(right, Descriptor(product.right), 0);
     for (unsigned r = 0; r < warp_rows; ++r)
         for (unsigned c = 0; c < columns; ++c) {
-            const unsigned lane = r % 8 * 4 + c % 8 / 2, index = c / 8 * 4 + r / 8 * 2 + c % 2;
-            std::int32_t& sum = mine.sums[lane * WarpProducts::sums_of_lane + index];
+            std::int32_t& sum = sum_at(mine, r, c);
             const auto before = static_cast<std::uint32_t>(product.accumulate ? sum : 0);
             sum = static_cast<std::int32_t>(before + static_cast<std::uint32_t>(dot(left[r], right[c])));
         }
@@ -98,7 +132,7 @@ struct Issue {
 };
 
 bool same(const Product& a, const Product& b) {
-    return a.left == b.left && a.right == b.right && a.accumulate == b.accumulate;
+    return a.left == b.left && a.right == b.right && a.accumulate == b.accumulate && a.bf16 == b.bf16;
 }
 
 void check_alike(void* const* lanes, unsigned warp, WarpProducts& mine, const Product& product) {
@@ -214,9 +248,9 @@ void wgmma_wait(unsigned groups_left) {
 
 void wgmma_wait_all(std::int32_t* sums) { block().collective(finish_all, sums); }
 
-void wgmma(std::int32_t* sums, std::uint64_t left, std::uint64_t right, bool accumulate) {
+void wgmma(std::int32_t* sums, std::uint64_t left, std::uint64_t right, bool accumulate, bool bf16) {
     if (block().threads() % 128 != 0) block().fail(Code::unsupported, "wgmma in a block of %u threads", block().threads());
-    Issue mine{sums, {left, right, accumulate}};
+    Issue mine{sums, {left, right, accumulate, bf16}};
     block().collective(issue, &mine);
 }
 

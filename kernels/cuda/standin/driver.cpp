@@ -443,6 +443,7 @@ API cuLaunchKernel(Function* function, unsigned grid_x, unsigned grid_y, unsigne
     static std::atomic<std::uint64_t> launches{0};
     emulation::Settings settings;
     settings.schedule = {emulation::Order::shuffled, Settings::get().seed * 1'000'003 + launches++};
+    settings.units = Settings::get().units;
     log(std::string("launch ") + kernel.name + " device " + std::to_string(current->index) + " priority " +
         std::to_string(stream->priority) + " carveout " + std::to_string(function->carveout_percent) + " blocks " +
         std::to_string(grid_x));

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <sstream>
+#include <stdexcept>
 
 namespace standin {
 
@@ -52,6 +53,8 @@ Settings read() {
     s.faults = text("ASSAY_STANDIN_FAULT", "");
     s.once = text("ASSAY_STANDIN_ONCE", "");
     s.log = text("ASSAY_STANDIN_LOG", "");
+    const std::string units = text("ASSAY_STANDIN_UNIT", "");
+    if (!emulation::parse_units(units.c_str(), s.units)) throw std::invalid_argument("ASSAY_STANDIN_UNIT: " + units);
     s.visible = visible(s.devices);
     return s;
 }

@@ -9,6 +9,8 @@
 //   ASSAY_STANDIN_SEED         of the delays between streams and of the order of warps and blocks; 1
 //   ASSAY_STANDIN_FAULT        faults, semicolons between (faults.h)
 //   ASSAY_STANDIN_ONCE         a file that the first fault makes; while it is there, no fault happens, in any process
+//   ASSAY_STANDIN_UNIT         matrix units, FORMAT:UNIT with commas between (emulation/unit.h); those of the instructions'
+//                              first architectures
 //   ASSAY_STANDIN_LOG          a file that gets a line for each module load and each launch, with the priority of the
 //                              stream and the kernel's carveout (-1: none was asked for)
 //   CUDA_VISIBLE_DEVICES       as the driver has it, numbers only
@@ -16,6 +18,8 @@
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "../emulation/unit.h"
 
 namespace standin {
 
@@ -30,6 +34,7 @@ struct Settings {
     std::string faults;
     std::string once;
     std::string log;
+    emulation::Units units;
     std::vector<unsigned> visible;      // the GPUs that this process sees, in its order
 
     static const Settings& get();

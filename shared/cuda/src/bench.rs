@@ -8,14 +8,15 @@ use std::time::Duration;
 use crate::device::CudaDevice;
 use crate::driver::{CudaEvent, DeviceMemory, PinnedMemory};
 use crate::error::Fault;
-use crate::family::{FAMILIES, Family};
-use crate::kernels::Band;
+use crate::family::FAMILIES;
+use crate::multiply::Multiplier;
 use crate::plan::{HASH_BYTES, Layout};
 use crate::wait;
 use assay_device::bench::{
     Bench, BenchStage, KEY, Measurement, PeakRates, bench_pass, bench_round, product_slot, time, walks_over,
 };
-use assay_device::{Device, DeviceError, Handle};
+use assay_device::{Device, DeviceError, Handle, Pass};
+use assay_work::Precision;
 use assay_work::keys::parents;
 use cublaslt::{CublasLt, Matrices, WORKSPACE_BYTES};
 
@@ -42,9 +43,11 @@ impl Bench for CudaBench {
         &mut self.device
     }
 
-    fn kernels(&self) -> Vec<String> {
-        let runs = |family: &&Family| (family.runs_on)(self.device.description.capability);
-        FAMILIES.iter().filter(runs).map(|family| family.name().to_owned()).collect()
+    fn kernels(&self, precision: Precision) -> Vec<String> {
+        // Those that run, in the order of their speed: which one is in use says nothing here.
+        let mut kernels = self.device.kernels(precision);
+        kernels.sort_by_key(|name| FAMILIES.iter().position(|family| family.name() == name));
+        kernels
     }
 
     fn peak_rates(&mut self) -> PeakRates {
@@ -55,21 +58,22 @@ impl Bench for CudaBench {
         CublasLt::describe()
     }
 
-    fn prepare(&mut self, n: u32, count: u32) -> Result<(), DeviceError> {
+    fn prepare(&mut self, precision: Precision, n: u32, count: u32) -> Result<(), DeviceError> {
         (self.other, self.pinned, self.peer) = (None, None, None);
-        self.device.fill(&bench_pass(n, count), &Handle::default()).map(drop)
+        self.device.fill(&bench_pass(precision, n, count), &Handle::default()).map(drop)
     }
 
     fn sample(&mut self, stage: BenchStage, kernel: &str, repeats: u32) -> Result<Measurement, DeviceError> {
         let layout = self.device.residency.layout()?;
         self.device.bind()?;
-        let (pass, handle) = (bench_pass(layout.n, layout.count), Handle::default());
+        let precision = self.device.pass.map_or(Precision::Int8, |pass| pass.precision);
+        let (pass, handle) = (bench_pass(precision, layout.n, layout.count), Handle::default());
         if stage.depends_on_kernel() {
-            self.device.choose_kernel(kernel)?;
+            self.device.choose_kernel(precision, kernel)?;
         }
         let mut copy_bytes = COPY_BYTES as u64;
         let elapsed = match stage {
-            BenchStage::Product => self.device.products(&layout, repeats)?,
+            BenchStage::Product => self.device.products(&pass, &layout, repeats)?,
             BenchStage::Pass => time(repeats, |_| self.device.fill(&pass, &handle).map(drop))?,
             BenchStage::Leaves => self.device.leaves(&layout, repeats)?,
             BenchStage::Digests => self.device.digests(&layout, repeats)?,
@@ -81,6 +85,10 @@ impl Bench for CudaBench {
             BenchStage::DeviceCopy => {
                 copy_bytes = pass.bytes().min(DEVICE_COPY_BYTES);
                 self.device_copies(copy_bytes, repeats)?
+            }
+            // The peer multiplies bytes.
+            BenchStage::Peer if precision != Precision::Int8 => {
+                return Err(DeviceError::Unsupported(format!("no peer multiplies operands of {precision}")));
             }
             BenchStage::Peer => self.peer_products(&layout, repeats)?,
         };
@@ -123,7 +131,8 @@ impl CudaBench {
         let operand = |u: u32| slots.address() + u64::from(u) * layout.slot_bytes();
         let (result, workspace) = (other.address(), other.address() + result_bytes);
         let multiply = |peer: &CublasLt, way: usize, turn: u32| {
-            let (earlier, previous) = parents(&KEY, product_slot(&bench_pass(layout.n, layout.count), turn));
+            let (earlier, previous) =
+                parents(&KEY, product_slot(&bench_pass(Precision::Int8, layout.n, layout.count), turn));
             let matrices = Matrices { left: operand(earlier), right: operand(previous), result, workspace };
             // SAFETY: all matrices are as large as n asks for; `timed` waits for the stream.
             unsafe { peer.multiply(&device.compute, way, &matrices) }
@@ -155,17 +164,14 @@ impl CudaDevice {
         Ok(end.since(&start)?)
     }
 
-    /// Products of the resident pass, slot after slot. They write what is there already.
-    fn products(&self, layout: &Layout, repeats: u32) -> Result<Duration, DeviceError> {
-        let (slots, _) = self.memory.slots_and_scratch()?;
-        let mut operands = self.kernels.operands(&self.context, slots.address(), layout.n, layout.count)?;
-        let (pass, tiles) = (bench_pass(layout.n, layout.count), self.kernels.family.tiles(layout.n));
+    /// Products of the resident pass, slot after slot, with their operands. They write what is there already.
+    fn products(&self, pass: &Pass, layout: &Layout, repeats: u32) -> Result<Duration, DeviceError> {
+        let (slots, scratch) = self.memory.slots_and_scratch()?;
+        let mut multiplier = Multiplier::new(&self.kernels, pass.precision, layout, slots, scratch)?;
         self.timed(BenchStage::Product, repeats, |turn| {
-            let u = product_slot(&pass, turn);
-            let (earlier, previous) = parents(&KEY, u);
-            let band = Band { u, earlier, previous, first_tile: 0, tiles };
+            let u = product_slot(pass, turn);
             // SAFETY: all slots are resident; `timed` waits for the stream, or the context is lost.
-            unsafe { self.kernels.product(&self.compute, &mut operands, band) }
+            unsafe { multiplier.multiply_all(&self.compute, u, parents(&KEY, u)) }
         })
     }
 

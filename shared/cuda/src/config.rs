@@ -9,7 +9,7 @@ use assay_program::settings::{AUTO, Switch};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-/// The family of kernels for products.
+/// The family of kernels for products: of the kinds of work that it computes; the others have what `auto` chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum KernelChoice {
@@ -27,6 +27,18 @@ pub enum KernelChoice {
     /// Tensor cores of Hopper: `wgmma`.
     #[value(name = "wgmma-sm90a")]
     WgmmaSm90a,
+    /// FP16 tensor cores of Turing: `mma.sync`.
+    #[value(name = "mma-f16-sm75")]
+    MmaF16Sm75,
+    /// BF16 tensor cores of Ampere and later: `mma.sync`.
+    #[value(name = "mma-bf16-sm80")]
+    MmaBf16Sm80,
+    /// BF16 tensor cores of Hopper: `wgmma`.
+    #[value(name = "wgmma-bf16-sm90a")]
+    WgmmaBf16Sm90a,
+    /// FP8 tensor cores of Blackwell's cards: `mma.sync`.
+    #[value(name = "mma-fp8-sm120")]
+    MmaFp8Sm120,
 }
 
 impl KernelChoice {
@@ -39,6 +51,10 @@ impl KernelChoice {
             Self::MmaSm75 => "mma-sm75",
             Self::MmaSm80 => "mma-sm80",
             Self::WgmmaSm90a => "wgmma-sm90a",
+            Self::MmaF16Sm75 => "mma-f16-sm75",
+            Self::MmaBf16Sm80 => "mma-bf16-sm80",
+            Self::WgmmaBf16Sm90a => "wgmma-bf16-sm90a",
+            Self::MmaFp8Sm120 => "mma-fp8-sm120",
         }
     }
 }
@@ -55,6 +71,9 @@ pub struct CudaArgs {
     /// Kernels for products on CUDA devices; results are the same
     #[arg(long, value_enum, value_name = "KERNEL", default_value = AUTO)]
     pub kernel: KernelChoice,
+    /// Test the float units of CUDA devices at start, and offer the kinds of work that only they compute
+    #[arg(long, default_value_t = Switch(true))]
+    pub cuda_float_units: Switch,
     /// Directory of the NVIDIA driver's kernel cache; auto: assay/cuda in the user's cache directory. CUDA_CACHE_PATH
     /// takes precedence
     #[arg(long, value_name = "FOLDER", default_value = AUTO)]
@@ -71,6 +90,7 @@ impl CudaArgs {
         CudaConfig {
             kernel: self.kernel,
             cache_folder: paths::cache_folder_unless(&self.cuda_cache, "cuda"),
+            float_units: self.cuda_float_units.0,
             poison: self.cuda_poison.0,
             ..CudaConfig::default()
         }
@@ -85,6 +105,11 @@ pub struct CudaConfig {
     pub kernel: KernelChoice,
     /// Where the driver keeps what it compiled; without it, it does what it does by itself.
     pub cache_folder: Option<PathBuf>,
+    /// Whether matrix units with float sums are tested, and used where they pass.
+    pub float_units: bool,
+    /// The most operands of a row in those tests; without it, the kernel's own chunk, as the rules of the test ask for. For
+    /// drivers that are slow.
+    pub float_test_terms: Option<u32>,
     /// Whether all memory is overwritten before each pass, so that reading what was not written shows.
     pub poison: bool,
     /// For how long nothing may get done before a device counts as hung. No launch is meant to take a tenth of a
@@ -94,7 +119,14 @@ pub struct CudaConfig {
 
 impl Default for CudaConfig {
     fn default() -> Self {
-        Self { kernel: KernelChoice::Auto, cache_folder: None, poison: false, stall_limit: Duration::from_secs(20) }
+        Self {
+            kernel: KernelChoice::Auto,
+            cache_folder: None,
+            float_units: true,
+            float_test_terms: None,
+            poison: false,
+            stall_limit: Duration::from_secs(20),
+        }
     }
 }
 

@@ -4,27 +4,31 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::config::{CudaConfig, KernelChoice};
+use super::config::CudaConfig;
 use super::copies::{Copier, CopyAreas};
 use super::describe::{self, DeviceDescription};
 use super::driver::{Context, CudaEvent, DeviceMemory, PinnedMemory, Priority, Stream};
 use super::error::{CudaError, Fault};
-use super::family::{FAMILIES, Family};
+use super::family::{self, FAMILIES, Family};
 use super::flow::{Flow, Lane, Marks};
-use super::kernels::{Band, Kernels};
+use super::kernels::Kernels;
 use super::library::Library;
 use super::memory::Memory;
+use super::multiply::Multiplier;
 use super::pass::Filling;
 use super::plan::{self, BLOCK_CHUNKS, CHUNK_BYTES, HASH_BYTES, Layout, STATE_BYTES};
 use super::probe::Walking;
+use super::products::{self, NotThis};
+use super::self_test::{self, Bench};
 use super::wait;
+use assay_device::accumulator::Sums;
 use assay_device::backend::{BackendKind, Preparing};
 use assay_device::copies::Area;
 use assay_device::pace::{Rates, Timing, WorkKind};
 use assay_device::resident::{Residency, hashes_of, merge_subtrees};
 use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, SlotRange, check_size};
 use assay_work::keys::parents;
-use assay_work::{ChainingValue, Digest};
+use assay_work::{ChainingValue, Digest, Precision};
 
 /// Memory of the host that copies go through, piece by piece.
 const STAGING_BYTES: usize = 4 << 20;
@@ -36,8 +40,6 @@ pub struct CudaDevice {
     pub(super) description: DeviceDescription,
     pub(super) config: CudaConfig,
     pub(super) kernels: Kernels,
-    /// Families that were in use before, still loaded.
-    spare: Vec<Kernels>,
     areas: Option<CopyAreas>,
     pub(super) compute: Stream,
     hash: Stream,
@@ -46,11 +48,13 @@ pub struct CudaDevice {
     copied: CudaEvent,
     staging: PinnedMemory,
     rates: Rates,
+    /// The kind of work whose products have that rate.
+    rates_of: Option<Precision>,
     pub(super) memory: Memory,
     /// The resident slots, and the walks of the last round of the probe.
     pub(super) residency: Residency<Layout>,
     /// The pass whose slots these are.
-    pass: Option<Pass>,
+    pub(super) pass: Option<Pass>,
     pub(super) context: Arc<Context>,
 }
 
@@ -67,7 +71,60 @@ impl CudaDevice {
         let handle = describe::handle(description.ordinal).map_err(failed)?;
         let context = Arc::new(Context::new(library, handle).map_err(failed)?);
         let kernels = Kernels::load(&context, &description, &config, progress)?;
-        Self::with_kernels(context, description.clone(), config, kernels).map_err(failed)
+        let mut device = Self::with_kernels(context, description.clone(), config, kernels).map_err(failed)?;
+        device.choose_floats()?;
+        Ok(device)
+    }
+
+    /// For each kind of work that no integer unit computes, or where a family with float sums was asked for: the first
+    /// family that loads and passes the self-test.
+    fn choose_floats(&mut self) -> Result<(), CudaError> {
+        if !self.config.float_units {
+            return Ok(());
+        }
+        let missing = |device: &Self, precision: &Precision| device.kernels.products.of(*precision).is_none();
+        for precision in Precision::ALL {
+            if !missing(self, &precision) {
+                continue;
+            }
+            for family in family::candidates(precision, self.config.kernel, self.description.capability) {
+                match self.prepare_family(precision, family) {
+                    Ok(()) => {
+                        self.kernels.products.choose(precision, family);
+                        break;
+                    }
+                    Err(NotThis::Family(reason)) => {
+                        self.kernels.products.pass_over(&self.description, family, &reason);
+                    }
+                    Err(NotThis::Device(fault)) => {
+                        return Err(CudaError::of_device(&self.description.title(), fault));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Loads a family, and tests its unit where its sums are floats.
+    fn prepare_family(&mut self, precision: Precision, family: &'static Family) -> Result<(), NotThis> {
+        self.kernels.products.load(&self.context, &self.description, family)?;
+        if family.sums() == Sums::Float32 && self.kernels.products.finding(precision, family).is_none() {
+            let CudaConfig { stall_limit, float_test_terms: most_terms, .. } = self.config;
+            let bench = Bench { context: &self.context, stream: &self.compute, stall_limit, most_terms };
+            let Some(loaded) = self.kernels.products.get(family) else {
+                return Err(NotThis::Family("not loaded".into()));
+            };
+            // A launch that fails says nothing about the unit, and a lost device is found at its next use.
+            let finding = self_test::test(bench, &self.kernels, loaded, precision)
+                .map_err(|error| NotThis::Family(format!("its unit could not be tested: {error}")))?;
+            let driver = self.context.library().version;
+            tracing::info!(device = %self.description.id, driver, "{finding}");
+            self.kernels.products.units.push(finding);
+        }
+        match self.kernels.products.finding(precision, family).and_then(|finding| finding.failed.clone()) {
+            Some(failed) => Err(NotThis::Family(format!("its unit is not exact for {precision}: {failed}"))),
+            None => Ok(()),
+        }
     }
 
     fn with_kernels(
@@ -89,7 +146,7 @@ impl CudaDevice {
             rates: Rates::new(Timing::DEVICE_EVENTS),
             residency: Residency::default(),
             pass: None,
-            spare: Vec::new(),
+            rates_of: None,
             areas: None,
             description,
             config,
@@ -135,22 +192,6 @@ impl CudaDevice {
         self.areas.as_ref().filter(|areas| areas.bytes() >= bytes).ok_or_else(missing)
     }
 
-    /// Loads another family than the one in use.
-    fn load(&self, choice: KernelChoice) -> Result<Kernels, DeviceError> {
-        let config = CudaConfig { kernel: choice, ..self.config.clone() };
-        let loaded = Kernels::load(&self.context, &self.description, &config, &mut |_| ());
-        let kernels = loaded.map_err(|error| match error {
-            CudaError::NoKernel { reasons, .. } => DeviceError::Unsupported(reasons),
-            other => DeviceError::Sick(other.to_string()),
-        })?;
-        // What was asked for by name and did not load is no substitute for it.
-        if kernels.family.choice == choice {
-            Ok(kernels)
-        } else {
-            Err(DeviceError::Unsupported(kernels.passed_over.join("; ")))
-        }
-    }
-
     /// Copies `out.len()` bytes of device memory from `first` on, piece by piece.
     fn copy_out(&self, memory: &DeviceMemory, first: u64, out: &mut [u8]) -> Result<(), DeviceError> {
         for (at, piece) in (first..).step_by(STAGING_BYTES).zip(out.chunks_mut(self.staging.bytes())) {
@@ -162,6 +203,11 @@ impl CudaDevice {
             piece.copy_from_slice(&self.staging.as_slice()[..piece.len()]);
         }
         Ok(())
+    }
+
+    /// The name of the family that computes a kind of work.
+    fn family_name(&self, precision: Precision) -> &'static str {
+        self.kernels.products.of(precision).map_or("none", |loaded| loaded.family.name())
     }
 
     fn run_pass(&mut self, pass: &Pass, layout: &Layout, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
@@ -221,8 +267,9 @@ impl CudaDevice {
 impl Device for CudaDevice {
     fn info(&self) -> DeviceInfo {
         let d = &self.description;
-        let mut detail = format!("kernel {}, {}", self.kernels.family.name(), d.detail());
-        for reason in &self.kernels.passed_over {
+        let products = &self.kernels.products;
+        let mut detail = format!("kernel {}, {}", self.family_name(Precision::Int8), d.detail());
+        for reason in &products.passed_over {
             detail.push_str("; not ");
             detail.push_str(reason);
         }
@@ -232,6 +279,8 @@ impl Device for CudaDevice {
             name: d.name.clone(),
             backend: BackendKind::Cuda,
             detail,
+            precisions: products.precisions(),
+            units: products.units.clone(),
             total_bytes: d.memory_bytes,
             free_bytes,
         }
@@ -242,13 +291,21 @@ impl Device for CudaDevice {
     }
 
     fn slots_that_fit(&self, n: u32) -> u32 {
-        if check_size(n).is_err() { 0 } else { plan::slots_that_fit(n, self.free_bytes()) }
+        if check_size(n).is_err() {
+            return 0;
+        }
+        let room = products::room(&self.kernels.products.precisions(), n, &self.description);
+        plan::slots_that_fit(n, room, self.free_bytes())
     }
 
     fn fill(&mut self, pass: &Pass, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
-        self.residency.begin_fill(pass)?;
+        self.residency.begin_fill(pass, &self.kernels.products.precisions())?;
         self.bind()?;
-        let layout = Layout::new(pass.n, pass.count);
+        let room = products::room(&[pass.precision], pass.n, &self.description);
+        let layout = Layout::new(pass.n, pass.count, room);
+        if self.rates_of.replace(pass.precision) != Some(pass.precision) {
+            self.rates.forget(WorkKind::Product);
+        }
         let digests = self.run_pass(pass, &layout, handle)?;
         self.residency.filled(layout);
         self.pass = Some(*pass);
@@ -296,25 +353,28 @@ impl Device for CudaDevice {
         self.memory.release();
     }
 
-    fn kernels(&self) -> Vec<String> {
-        let current = self.kernels.family.choice;
-        let runs = |family: &&Family| (family.runs_on)(self.description.capability) && family.choice != current;
-        let others = FAMILIES.iter().filter(runs).map(|family| family.name());
-        std::iter::once(self.kernels.family.name()).chain(others).map(str::to_owned).collect()
+    fn kernels(&self, precision: Precision) -> Vec<String> {
+        let Some(current) = self.kernels.products.of(precision) else { return Vec::new() };
+        let (choice, capability) = (current.family.choice, self.description.capability);
+        let others = FAMILIES.iter().filter(|family| {
+            family.computes.contains(&precision) && (family.runs_on)(capability) && family.choice != choice
+        });
+        std::iter::once(current.family).chain(others).map(|family| family.name().to_owned()).collect()
     }
 
-    fn choose_kernel(&mut self, kernel: &str) -> Result<(), DeviceError> {
-        if self.kernels.family.name() == kernel {
+    fn choose_kernel(&mut self, precision: Precision, kernel: &str) -> Result<(), DeviceError> {
+        if self.family_name(precision) == kernel {
             return Ok(());
         }
         self.bind()?;
-        let unknown = || DeviceError::Unsupported(format!("no family is called {kernel}"));
-        let family = FAMILIES.iter().find(|family| family.name() == kernel).ok_or_else(unknown)?;
-        let loaded = match self.spare.iter().position(|kernels| kernels.family.name() == kernel) {
-            Some(at) => self.spare.swap_remove(at),
-            None => self.load(family.choice)?,
-        };
-        self.spare.push(std::mem::replace(&mut self.kernels, loaded));
+        let unknown = || DeviceError::Unsupported(format!("no family that computes {precision} is called {kernel}"));
+        let of_kind = |family: &&Family| family.name() == kernel && family.computes.contains(&precision);
+        let family = FAMILIES.iter().find(of_kind).ok_or_else(unknown)?;
+        self.prepare_family(precision, family).map_err(|not| match not {
+            NotThis::Family(reason) => DeviceError::Unsupported(format!("{kernel}: {reason}")),
+            NotThis::Device(fault) => DeviceError::Sick(fault.to_string()),
+        })?;
+        self.kernels.products.choose(precision, family);
         // The rate of another family is no estimate.
         self.rates.forget(WorkKind::Product);
         Ok(())
@@ -325,15 +385,13 @@ impl Device for CudaDevice {
         let lost = || DeviceError::Unsupported("no pass is resident on this device".into());
         let pass = self.pass.ok_or_else(lost)?;
         self.bind()?;
-        let (slots, _) = self.memory.slots_and_scratch()?;
-        let mut operands = self.kernels.operands(&self.context, slots.address(), layout.n, layout.count)?;
+        let (slots, scratch) = self.memory.slots_and_scratch()?;
+        let mut multiplier = Multiplier::new(&self.kernels, pass.precision, &layout, slots, scratch)?;
         let (start, end) = (CudaEvent::new(&self.context)?, CudaEvent::new(&self.context)?);
         start.record(&self.compute)?;
         for u in 2..products.saturating_add(2).clamp(3, pass.count) {
-            let (earlier, previous) = parents(&pass.key, u);
-            let band = Band { u, earlier, previous, first_tile: 0, tiles: self.kernels.family.tiles(layout.n) };
             // SAFETY: all slots are resident; the wait below is for the stream, or the context is lost.
-            unsafe { self.kernels.product(&self.compute, &mut operands, band) }?;
+            unsafe { multiplier.multiply_all(&self.compute, u, parents(&pass.key, u)) }?;
         }
         end.record(&self.compute)?;
         let doing = || "timing products".to_owned();
@@ -369,7 +427,7 @@ impl Device for CudaDevice {
 
 impl fmt::Debug for CudaDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let family = self.kernels.family.name();
+        let family = self.family_name(Precision::Int8);
         f.debug_struct("CudaDevice").field("id", &self.description.id).field("family", &family).finish_non_exhaustive()
     }
 }

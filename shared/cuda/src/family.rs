@@ -5,6 +5,8 @@
 
 use super::config::KernelChoice;
 use super::describe::Capability;
+use assay_device::accumulator::{OperandFormat, Sums};
+use assay_work::Precision;
 
 /// The launch parameters of one family's product kernel. The numbers are constants of the kernel's file as well.
 #[derive(Debug)]
@@ -19,6 +21,10 @@ pub(super) struct Family {
     pub(super) runs_on: fn(Capability) -> bool,
     /// Its hardware requirement, for people.
     pub(super) needs: &'static str,
+    /// What its operands are.
+    pub(super) format: OperandFormat,
+    /// The kinds of work whose operands it holds, and that it is used for.
+    pub(super) computes: &'static [Precision],
     /// Threads of a block.
     pub(super) threads: u32,
     /// Dynamic shared memory of a block.
@@ -40,8 +46,52 @@ impl Family {
     }
 
     /// Multiply-accumulates of a tile.
-    pub(super) const fn tile_work(&self, n: u32) -> u64 {
-        self.tile_rows as u64 * self.tile_columns as u64 * n as u64
+    pub(super) const fn tile_work(&self, precision: Precision, n: u32) -> u64 {
+        self.tile_elements() * precision.terms(n) as u64
+    }
+
+    /// Elements of a tile.
+    pub(super) const fn tile_elements(&self) -> u64 {
+        self.tile_rows as u64 * self.tile_columns as u64
+    }
+
+    /// What its sums are.
+    pub(super) const fn sums(&self) -> Sums {
+        if matches!(self.format, OperandFormat::Int8) { Sums::Int32 } else { Sums::Float32 }
+    }
+
+    /// Whether a slot's bytes are its operands as they are.
+    pub(super) fn takes_slots(&self, precision: Precision) -> bool {
+        self.format == OperandFormat::Int8 && precision == Precision::Int8
+    }
+
+    /// Bytes of the operands of one byte of a slot.
+    pub(super) const fn bytes_per_byte(&self, precision: Precision) -> u32 {
+        precision.terms_per_byte() * (self.format.bits() / 8) as u32
+    }
+
+    /// Operands of a row after which float sums are drained (docs/NUMERICS.md): with operands as random as slots are, no
+    /// sum then reaches 2²⁴.
+    pub(super) const fn chunk_terms(&self, precision: Precision) -> u32 {
+        match precision {
+            Precision::Int8 | Precision::Fp8 => 32_768,
+            Precision::F16 => 8192,
+            Precision::Fp4 => 65_536,
+        }
+    }
+
+    /// The same in bytes of a row of n-by-n operands, at most all of it.
+    pub(super) fn chunk_bytes(&self, precision: Precision, n: u32) -> u32 {
+        let depth = n * self.bytes_per_byte(precision);
+        match self.sums() {
+            Sums::Int32 => depth,
+            Sums::Float32 => depth.min(self.chunk_terms(precision) * (self.format.bits() / 8) as u32),
+        }
+    }
+
+    /// Whether sums are drained in the middle of a product.
+    pub(super) fn drains(&self, precision: Precision, n: u32) -> bool {
+        self.chunk_bytes(precision, n) < n * self.bytes_per_byte(precision)
     }
 
     /// Whether a multiprocessor holds a block of the digest beside one of this product, if it has the most shared memory
@@ -56,7 +106,11 @@ impl Family {
     }
 }
 
-/// All families, the fastest first.
+/// Kinds of work whose operands fit INT8.
+const BY_INT8: [Precision; 3] = [Precision::Int8, Precision::Fp8, Precision::Fp4];
+
+/// All families, for each kind of work the fastest first. FP8 units come after INT8 ones: no card with the family below has
+/// them faster (docs/NUMERICS.md).
 pub(super) const FAMILIES: &[Family] = &[
     Family {
         choice: KernelChoice::WgmmaSm90a,
@@ -65,6 +119,8 @@ pub(super) const FAMILIES: &[Family] = &[
         // PTX for sm_90a runs on no other architecture, later ones included.
         runs_on: |capability| capability == Capability { major: 9, minor: 0 },
         needs: "compute capability 9.0 exactly",
+        format: OperandFormat::Int8,
+        computes: &BY_INT8,
         threads: 384,
         shared_bytes: 196_608,
         tile_rows: 128,
@@ -78,6 +134,8 @@ pub(super) const FAMILIES: &[Family] = &[
         entry: "assay_product_mma_sm80",
         runs_on: |capability| capability.major >= 8,
         needs: "compute capability 8.0 or higher",
+        format: OperandFormat::Int8,
+        computes: &BY_INT8,
         threads: 256,
         shared_bytes: 98_304,
         tile_rows: 128,
@@ -91,6 +149,8 @@ pub(super) const FAMILIES: &[Family] = &[
         entry: "assay_product_mma_sm75",
         runs_on: |_| true,
         needs: "compute capability 7.5 or higher",
+        format: OperandFormat::Int8,
+        computes: &BY_INT8,
         threads: 256,
         shared_bytes: 32_768,
         tile_rows: 128,
@@ -104,6 +164,8 @@ pub(super) const FAMILIES: &[Family] = &[
         entry: "assay_product_dp4a",
         runs_on: |_| true,
         needs: "compute capability 7.5 or higher",
+        format: OperandFormat::Int8,
+        computes: &BY_INT8,
         threads: 256,
         shared_bytes: 0,
         tile_rows: 128,
@@ -111,15 +173,77 @@ pub(super) const FAMILIES: &[Family] = &[
         is_persistent: false,
         takes_tensor_maps: false,
     },
+    Family {
+        choice: KernelChoice::WgmmaBf16Sm90a,
+        module: "product_wgmma_bf16_sm90a",
+        entry: "assay_product_wgmma_bf16_sm90a",
+        runs_on: |capability| capability == Capability { major: 9, minor: 0 },
+        needs: "compute capability 9.0 exactly",
+        format: OperandFormat::Bf16,
+        computes: &[Precision::F16],
+        threads: 384,
+        shared_bytes: 196_608,
+        tile_rows: 128,
+        tile_columns: 256,
+        is_persistent: true,
+        takes_tensor_maps: true,
+    },
+    Family {
+        choice: KernelChoice::MmaBf16Sm80,
+        module: "product_mma_bf16_sm80",
+        entry: "assay_product_mma_bf16_sm80",
+        runs_on: |capability| capability.major >= 8,
+        needs: "compute capability 8.0 or higher",
+        format: OperandFormat::Bf16,
+        computes: &[Precision::F16],
+        threads: 256,
+        shared_bytes: 98_304,
+        tile_rows: 128,
+        tile_columns: 256,
+        is_persistent: false,
+        takes_tensor_maps: false,
+    },
+    Family {
+        choice: KernelChoice::MmaF16Sm75,
+        module: "product_mma_f16_sm75",
+        entry: "assay_product_mma_f16_sm75",
+        runs_on: |_| true,
+        needs: "compute capability 7.5 or higher",
+        format: OperandFormat::F16,
+        computes: &[Precision::F16],
+        threads: 256,
+        shared_bytes: 32_768,
+        tile_rows: 128,
+        tile_columns: 128,
+        is_persistent: false,
+        takes_tensor_maps: false,
+    },
+    Family {
+        choice: KernelChoice::MmaFp8Sm120,
+        module: "product_mma_fp8_sm120",
+        entry: "assay_product_mma_fp8_sm120",
+        // The same instruction of Ada and Hopper keeps 14 bits of a sum.
+        runs_on: |capability| capability.major == 12,
+        needs: "compute capability 12.0 to 12.9",
+        format: OperandFormat::E4m3,
+        computes: &[Precision::Fp8, Precision::Fp4],
+        threads: 256,
+        shared_bytes: 98_304,
+        tile_rows: 128,
+        tile_columns: 256,
+        is_persistent: false,
+        takes_tensor_maps: false,
+    },
 ];
 
-/// The families to try on a device, the best first: for `auto` all that it can run, else the one asked for.
-pub(super) fn candidates(choice: KernelChoice, capability: Capability) -> Vec<&'static Family> {
-    let wanted = |family: &&Family| match choice {
-        KernelChoice::Auto => (family.runs_on)(capability),
-        asked => family.choice == asked,
-    };
-    FAMILIES.iter().filter(wanted).collect()
+/// The families to try on a device for a kind of work, the best first: the one asked for, if it computes that kind, else
+/// all that the device can run.
+pub(super) fn candidates(precision: Precision, choice: KernelChoice, capability: Capability) -> Vec<&'static Family> {
+    let of_kind = || FAMILIES.iter().filter(|family| family.computes.contains(&precision));
+    match of_kind().find(|family| family.choice == choice) {
+        Some(asked) => vec![asked],
+        None => of_kind().filter(|family| (family.runs_on)(capability)).collect(),
+    }
 }
 
 #[cfg(test)]
@@ -127,8 +251,50 @@ mod tests {
     use super::*;
     use assay_work::challenge::{MAX_N, MIN_N};
 
+    fn names_of(precision: Precision, choice: KernelChoice, major: u32, minor: u32) -> Vec<&'static str> {
+        candidates(precision, choice, Capability { major, minor }).into_iter().map(Family::name).collect()
+    }
+
     fn names(choice: KernelChoice, major: u32, minor: u32) -> Vec<&'static str> {
-        candidates(choice, Capability { major, minor }).into_iter().map(Family::name).collect()
+        names_of(Precision::Int8, choice, major, minor)
+    }
+
+    #[test]
+    fn each_kind_of_work_has_units_that_hold_its_operands() {
+        let auto = KernelChoice::Auto;
+        assert_eq!(names_of(Precision::F16, auto, 7, 5), ["mma-f16-sm75"]);
+        assert_eq!(names_of(Precision::F16, auto, 8, 9), ["mma-bf16-sm80", "mma-f16-sm75"]);
+        assert_eq!(names_of(Precision::F16, auto, 9, 0), ["wgmma-bf16-sm90a", "mma-bf16-sm80", "mma-f16-sm75"]);
+        for precision in [Precision::Fp8, Precision::Fp4] {
+            // Never the FP8 units of Ada and Hopper.
+            assert_eq!(names_of(precision, auto, 8, 9), names(auto, 8, 9));
+            assert_eq!(names_of(precision, auto, 9, 0), names(auto, 9, 0));
+            assert_eq!(names_of(precision, auto, 12, 0), ["mma-sm80", "mma-sm75", "dp4a", "mma-fp8-sm120"]);
+        }
+        // A family asked for leaves the kinds that it does not compute to the others.
+        assert_eq!(names_of(Precision::F16, KernelChoice::Dp4a, 8, 0), ["mma-bf16-sm80", "mma-f16-sm75"]);
+        assert_eq!(names(KernelChoice::MmaBf16Sm80, 8, 0), ["mma-sm80", "mma-sm75", "dp4a"]);
+    }
+
+    #[test]
+    fn chunks_divide_the_rows_of_operands() {
+        let mut n = MIN_N;
+        while n <= MAX_N {
+            for family in FAMILIES {
+                for precision in family.computes {
+                    let (chunk, depth) = (family.chunk_bytes(*precision, n), n * family.bytes_per_byte(*precision));
+                    assert!(depth.is_multiple_of(chunk) && chunk.is_multiple_of(256), "{family:?}, {n}");
+                    assert_eq!(
+                        family.drains(*precision, n),
+                        *precision == Precision::F16 && n > 8192,
+                        "{family:?}, {n}"
+                    );
+                    // Offsets within a matrix have 32 bits.
+                    assert!(u64::from(n) * u64::from(depth) <= 1 << 31);
+                }
+            }
+            n *= 2;
+        }
     }
 
     #[test]
@@ -155,8 +321,10 @@ mod tests {
             let mut n = MIN_N;
             while n <= MAX_N {
                 assert!(n.is_multiple_of(family.tile_rows) && n.is_multiple_of(family.tile_columns), "{family:?}");
-                let work = u64::from(family.tiles(n)) * family.tile_work(n);
-                assert_eq!(work, u64::from(n).pow(3), "{family:?}");
+                for precision in Precision::ALL {
+                    let work = u64::from(family.tiles(n)) * family.tile_work(precision, n);
+                    assert_eq!(work, precision.multiply_accumulates_of_product(n), "{family:?}");
+                }
                 n *= 2;
             }
         }

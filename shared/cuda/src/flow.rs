@@ -20,6 +20,8 @@ pub(super) const DEPTH: usize = 128;
 pub(super) enum What {
     /// A leaf.
     Leaf(u32),
+    /// The operands of a slot's product.
+    Operands(u32),
     /// Tiles of a slot's product.
     Product(u32),
     /// A slot's digest.
@@ -32,6 +34,7 @@ impl std::fmt::Display for What {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Leaf(u) => write!(f, "filling leaf {u}"),
+            Self::Operands(u) => write!(f, "expanding operands for slot {u}"),
             Self::Product(u) => write!(f, "multiplying for slot {u}"),
             Self::Digest(u) => write!(f, "hashing slot {u}"),
             Self::Steps => write!(f, "walking the probe"),

@@ -13,10 +13,14 @@ use super::config::CudaConfig;
 use super::describe::DeviceDescription;
 use super::driver::{Context, Function, Launch, Module, Stream, call};
 use super::error::{CudaError, Fault};
-use super::family::{self, Family};
+use super::family;
 use super::modules::{self, Ptx};
 use super::plan::BLOCK_CHUNKS;
+use super::product::Product;
+use super::products::{Loaded, Products};
+use assay_device::accumulator::OperandFormat;
 use assay_device::backend::Preparing;
+use assay_work::Precision;
 
 /// Threads of a block of the keystream and of the probe.
 const THREADS: u32 = 256;
@@ -24,12 +28,13 @@ const THREADS: u32 = 256;
 const PROBE_LANES: u32 = 4;
 /// Bytes of a block of ChaCha.
 const KEYSTREAM_BLOCK_BYTES: u64 = 64;
-/// Shared memory that a block may take without asking.
-const UNASKED_SHARED_BYTES: u32 = 48 << 10;
 /// Columns of the box that a tensor map moves: as wide as its swizzle.
 const BOX_COLUMNS: u32 = 128;
-/// Modules that every device loads, beside that of its family.
-const COMMON: [&str; 3] = ["keystream", "digest", "probe"];
+/// Modules that every device loads, beside those of its families.
+const COMMON: [&str; 4] = ["keystream", "digest", "probe", "expand"];
+
+/// Bytes of operands that a thread expands.
+const EXPANDED_PIECE_BYTES: u64 = 16;
 
 /// All kernels that a device needs.
 #[derive(Debug)]
@@ -38,48 +43,23 @@ pub(super) struct Kernels {
     digest: Function,
     subtrees: Function,
     probe: Function,
-    product: Function,
-    /// The launch parameters of `product`.
-    pub(super) family: &'static Family,
+    expand: Function,
+    /// The kernels that multiply.
+    pub(super) products: Products,
     /// The most blocks of a persistent kernel.
     multiprocessors: u32,
-    /// Faster families that could not be loaded, and why.
-    pub(super) passed_over: Vec<String>,
-}
-
-/// The slots that products are computed in, as their kernel takes them.
-#[derive(Debug)]
-pub(super) struct Operands {
-    /// Where slot 0 starts.
-    slots: u64,
-    n: u32,
-    maps: Option<Box<[CUtensorMap; 2]>>,
-}
-
-/// Tiles of one product.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Band {
-    /// The slot that is computed.
-    pub(super) u: u32,
-    /// Its parents.
-    pub(super) earlier: u32,
-    /// The slot before it.
-    pub(super) previous: u32,
-    /// The first tile.
-    pub(super) first_tile: u32,
-    /// How many.
-    pub(super) tiles: u32,
 }
 
 impl Kernels {
-    /// Loads the modules of a device, which the driver compiles the first time. The fastest family that loads is used.
+    /// Loads the modules of a device, which the driver compiles the first time. Of the families with integer sums the
+    /// fastest that loads computes each kind of work; those with float sums need a self-test first.
     pub(super) fn load(
         context: &Arc<Context>,
         device: &DeviceDescription,
         config: &CudaConfig,
         progress: &mut dyn FnMut(Preparing),
     ) -> Result<Self, CudaError> {
-        let families = family::candidates(config.kernel, device.capability);
+        let families = family::candidates(Precision::Int8, config.kernel, device.capability);
         let first = families.first().map(|family| family.module);
         let names: Vec<_> = COMMON.into_iter().chain(first).collect();
         let ptx: Vec<&Ptx> = names.iter().filter_map(|name| modules::find(name)).collect();
@@ -96,51 +76,30 @@ impl Kernels {
             common.push(module(context, device, name)?);
         }
         step();
-        let mut passed_over = Vec::new();
-        for family in families {
-            match load_family(context, device, family) {
-                Ok(product) => {
-                    step();
-                    marker.set();
-                    let digest = function(device, &common[1], "assay_digest")?;
-                    if family.shares_multiprocessor(device.capability) {
-                        prefer_shared_memory(device, [&product, &digest]);
-                    }
-                    return Ok(Self {
-                        keystream: function(device, &common[0], "assay_keystream")?,
-                        digest,
-                        subtrees: function(device, &common[1], "assay_subtrees")?,
-                        probe: function(device, &common[2], "assay_probe")?,
-                        product,
-                        family,
-                        multiprocessors: device.multiprocessors,
-                        passed_over,
-                    });
-                }
-                Err(NotThis::Family(reason)) => {
-                    tracing::warn!(device = %device.id, family = family.name(), %reason, "kernels passed over");
-                    passed_over.push(format!("{}: {reason}", family.name()));
-                }
-                Err(NotThis::Device(fault)) => return Err(CudaError::of_device(&device.title(), fault)),
-            }
+        let mut products = Products::default();
+        products.choose_integers(context, device, config.kernel)?;
+        step();
+        marker.set();
+        let digest = function(device, &common[1], "assay_digest")?;
+        let sharing =
+            products.of(Precision::Int8).filter(|product| product.family.shares_multiprocessor(device.capability));
+        if let Some(product) = sharing {
+            prefer_shared_memory(device, [&product.function, &digest]);
         }
-        Err(CudaError::NoKernel { device: device.title(), reasons: passed_over.join("; ") })
+        Ok(Self {
+            keystream: function(device, &common[0], "assay_keystream")?,
+            digest,
+            subtrees: function(device, &common[1], "assay_subtrees")?,
+            probe: function(device, &common[2], "assay_probe")?,
+            expand: function(device, &common[3], "assay_expand")?,
+            products,
+            multiprocessors: device.multiprocessors,
+        })
     }
 
     /// Multiprocessors of the device: tiles that it works on at once.
     pub(super) const fn multiprocessors(&self) -> u32 {
         self.multiprocessors
-    }
-
-    /// The slots in the form that the product's kernel takes.
-    pub(super) fn operands(&self, context: &Context, slots: u64, n: u32, count: u32) -> Result<Operands, Fault> {
-        let map = |rows| context.check(tensor_map(slots, n, count, rows));
-        let maps = if self.family.takes_tensor_maps {
-            Some(Box::new([map(self.family.tile_rows)?, map(self.family.tile_columns)?]))
-        } else {
-            None
-        };
-        Ok(Operands { slots, n, maps })
     }
 
     /// Enqueues `bytes` bytes of a keystream, a multiple of 64.
@@ -165,25 +124,55 @@ impl Kernels {
         unsafe { self.keystream.launch(stream, launch, &mut arguments) }
     }
 
+    /// Enqueues the operands of a slot: `bytes` bytes of them, in the format of a unit.
+    ///
+    /// # Safety
+    /// Both addresses are of the stream's context and live until the stream is done: the slot, which what the stream runs
+    /// before has written, and `bytes` bytes at `to`, which are what its operands take in that format.
+    pub(super) unsafe fn expand(
+        &self,
+        stream: &Stream,
+        slot: u64,
+        to: u64,
+        bytes: u64,
+        precision: Precision,
+        format: OperandFormat,
+    ) -> Result<(), Fault> {
+        // At most 2³¹ bytes of operands.
+        let mut pieces = (bytes / EXPANDED_PIECE_BYTES) as u32;
+        let (mut slot, mut to, mut precision, mut encoding) = (slot, to, precision.code(), encoding_of(format));
+        let launch = Launch { grid: pieces.div_ceil(THREADS), threads: THREADS, shared_bytes: 0 };
+        let mut arguments = [
+            pointer(&mut slot),
+            pointer(&mut to),
+            pointer(&mut pieces),
+            pointer(&mut precision),
+            pointer(&mut encoding),
+        ];
+        // SAFETY: the types are those of kernels/README.md; the caller vouches for the memory.
+        unsafe { self.expand.launch(stream, launch, &mut arguments) }
+    }
+
     /// Enqueues tiles of a product.
     ///
     /// # Safety
-    /// The slots of `operands` live until the stream is done; `band` names slots and tiles that there are, and what the
-    /// stream runs before has filled both parents.
-    pub(super) unsafe fn product(&self, stream: &Stream, operands: &mut Operands, band: Band) -> Result<(), Fault> {
-        let Band { mut u, mut earlier, mut previous, mut first_tile, mut tiles } = band;
-        let grid = if self.family.is_persistent { tiles.min(self.multiprocessors) } else { tiles };
-        let launch = Launch { grid, threads: self.family.threads, shared_bytes: self.family.shared_bytes };
-        let mut arguments = Vec::with_capacity(9);
-        if let Some(maps) = &mut operands.maps {
-            let [left, right] = maps.as_mut();
+    /// Operands, slot and sums of `product` are of the stream's context and live until the stream is done; its tiles are
+    /// some that an n-by-n product has, and what the stream runs before has written both operands.
+    pub(super) unsafe fn multiply(&self, stream: &Stream, loaded: &Loaded, mut product: Product) -> Result<(), Fault> {
+        let (family, tiles) = (loaded.family, product.tiles);
+        let grid = if family.is_persistent { tiles.min(self.multiprocessors) } else { tiles };
+        let launch = Launch { grid, threads: family.threads, shared_bytes: family.shared_bytes };
+        let mut maps = None;
+        let mut arguments = Vec::with_capacity(3);
+        if family.takes_tensor_maps {
+            let map = |operand, rows| stream.context().check(tensor_map(operand, &product, rows));
+            let (left, right) = (map(product.left, family.tile_rows)?, map(product.right, family.tile_columns)?);
+            let (left, right) = maps.insert((left, right));
             arguments.extend([pointer(left), pointer(right)]);
         }
-        arguments.extend([pointer(&mut operands.slots), pointer(&mut operands.n)]);
-        arguments.extend([pointer(&mut earlier), pointer(&mut previous), pointer(&mut u)]);
-        arguments.extend([pointer(&mut first_tile), pointer(&mut tiles)]);
+        arguments.push(pointer(&mut product));
         // SAFETY: the types are those of kernels/README.md; the caller vouches for the memory.
-        unsafe { self.product.launch(stream, launch, &mut arguments) }
+        unsafe { loaded.function.launch(stream, launch, &mut arguments) }
     }
 
     /// Enqueues the digest of `bytes` bytes, a power of two from 4096.
@@ -264,39 +253,6 @@ impl Kernels {
     }
 }
 
-/// Why a family was not loaded.
-enum NotThis {
-    /// The family cannot be used; another may.
-    Family(String),
-    /// The device failed.
-    Device(Fault),
-}
-
-fn load_family(
-    context: &Arc<Context>,
-    device: &DeviceDescription,
-    family: &'static Family,
-) -> Result<Function, NotThis> {
-    if !(family.runs_on)(device.capability) {
-        let reason = format!("needs {}, and this device has {}", family.needs, device.capability);
-        return Err(NotThis::Family(reason));
-    }
-    if family.shared_bytes > device.shared_bytes.max(UNASKED_SHARED_BYTES) {
-        let (needs, has) = (family.shared_bytes, device.shared_bytes);
-        return Err(NotThis::Family(format!("needs {needs} bytes of shared memory for a block, and there are {has}")));
-    }
-    let ptx = modules::find(family.module).ok_or_else(|| NotThis::Family("not in this build".into()))?;
-    let refused = |fault: Fault| {
-        if fault.is_of_module() { NotThis::Family(fault.to_string()) } else { NotThis::Device(fault) }
-    };
-    let module = Module::new(context, ptx.name, ptx.text).map_err(refused)?;
-    let function = Function::new(&module, family.entry).map_err(refused)?;
-    if family.shared_bytes > UNASKED_SHARED_BYTES {
-        function.allow_shared_bytes(family.shared_bytes).map_err(refused)?;
-    }
-    Ok(function)
-}
-
 /// The driver sizes shared memory for one kernel at a time, and leaves no room for the other one unless asked. A refused
 /// hint costs speed only.
 fn prefer_shared_memory(device: &DeviceDescription, functions: [&Function; 2]) {
@@ -315,11 +271,11 @@ fn function(device: &DeviceDescription, module: &Arc<Module>, name: &'static str
     Function::new(module, name).map_err(|fault| CudaError::of_device(&device.title(), fault))
 }
 
-/// All slots as one matrix of bytes, moved in boxes of `rows` rows.
-fn tensor_map(slots: u64, n: u32, count: u32, rows: u32) -> Result<CUtensorMap, Fault> {
+/// One operand of a product as a matrix of bytes, moved in boxes of `rows` rows.
+fn tensor_map(operand: u64, product: &Product, rows: u32) -> Result<CUtensorMap, Fault> {
     let mut map = CUtensorMap { opaque: [0; 16] };
-    let sizes = [u64::from(n), u64::from(count) * u64::from(n)];
-    let pitch_bytes = [u64::from(n)];
+    let sizes = [u64::from(product.depth), u64::from(product.n)];
+    let pitch_bytes = [u64::from(product.depth)];
     let (moved, steps) = ([BOX_COLUMNS, rows], [1, 1]);
     // SAFETY: two dimensions, and so many numbers behind each pointer; the address is only written into the map.
     let result = unsafe {
@@ -327,7 +283,7 @@ fn tensor_map(slots: u64, n: u32, count: u32, rows: u32) -> Result<CUtensorMap, 
             &raw mut map,
             CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_UINT8,
             2,
-            slots as *mut c_void,
+            operand as *mut c_void,
             sizes.as_ptr(),
             pitch_bytes.as_ptr(),
             moved.as_ptr(),
@@ -338,7 +294,17 @@ fn tensor_map(slots: u64, n: u32, count: u32, rows: u32) -> Result<CUtensorMap, 
             CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         )
     };
-    call(result, "describing the slots to the tensor memory accelerator").map(|()| map)
+    call(result, "describing an operand to the tensor memory accelerator").map(|()| map)
+}
+
+/// The number of a format in the kernel that expands operands.
+const fn encoding_of(format: OperandFormat) -> u32 {
+    match format {
+        OperandFormat::Int8 | OperandFormat::Int16 => 0,
+        OperandFormat::Bf16 => 1,
+        OperandFormat::F16 => 2,
+        OperandFormat::E4m3 | OperandFormat::E2m1 => 3,
+    }
 }
 
 /// Chunks of a string: at most 2²⁰, of a slot of 2³⁰ bytes.

@@ -36,10 +36,17 @@ mod library;
 mod memory;
 mod modules;
 #[allow(unsafe_code)]
+mod multiply;
+mod operands;
+#[allow(unsafe_code)]
 mod pass;
 mod plan;
 #[allow(unsafe_code)]
 mod probe;
+mod product;
+mod products;
+#[allow(unsafe_code)]
+mod self_test;
 mod wait;
 
 #[cfg(feature = "bench")]
@@ -55,7 +62,7 @@ use serde::{Deserialize, Serialize};
 use assay_device::backend::{Backend, BackendKind, Found, Opened, Prepare, Preparing};
 use assay_device::place::{NVIDIA, Place};
 use assay_device::{DeviceError, DeviceInfo};
-use assay_work::DeviceId;
+use assay_work::{DeviceId, Precision};
 use library::Library;
 
 /// Which device to open.
@@ -157,12 +164,17 @@ pub fn find() -> Result<Vec<Found>, CudaError> {
     }
 }
 
+/// The kinds of work that every device computes, whose operands fit INT8; others only after a self-test.
+const BY_INT8: [Precision; 3] = [Precision::Int8, Precision::Fp8, Precision::Fp4];
+
 fn found(device: &DeviceDescription) -> Found {
     let info = DeviceInfo {
         id: device.id,
         name: device.name.clone(),
         backend: BackendKind::Cuda,
         detail: device.detail(),
+        precisions: BY_INT8.into(),
+        units: Vec::new(),
         total_bytes: device.memory_bytes,
         // The free memory is known once the device is opened: asking takes a context.
         free_bytes: device.memory_bytes,

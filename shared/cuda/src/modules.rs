@@ -17,11 +17,16 @@ macro_rules! modules {
 
 static MODULES: &[Ptx] = modules! {
     "digest"
+    "expand"
     "keystream"
     "probe"
     "product_dp4a"
+    "product_mma_bf16_sm80"
+    "product_mma_f16_sm75"
+    "product_mma_fp8_sm120"
     "product_mma_sm75"
     "product_mma_sm80"
+    "product_wgmma_bf16_sm90a"
     "product_wgmma_sm90a"
 };
 

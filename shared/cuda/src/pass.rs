@@ -6,7 +6,8 @@
 use super::driver::{CudaEvent, DeviceMemory, Stream};
 use super::error::Fault;
 use super::flow::{Flow, What};
-use super::kernels::{Band, Kernels, Operands};
+use super::kernels::Kernels;
+use super::multiply::Multiplier;
 use super::plan::{HASH_BYTES, Layout};
 use assay_device::pace::{WorkKind, Workload};
 use assay_device::{DeviceError, Pass};
@@ -43,11 +44,12 @@ impl Filling<'_> {
 
     fn enqueue_all(&self, flow: &mut Flow<'_>) -> Result<(), DeviceError> {
         let pass = self.pass;
-        let mut operands = self.kernels.operands(flow.context, self.slots.address(), pass.n, pass.count)?;
         flow.handle.check()?;
+        let Self { kernels, layout, slots, scratch, .. } = *self;
+        let mut multiplier = Multiplier::new(kernels, pass.precision, layout, slots, scratch)?;
         self.clear(flow)?;
         for u in 0..pass.count {
-            let filled = if u < 2 { self.leaf(flow, u)? } else { self.product(flow, &mut operands, u)? };
+            let filled = if u < 2 { self.leaf(flow, u)? } else { self.product(flow, &mut multiplier, u)? };
             flow.hash.stream.wait_for(filled)?;
             self.digest(flow, u)?;
         }
@@ -75,28 +77,36 @@ impl Filling<'_> {
     }
 
     /// One product, in as many launches as its time asks for; gives the mark of the last one's end.
-    fn product<'f>(&self, flow: &mut Flow<'f>, operands: &mut Operands, u: u32) -> Result<&'f CudaEvent, DeviceError> {
-        let (earlier, previous) = parents(&self.pass.key, u);
-        let family = self.kernels.family;
-        let (tiles, tile_work) = (family.tiles(self.pass.n), family.tile_work(self.pass.n));
-        let mut first_tile = 0;
+    fn product<'f>(
+        &self,
+        flow: &mut Flow<'f>,
+        multiplier: &mut Multiplier<'_>,
+        u: u32,
+    ) -> Result<&'f CudaEvent, DeviceError> {
+        let (tiles, most, tile_work) = (multiplier.tiles(), multiplier.most_tiles(), multiplier.tile_work());
+        flow.make_way(Workload { kind: WorkKind::Product, units: 0 })?;
+        let mut expanded = None;
+        flow.compute(What::Operands(u), None, |stream| {
+            expanded = Some(multiplier.operands(stream, u, parents(&self.pass.key, u))?);
+            Ok(())
+        })?;
+        let Some(mut product) = expanded else { return Err(DeviceError::Sick("no operands were enqueued".into())) };
         loop {
-            let left = tiles - first_tile;
+            let left = tiles - product.first_tile;
             let first = self.kernels.multiprocessors();
-            let units = u64::from(flow.pieces(WorkKind::Product, left, tile_work, first)) * tile_work;
-            flow.make_way(Workload { kind: WorkKind::Product, units })?;
+            let pieces = |flow: &Flow<'_>| flow.pieces(WorkKind::Product, left, tile_work, first).min(most);
+            flow.make_way(Workload { kind: WorkKind::Product, units: u64::from(pieces(flow)) * tile_work })?;
             // While it waited for room, more may have been learnt; a launch is what the latest says.
-            let cut = flow.pieces(WorkKind::Product, left, tile_work, first);
-            let work = Workload { kind: WorkKind::Product, units: u64::from(cut) * tile_work };
-            let band = Band { u, earlier, previous, first_tile, tiles: cut };
+            product.tiles = pieces(flow);
+            let work = Workload { kind: WorkKind::Product, units: u64::from(product.tiles) * tile_work };
             let enqueue = |stream: &Stream| {
-                // SAFETY: the slots outlive the flow, as above; both parents are filled by what this stream runs
-                // before, and the tiles are some that an n-by-n product has.
-                unsafe { self.kernels.product(stream, operands, band) }
+                // SAFETY: the slots and the scratch memory outlive the flow, as above; both parents are filled by what this
+                // stream runs before, and the tiles are some that an n-by-n product has.
+                unsafe { multiplier.multiply(stream, product) }
             };
             let end = flow.compute(What::Product(u), Some(work), enqueue)?;
-            first_tile += cut;
-            if first_tile == tiles {
+            product.first_tile += product.tiles;
+            if product.first_tile == tiles {
                 return Ok(end);
             }
         }

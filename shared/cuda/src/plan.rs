@@ -34,6 +34,25 @@ impl ProductBand {
     }
 }
 
+/// What products need besides slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct ProductRoom {
+    /// Operands that are no bytes of slots: those of two slots.
+    pub(super) operands_bytes: u64,
+    /// Sums that are drained in the middle of a product.
+    pub(super) sums_bytes: u64,
+}
+
+impl ProductRoom {
+    /// Room for either.
+    pub(super) fn max(self, other: Self) -> Self {
+        Self {
+            operands_bytes: self.operands_bytes.max(other.operands_bytes),
+            sums_bytes: self.sums_bytes.max(other.sums_bytes),
+        }
+    }
+}
+
 /// The memory of `count` n-by-n slots and of what a pass, openings and a probe need besides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
@@ -51,6 +70,10 @@ pub(super) struct Layout {
     pub(super) arrivals: ProductBand,
     /// Chaining values of all chunks of a slot.
     pub(super) values: ProductBand,
+    /// The expanded operands of two slots.
+    pub(super) operands: ProductBand,
+    /// Drained sums.
+    pub(super) sums: ProductBand,
     /// All of the scratch memory.
     pub(super) scratch_bytes: u64,
     /// The states that are taken with the slots.
@@ -58,8 +81,8 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// The layout for `count` n-by-n slots.
-    pub(super) const fn new(n: u32, count: u32) -> Self {
+    /// The layout for `count` n-by-n slots and products that need `room`.
+    pub(super) const fn new(n: u32, count: u32, room: ProductRoom) -> Self {
         let slots = Slots { n, count };
         let slot_bytes = slots.slot_bytes();
         let states_bytes = least(MAX_STATES_BYTES, aligned(slots.bytes() / SLOTS_PER_STATES));
@@ -69,8 +92,22 @@ impl Layout {
         let partials = after(round_digest, partials_bytes(hashed_bytes));
         let arrivals = after(partials, 4);
         let values = after(arrivals, slot_bytes / CHUNK_BYTES * HASH_BYTES);
-        let scratch_bytes = aligned(values.first + values.bytes);
-        Self { n, count, digests, round_digest, partials, arrivals, values, scratch_bytes, states_bytes }
+        let operands = after(values, room.operands_bytes);
+        let sums = after(operands, room.sums_bytes);
+        let scratch_bytes = aligned(sums.first + sums.bytes);
+        Self {
+            n,
+            count,
+            digests,
+            round_digest,
+            partials,
+            arrivals,
+            values,
+            operands,
+            sums,
+            scratch_bytes,
+            states_bytes,
+        }
     }
 
     /// The slots alone.
@@ -94,10 +131,10 @@ impl Layout {
     }
 }
 
-/// How many n-by-n slots fit into `free_bytes`, of which a share stays unused.
-pub(super) fn slots_that_fit(n: u32, free_bytes: u64) -> u32 {
+/// How many n-by-n slots fit into `free_bytes`, of which a share stays unused, beside `room`.
+pub(super) fn slots_that_fit(n: u32, room: ProductRoom, free_bytes: u64) -> u32 {
     let usable = usable_bytes(free_bytes);
-    max_slots(|count| Layout::new(n, count).total_bytes() <= usable)
+    max_slots(|count| Layout::new(n, count, room).total_bytes() <= usable)
 }
 
 /// The part of free memory that is used at most.
@@ -132,16 +169,21 @@ mod tests {
     use super::*;
     use assay_work::challenge::MAX_TOTAL;
 
+    fn room(n: u32) -> ProductRoom {
+        ProductRoom { operands_bytes: 4 * u64::from(n) * u64::from(n), sums_bytes: 40 << 20 }
+    }
+
     #[test]
     fn pieces_follow_one_another_and_stay_inside() {
         for (n, count) in [(256, 3), (256, 1 << 20), (8192, 1000), (32_768, 3)] {
-            let layout = Layout::new(n, count);
-            let pieces = [layout.digests, layout.round_digest, layout.partials, layout.arrivals, layout.values];
+            let layout = Layout::new(n, count, room(n));
+            let Layout { digests, round_digest, partials, arrivals, values, operands, sums, .. } = layout;
+            let pieces = [digests, round_digest, partials, arrivals, values, operands, sums];
             for pair in pieces.windows(2) {
                 assert!(pair[0].first + pair[0].bytes <= pair[1].first, "{layout:?}");
                 assert!(pair[1].first.is_multiple_of(ALIGNMENT));
             }
-            assert!(layout.values.first + layout.values.bytes <= layout.scratch_bytes);
+            assert!(layout.sums.first + layout.sums.bytes <= layout.scratch_bytes);
             assert_eq!(layout.digests.bytes, u64::from(count) * 32);
             // 8 words for each block, for a slot and for the largest states.
             assert!(layout.partials.bytes >= layout.slot_bytes() / 131_072 * 32);
@@ -153,20 +195,20 @@ mod tests {
     fn what_fits_fits_and_one_more_does_not() {
         for n in [256, 1024, 8192, 32_768] {
             for free in [16 << 20, 200 << 20, 8 << 30, 80 << 30, 180_u64 << 30] {
-                let fit = slots_that_fit(n, free);
-                let total = |count| Layout::new(n, count).total_bytes();
+                let fit = slots_that_fit(n, room(n), free);
+                let total = |count| Layout::new(n, count, room(n)).total_bytes();
                 assert!(fit == 0 || total(fit) <= usable_bytes(free), "n = {n}, {free}");
                 assert!(fit == MAX_TOTAL as u32 || total(fit + 1) > usable_bytes(free), "n = {n}, {free}");
             }
         }
-        assert_eq!(slots_that_fit(256, 0), 0);
-        assert_eq!(slots_that_fit(256, u64::MAX), MAX_TOTAL as u32);
+        assert_eq!(slots_that_fit(256, room(256), 0), 0);
+        assert_eq!(slots_that_fit(256, room(256), u64::MAX), MAX_TOTAL as u32);
     }
 
     #[test]
     fn most_of_a_large_device_goes_to_slots() {
         for n in [1024, 8192, 16_384] {
-            let slots = u64::from(slots_that_fit(n, 80 << 30)) * u64::from(n) * u64::from(n);
+            let slots = u64::from(slots_that_fit(n, room(n), 80 << 30)) * u64::from(n) * u64::from(n);
             assert!(slots >= (80_u64 << 30) / 100 * 96, "n = {n}: {slots}");
         }
     }

@@ -57,7 +57,7 @@ impl Stream {
     }
 
     /// The context it was made in.
-    pub(super) fn context(&self) -> &Context {
+    pub(in super::super) fn context(&self) -> &Context {
         &self.context
     }
 

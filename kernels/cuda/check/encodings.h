@@ -1,0 +1,30 @@
+// The encodings of operands, by the values of their codes.
+#pragma once
+#include <cmath>
+#include <cstdint>
+
+namespace check {
+
+/// The value of a code of E exponent and F fraction bits.
+inline double value_of(std::uint32_t code, int exponent_bits, int fraction_bits) {
+    const int field = static_cast<int>(code >> fraction_bits) & ((1 << exponent_bits) - 1), bias = (1 << (exponent_bits - 1)) - 1;
+    const double fraction = std::ldexp(code & ((1u << fraction_bits) - 1), -fraction_bits);
+    const double magnitude = field == 0 ? std::ldexp(fraction, 1 - bias) : std::ldexp(1 + fraction, field - bias);
+    return code >> (exponent_bits + fraction_bits) & 1 ? -magnitude : magnitude;
+}
+
+struct Encoding {
+    const char* name;
+    std::uint32_t number;
+    unsigned bytes;
+    double (*value)(std::uint32_t code);
+};
+
+inline const Encoding encodings[] = {
+    {"int8", 0, 1, [](std::uint32_t code) { return static_cast<double>(static_cast<std::int8_t>(code)); }},
+    {"bf16", 1, 2, [](std::uint32_t code) { return value_of(code, 8, 7); }},
+    {"f16", 2, 2, [](std::uint32_t code) { return value_of(code, 5, 10); }},
+    {"e4m3", 3, 1, [](std::uint32_t code) { return value_of(code, 4, 3); }},
+};
+
+}  // namespace check

@@ -1,0 +1,117 @@
+//! Products of one kind of work, slot after slot: operands are expanded where a slot's bytes are none, then multiplied.
+
+use super::driver::{DeviceMemory, Stream};
+use super::error::Fault;
+use super::kernels::Kernels;
+use super::operands::HeldOperands;
+use super::plan::Layout;
+use super::product::Product;
+use super::products::{Loaded, most_tiles};
+use assay_device::DeviceError;
+use assay_work::Precision;
+
+/// What multiplies the slots of a pass.
+pub(super) struct Multiplier<'a> {
+    /// The kernels.
+    kernels: &'a Kernels,
+    /// The one that multiplies.
+    loaded: &'a Loaded,
+    precision: Precision,
+    layout: &'a Layout,
+    slots: &'a DeviceMemory,
+    scratch: &'a DeviceMemory,
+    held: HeldOperands,
+}
+
+impl<'a> Multiplier<'a> {
+    /// For slots that lie as `layout` says, which has room for products of this kind.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] where the device does not compute this kind of work.
+    pub(super) fn new(
+        kernels: &'a Kernels,
+        precision: Precision,
+        layout: &'a Layout,
+        slots: &'a DeviceMemory,
+        scratch: &'a DeviceMemory,
+    ) -> Result<Self, DeviceError> {
+        let none = || DeviceError::Unsupported(format!("this device does not compute work of kind {precision}"));
+        let loaded = kernels.products.of(precision).ok_or_else(none)?;
+        assert!(layout.slots_bytes() <= slots.bytes(), "slots of this layout");
+        Ok(Self { kernels, loaded, precision, layout, slots, scratch, held: HeldOperands::default() })
+    }
+
+    /// Tiles of a product.
+    pub(super) const fn tiles(&self) -> u32 {
+        self.loaded.family.tiles(self.layout.n)
+    }
+
+    /// Tiles of one launch at most.
+    pub(super) fn most_tiles(&self) -> u32 {
+        most_tiles(self.loaded.family, self.precision, self.layout.n, self.kernels.multiprocessors())
+    }
+
+    /// Multiply-accumulates of a tile.
+    pub(super) const fn tile_work(&self) -> u64 {
+        self.loaded.family.tile_work(self.precision, self.layout.n)
+    }
+
+    /// The product that gives slot `u`, all tiles of it, and the operands of both parents as expanded on the stream. The
+    /// parents are written by what the stream runs before.
+    pub(super) fn operands(&mut self, stream: &Stream, u: u32, parents: (u32, u32)) -> Result<Product, Fault> {
+        let (n, family, precision) = (self.layout.n, self.loaded.family, self.precision);
+        let mut product = Product::of_slots(self.slots.address(), n, parents, u, self.tiles());
+        assert!(u < self.layout.count && parents.0 < u && parents.1 < u, "slots of this pass");
+        if family.takes_slots(precision) {
+            return Ok(product);
+        }
+        let matrix_bytes = self.layout.slot_bytes() * u64::from(family.bytes_per_byte(precision));
+        assert!(2 * matrix_bytes <= self.layout.operands.bytes, "room for the operands of two slots");
+        let first = self.layout.operands.address(self.scratch);
+        let from = [product.left, product.right];
+        let held = self.held.hold(<[u32; 2]>::from(parents));
+        for (held, from) in held.into_iter().zip(from).filter(|(held, _)| held.is_new) {
+            let to = first + held.place as u64 * matrix_bytes;
+            // SAFETY: the slot and the place lie in memory that outlives what is enqueued, as the caller's does; they are as
+            // large as asserted.
+            unsafe { self.kernels.expand(stream, from, to, matrix_bytes, precision, family.format) }?;
+        }
+        product.left = first + held[0].place as u64 * matrix_bytes;
+        product.right = first + held[1].place as u64 * matrix_bytes;
+        product.depth = n * family.bytes_per_byte(precision);
+        product.chunk = family.chunk_bytes(precision, n);
+        if family.drains(precision, n) {
+            let blocks = u64::from(self.most_tiles());
+            assert!(4 * family.tile_elements() * blocks <= self.layout.sums.bytes, "room for drained sums");
+            product.sums = self.layout.sums.address(self.scratch);
+        }
+        Ok(product)
+    }
+
+    /// Enqueues tiles of a product.
+    ///
+    /// # Safety
+    /// `product` is what [`Self::operands`] gave for this stream, with tiles that it has, at most
+    /// [`Self::most_tiles`] of them; slots and scratch memory live until the stream is done.
+    pub(super) unsafe fn multiply(&self, stream: &Stream, product: Product) -> Result<(), Fault> {
+        debug_assert!(product.tiles <= self.most_tiles(), "sums for each block");
+        // SAFETY: the caller's promise.
+        unsafe { self.kernels.multiply(stream, self.loaded, product) }
+    }
+
+    /// Enqueues all of a product, its operands first.
+    ///
+    /// # Safety
+    /// As [`Self::multiply`]; all slots before `u` are written by what the stream runs before.
+    pub(super) unsafe fn multiply_all(&mut self, stream: &Stream, u: u32, parents: (u32, u32)) -> Result<(), Fault> {
+        let mut product = self.operands(stream, u, parents)?;
+        let (tiles, most) = (self.tiles(), self.most_tiles());
+        while product.first_tile < tiles {
+            product.tiles = most.min(tiles - product.first_tile);
+            // SAFETY: the caller's promise.
+            unsafe { self.multiply(stream, product) }?;
+            product.first_tile += product.tiles;
+        }
+        Ok(())
+    }
+}
