@@ -1,20 +1,13 @@
 // Sums of 4 x 4 products of INT8, by the device's own dot product of four.
 //
-// exact  every product is at most 2^14, every sum of n of them at most 2^29
+// exact  every product of signed bytes is at most 2^14, every sum of 32768 of them at most 2^29; a sum of 65536 products
+//        of FP4 is at most 9 * 2^20
 
 // Four packed words of the inner dimension, one of each of four rows.
 alias Operand = vec4<u32>;
 
 fn operand(words: vec4<u32>) -> Operand {
     return words;
-}
-
-// Sums of four rows by four columns.
-struct Sums {
-    r0: vec4<i32>,
-    r1: vec4<i32>,
-    r2: vec4<i32>,
-    r3: vec4<i32>,
 }
 
 fn dots(row: u32, columns: vec4<u32>) -> vec4<i32> {

@@ -1,6 +1,6 @@
 // Sums of 4 x 4 products of INT8 in plain integer code, for devices without a dot product of four.
 //
-// exact  every product is at most 2^14, every sum of n of them at most 2^29
+// exact  as dot_packed.wgsl
 //
 // A word is taken apart once, and its bytes then meet all rows or columns that a thread holds.
 
@@ -20,14 +20,6 @@ fn operand(words: vec4<u32>) -> Operand {
         extractBits(signed, 16u, 8u),
         signed >> vec4(24u),
     );
-}
-
-// Sums of four rows by four columns.
-struct Sums {
-    r0: vec4<i32>,
-    r1: vec4<i32>,
-    r2: vec4<i32>,
-    r3: vec4<i32>,
 }
 
 fn added(sums: Sums, rows: Operand, columns: Operand) -> Sums {

@@ -1,16 +1,18 @@
 // Tiles of slot u = mix(slot[earlier] · slot[previous]ᵀ): the rows of a piece of `earlier` by the rows of a piece of
 // `previous`, which are columns of the product (WORK.md, A pass). This is the part that all tiles share;
-// product_8x8.wgsl and product_4x4.wgsl have what a thread holds, dot_*.wgsl how products are summed.
+// product_8x8.wgsl and product_4x4.wgsl have what a thread holds, dot_*.wgsl how products are summed, write_*.wgsl what
+// becomes of the sums.
 //
-// shapes     earlier, previous: vec4<u32>[], n / 16 for each row; written: u32[], n / 4 for each row. Row i of `earlier` and of
-//            `written` is row row0 + i of the matrix; row j of `previous` is its column column0 + j
+// shapes     earlier, previous: vec4<u32>[], rows of operands of `depth` bytes: slots for INT8, with depth = n, or what
+//            expand.wgsl made of them; written: u32[], n / 4 for each row. Row i of `earlier` and of `written` is row
+//            row0 + i of the matrix; row j of `previous` is its column column0 + j
 // tile       SIDE x SIDE elements for each workgroup, STEP_WORDS words of the inner dimension at a time
 // grid       one workgroup of THREADS a tile: workgroup w has tile t = first_tile + w, in row t / tiles_across of tiles
 // workgroup  2 * SIDE * STEP_WORDS * 4 bytes: both operands turned, [word of the inner dimension][row / 4], a vec4 of
 //            one word of four rows
-// bounds     n a power of two from 256 to 32768; SIDE divides the rows of both pieces, and 4 * STEP_WORDS divides n;
+// bounds     n a power of two from 256 to 32768; SIDE divides the rows of both pieces, and 4 * STEP_WORDS divides depth;
 //            first_tile + workgroups <= tiles. Indices within a piece in 32 bits
-// exact      INT8 products summed in 32 bits: |sum| <= 32768 * 2^14 = 2^29
+// exact      dot_*.wgsl says why
 //
 // A thread takes a block of four rows by 16 bytes of the inner dimension from memory, turns it in registers and
 // stores whole vectors: to store one component of a vector may write its neighbours too.
@@ -22,6 +24,7 @@ struct Params {
     row0: u32,
     column0: u32,
     slot_term: u32,
+    depth: u32,
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -34,7 +37,9 @@ const BLOCKS_DEEP = STEP_WORDS / 4u;    // blocks of 16 bytes along the inner di
 const BLOCKS = QUADS * BLOCKS_DEEP;     // of one operand
 const GRID = SIDE / PER_THREAD;         // threads along a side of the tile
 const THREADS = GRID * GRID;
+const CHUNK_STEPS = CHUNK_WORDS / STEP_WORDS;
 const_assert 2u * BLOCKS <= THREADS;
+const_assert CHUNK_WORDS % STEP_WORDS == 0u;
 
 var<workgroup> left: array<vec4<u32>, STEP_WORDS * QUADS>;
 var<workgroup> right: array<vec4<u32>, STEP_WORDS * QUADS>;
@@ -61,12 +66,12 @@ fn carried(thread: u32, tile_row: u32, tile_column: u32) -> Carried {
     let quad = block / BLOCKS_DEEP;
     let deep = block % BLOCKS_DEEP;
     let row = select(tile_column, tile_row, of_left) * SIDE + 4u * quad;
-    return Carried(thread < 2u * BLOCKS, of_left, row * (params.n / 16u) + deep, deep * 4u * QUADS + quad);
+    return Carried(thread < 2u * BLOCKS, of_left, row * (params.depth / 16u) + deep, deep * 4u * QUADS + quad);
 }
 
 // The block that a thread carries in a step.
 fn fetched(c: Carried, inner_step: u32) -> Block {
-    let pitch = params.n / 16u;
+    let pitch = params.depth / 16u;
     let i = c.source + inner_step * BLOCKS_DEEP;
     if !c.some {
         return Block();
@@ -104,17 +109,6 @@ fn put(c: Carried, block: Block) {
     }
 }
 
-// Mixes and writes four rows by four columns, from this row and column of the pieces on.
-fn write(sums: Sums, row: u32, column: u32) {
-    let n = params.n;
-    let place = (params.row0 + row) * n + params.column0 + column + params.slot_term;
-    let to = (row * n + params.column0 + column) / 4u;
-    written[to] = mixed(sums.r0, place);
-    written[to + n / 4u] = mixed(sums.r1, place + n);
-    written[to + 2u * (n / 4u)] = mixed(sums.r2, place + 2u * n);
-    written[to + 3u * (n / 4u)] = mixed(sums.r3, place + 3u * n);
-}
-
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
     let tile = params.first_tile + group.x;
@@ -126,7 +120,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 
     var held = Held();
     var next = fetched(mine, 0u);
-    let steps = params.n / (4u * STEP_WORDS);
+    let steps = params.depth / (4u * STEP_WORDS);
     for (var i = 0u; i < steps; i++) {
         put(mine, next);
         workgroupBarrier();
@@ -135,6 +129,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
             next = fetched(mine, i + 1u);
         }
         held = multiplied(held, x, y);
+        if DRAINS && (i + 1u) % CHUNK_STEPS == 0u {
+            held = drained(held);
+        }
         workgroupBarrier();
     }
     write_held(held, tile_row * SIDE + 4u * y, tile_column * SIDE + 4u * x);

@@ -10,6 +10,10 @@ fn multiplied(start: Held, x: u32, y: u32) -> Held {
     return held;
 }
 
+fn drained(held: Held) -> Held {
+    return settled(held);
+}
+
 fn write_held(held: Held, row: u32, column: u32) {
     write(held, row, column);
 }

@@ -25,6 +25,15 @@ fn multiplied(start: Held, x: u32, y: u32) -> Held {
     return held;
 }
 
+fn drained(held: Held) -> Held {
+    return Held(
+        settled(held.upper_left),
+        settled(held.upper_right),
+        settled(held.lower_left),
+        settled(held.lower_right),
+    );
+}
+
 fn write_held(held: Held, row: u32, column: u32) {
     write(held.upper_left, row, column);
     write(held.upper_right, row, column + HALF);

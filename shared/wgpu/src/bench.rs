@@ -1,9 +1,11 @@
 //! A GPU's stages one by one, by the host's clock: as in a challenge, what wgpu adds counts.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use ::wgpu::CommandEncoderDescriptor;
 
+use crate::PRECISIONS;
 use crate::device::WgpuDevice;
 use crate::digest::Hashing;
 use crate::flow::{Dispatch, Flow, FlowParts};
@@ -18,6 +20,7 @@ use assay_device::bench::{
 };
 use assay_device::pace::{WorkKind, Workload};
 use assay_device::{Device, DeviceError, Handle};
+use assay_work::Precision;
 
 /// Bytes of one copy between host and device.
 const COPY_BYTES: u64 = 4 << 20;
@@ -54,11 +57,13 @@ impl Bench for WgpuBench {
         &mut self.device
     }
 
-    fn kernels(&self) -> Vec<String> {
-        let dots = match self.device.kernels.dot {
-            Dot::Packed => [Dot::Packed, Dot::Plain],
-            Dot::Plain => [Dot::Plain, Dot::Packed],
-        };
+    fn kernels(&self, precision: Precision) -> Vec<String> {
+        if !PRECISIONS.contains(&precision) {
+            return Vec::new();
+        }
+        let [first, second] = Dot::of(precision);
+        let dots = if self.device.kernels.dot(precision) == first { [first, second] } else { [second, first] };
+        let dots: Vec<_> = dots.into_iter().filter(|dot| self.device.may_multiply_by(*dot)).collect();
         let limits = self.device.gpu.device.limits();
         let tiles: Vec<_> = ShaderTile::ALL.into_iter().filter(|tile| tile.fits(&limits)).collect();
         let all = dots.iter().flat_map(|dot| tiles.iter().map(move |tile| name(*dot, *tile)));
@@ -74,7 +79,7 @@ impl Bench for WgpuBench {
             bytes_per_s: known(self.stream()),
             source: format!(
                 "measured: {} products of packed bytes from registers alone, memory read in order",
-                self.device.kernels.dot.name()
+                self.device.kernels.dot(Precision::Int8).name()
             ),
         };
         self.device.release();
@@ -87,7 +92,7 @@ impl Bench for WgpuBench {
 
     fn sample(&mut self, stage: BenchStage, kernel: &str, repeats: u32) -> Result<Measurement, DeviceError> {
         let layout = self.device.residency.layout()?;
-        let (pass, handle) = (bench_pass(layout.n, layout.count), Handle::default());
+        let (pass, handle) = (bench_pass(self.precision(), layout.n, layout.count), Handle::default());
         if stage.depends_on_kernel() {
             self.choose(kernel)?;
         }
@@ -118,11 +123,16 @@ impl Bench for WgpuBench {
 }
 
 impl WgpuBench {
+    /// The kind of work of the resident pass.
+    fn precision(&self) -> Precision {
+        self.device.pass.map_or(Precision::Int8, |pass| pass.precision)
+    }
+
     /// Products of the resident pass, slot after slot. They write what is there already.
     fn products(&mut self, layout: &Layout, repeats: u32) -> Result<Duration, DeviceError> {
-        let pass = bench_pass(layout.n, layout.count);
+        let pass = bench_pass(self.precision(), layout.n, layout.count);
         self.timed(repeats, |flow, kernels, memory, chosen, turn| {
-            let filling = Filling { pass, layout: *layout, kernels, memory, poison: false };
+            let filling = Filling { pass, layout: *layout, kernels, memory, poison: false, expanded: Cell::default() };
             match chosen {
                 Some((_, product)) => filling.product_with(flow, product, product_slot(&pass, turn)),
                 None => filling.product(flow, product_slot(&pass, turn)),
@@ -202,16 +212,19 @@ impl WgpuBench {
 
     /// Takes the product of that name from now on.
     fn choose(&mut self, kernel: &str) -> Result<(), DeviceError> {
-        if kernel == self.device.kernels.dot.name() {
+        let precision = self.precision();
+        if kernel == self.device.kernels.dot(precision).name() {
             self.product = None;
             return Ok(());
         }
         if self.product.as_ref().is_some_and(|(name, _)| name == kernel) {
             return Ok(());
         }
-        let all = [Dot::Packed, Dot::Plain].into_iter().flat_map(|dot| ShaderTile::ALL.map(|tile| (dot, tile)));
+        let all = Dot::of(precision).into_iter().flat_map(|dot| ShaderTile::ALL.map(|tile| (dot, tile)));
         let unknown = || DeviceError::Unsupported(format!("no product is called {kernel}"));
         let (dot, tile) = all.into_iter().find(|(dot, tile)| name(*dot, *tile) == kernel).ok_or_else(unknown)?;
+        let n = self.device.resident()?.n;
+        let dot = dot.for_terms(precision.terms(n));
         let pipeline = self.compile(&shaders::product(tile, dot), &[true; 3])?;
         self.product = Some((kernel.to_owned(), ProductKernel { pipeline, tile }));
         Ok(())
@@ -247,7 +260,7 @@ impl WgpuBench {
     /// Operations a second, from registers alone.
     #[expect(clippy::cast_precision_loss, reason = "a rate to a few digits")]
     fn peak(&mut self) -> Result<f64, DeviceError> {
-        let pipeline = self.compile(&shaders::peak(self.device.kernels.dot), &[true])?;
+        let pipeline = self.compile(&shaders::peak(self.device.kernels.dot(Precision::Int8)), &[true])?;
         let threads = u64::from(PEAK_GROUPS) * u64::from(PEAK_THREADS);
         let results = self.take_other(threads * 4)?;
         let run = |bench: &mut Self, iterations: u32| {
@@ -325,8 +338,11 @@ mod tests {
 
     #[test]
     fn products_have_names_of_their_own() {
-        let all: std::collections::HashSet<_> =
-            [Dot::Packed, Dot::Plain].into_iter().flat_map(|dot| ShaderTile::ALL.map(|tile| name(dot, tile))).collect();
-        assert_eq!(all.len(), 2 * ShaderTile::ALL.len());
+        let all: std::collections::HashSet<_> = [Precision::Int8, Precision::F16]
+            .into_iter()
+            .flat_map(Dot::of)
+            .flat_map(|dot| ShaderTile::ALL.map(|tile| name(dot, tile)))
+            .collect();
+        assert_eq!(all.len(), 4 * ShaderTile::ALL.len());
     }
 }

@@ -1,5 +1,6 @@
 //! One device driven through wgpu ([`assay_device`] says what a device is).
 
+use std::cell::Cell;
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -14,19 +15,21 @@ use super::digest::Hashing;
 use super::error::WgpuError;
 use super::flow::{self, Flow, FlowParts};
 use super::gpu::{Gpu, NotMade};
-use super::kernels::{Kernels, ProductKernel};
+use super::kernels::Kernels;
 use super::memory::{self, DeviceBuffer, Memory, SlotPiece};
 use super::pass::Filling;
 use super::plan::{self, Bounds, CHUNK_BYTES, GROUP_CHUNKS, HASH_BYTES, Layout, Region, STATE_BYTES};
 use super::probe::Walking;
-use super::shaders::Dot;
+use super::shaders::{self, Dot};
+use crate::PRECISIONS;
+use assay_device::accumulator::UnitFinding;
 use assay_device::backend::{BackendKind, Preparing};
 use assay_device::copies::Area;
 use assay_device::pace::{Rates, Timing, WorkKind};
 use assay_device::resident::{Residency, hashes_of, merge_subtrees};
 use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, SlotRange};
-use assay_work::challenge::MAX_N;
-use assay_work::{ChainingValue, Digest};
+use assay_work::challenge::{MAX_N, MIN_N};
+use assay_work::{ChainingValue, Digest, Precision};
 
 /// An opened device. It takes memory for slots with the first pass, and keeps that until [`Device::release`].
 pub struct WgpuDevice {
@@ -34,8 +37,10 @@ pub struct WgpuDevice {
     pub(super) config: WgpuConfig,
     pub(super) bounds: Bounds,
     pub(super) kernels: Kernels,
-    /// Products of the other kind, once they were in use.
-    spare: Option<[ProductKernel; 2]>,
+    /// The kinds of work that it computes.
+    pub(super) precisions: Vec<Precision>,
+    /// What the self-test found about float products.
+    pub(super) units: Vec<UnitFinding>,
     areas: Option<CopyAreas>,
     pub(super) parameters: Buffer,
     pub(super) staging: Staging,
@@ -43,11 +48,13 @@ pub struct WgpuDevice {
     pub(super) rates: Rates,
     /// The layout that the probe's rate was measured on.
     paced: Option<Layout>,
+    /// The way to multiply that the products' rate was measured on.
+    paced_dot: Option<Dot>,
     pub(super) memory: Memory,
     /// The resident slots; of the last round of the probe, its walks and which states are its last.
     pub(super) residency: Residency<Layout, (u32, usize)>,
     /// The pass whose slots these are.
-    pass: Option<Pass>,
+    pub(super) pass: Option<Pass>,
     /// Given up last.
     pub(super) gpu: Gpu,
 }
@@ -77,13 +84,15 @@ impl WgpuDevice {
             config,
             bounds,
             kernels,
-            spare: None,
+            precisions: PRECISIONS.into(),
+            units: Vec::new(),
             areas: None,
             parameters,
             staging,
             bindings: Bindings::default(),
             rates: Rates::new(Timing::HOST_CLOCK),
             paced: None,
+            paced_dot: None,
             memory: Memory::default(),
             residency: Residency::default(),
             pass: None,
@@ -133,7 +142,8 @@ impl WgpuDevice {
 
     fn run_pass(&mut self, pass: &Pass, layout: &Layout, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
         let (free_bytes, made) = (self.free_bytes(), self.memory.made());
-        let fitted = self.memory.fit(&self.gpu, &self.bounds, layout, free_bytes);
+        let expansion = shaders::expansion(pass.precision);
+        let fitted = self.memory.fit(&self.gpu, &self.bounds, layout, expansion, free_bytes);
         if fitted.is_err() || self.memory.made() != made {
             // Groups name buffers that are gone.
             self.bindings.clear();
@@ -142,6 +152,9 @@ impl WgpuDevice {
         let buffers = layout.slot_buffers().len() as u32;
         let prepared = self.kernels.prepare_probe(&self.gpu, &self.bounds, buffers);
         prepared.map_err(|error| self.refused(&error))?;
+        let prepared = self.kernels.prepare_products(&self.gpu, pass.precision, pass.n);
+        prepared.map_err(|error| self.refused(&error))?;
+        self.pace_products(self.kernels.dot_for(pass.precision, pass.n));
         if self.paced.replace(*layout) != Some(*layout) {
             // Lines out of a cache are no measure of lines out of memory.
             self.rates.forget(WorkKind::Probe);
@@ -150,12 +163,20 @@ impl WgpuDevice {
         let completion_counter = Some((&kernels.completion_counter, memory.values(layout, layout.completion_counter)));
         let parts =
             FlowParts { gpu, bindings, parameters, rates, handle, stall_limit: config.stall_limit, completion_counter };
-        let filling = Filling { pass: *pass, layout: *layout, kernels, memory, poison: config.poison };
+        let poison = config.poison;
+        let filling = Filling { pass: *pass, layout: *layout, kernels, memory, poison, expanded: Cell::default() };
         let mut flow = Flow::new(parts);
         filling.run(&mut flow)?;
         let completion = flow.expected_completion();
         let bytes = self.read_completed(layout, layout.digests, completion)?;
         Ok(hashes_of(&bytes).map(Digest).collect())
+    }
+
+    /// The rate of another way to multiply is no estimate.
+    fn pace_products(&mut self, dot: Dot) {
+        if self.paced_dot.replace(dot) != Some(dot) {
+            self.rates.forget(WorkKind::Product);
+        }
     }
 
     fn run_round(
@@ -226,7 +247,7 @@ impl WgpuDevice {
     }
 
     /// What could not be compiled: for good, if the device is well otherwise.
-    fn refused(&self, error: &WgpuError) -> DeviceError {
+    pub(super) fn refused(&self, error: &WgpuError) -> DeviceError {
         self.gpu.check().err().unwrap_or_else(|| DeviceError::Unsupported(error.to_string()))
     }
 
@@ -240,7 +261,7 @@ impl WgpuDevice {
         self.areas.as_ref().filter(|areas| areas.bytes() >= bytes).ok_or_else(missing)
     }
 
-    fn take_area(&mut self, bytes: u64) -> Result<DeviceBuffer, DeviceError> {
+    pub(super) fn take_area(&mut self, bytes: u64) -> Result<DeviceBuffer, DeviceError> {
         let free_bytes = self.free_bytes().saturating_sub(self.memory.held_bytes());
         let busy = DeviceError::Busy { needed_bytes: bytes, free_bytes };
         if bytes > plan::usable_bytes(free_bytes) {
@@ -252,7 +273,7 @@ impl WgpuDevice {
         })
     }
 
-    fn read_piece(&self, piece: SlotPiece<'_>) -> Result<Vec<u8>, DeviceError> {
+    pub(super) fn read_piece(&self, piece: SlotPiece<'_>) -> Result<Vec<u8>, DeviceError> {
         let mut bytes = vec![0; piece.bytes as usize];
         self.staging.read(&self.gpu, self.config.stall_limit, piece, 0, &mut bytes)?;
         Ok(bytes)
@@ -268,6 +289,8 @@ impl Device for WgpuDevice {
             name: d.name.clone(),
             backend: BackendKind::Wgpu,
             detail: format!("{}, {}{}", self.kernels.detail(), d.detail(), self.least_detail()),
+            precisions: self.precisions.clone(),
+            units: self.units.clone(),
             total_bytes: d.memory_bytes.or(self.config.memory_bytes).unwrap_or(free_bytes),
             free_bytes: plan::usable_bytes(free_bytes),
         }
@@ -282,7 +305,7 @@ impl Device for WgpuDevice {
     }
 
     fn fill(&mut self, pass: &Pass, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
-        self.residency.begin_fill(pass)?;
+        self.residency.begin_fill(pass, &self.precisions)?;
         let layout = self.layout(pass)?;
         self.gpu.check()?;
         handle.check()?;
@@ -344,25 +367,30 @@ impl Device for WgpuDevice {
         self.memory.release(&self.gpu);
     }
 
-    fn kernels(&self) -> Vec<String> {
-        let other = other(self.kernels.dot);
-        [self.kernels.dot, other].map(|dot| dot.name().to_owned()).into()
+    fn kernels(&self, precision: Precision) -> Vec<String> {
+        let current = self.kernels.dot(precision);
+        let others = Dot::of(precision).into_iter().filter(|dot| *dot != current && self.may_multiply_by(*dot));
+        [current].into_iter().chain(others).map(|dot| dot.name().to_owned()).collect()
     }
 
-    fn choose_kernel(&mut self, kernel: &str) -> Result<(), DeviceError> {
-        let (current, wanted) = (self.kernels.dot, other(self.kernels.dot));
-        if kernel == current.name() {
+    fn choose_kernel(&mut self, precision: Precision, kernel: &str) -> Result<(), DeviceError> {
+        let dot = Dot::of(precision).into_iter().find(|dot| dot.name() == kernel);
+        let dot =
+            dot.ok_or_else(|| DeviceError::Unsupported(format!("no product of {precision} is called {kernel}")))?;
+        if dot == self.kernels.dot(precision) {
             return Ok(());
         }
-        if kernel != wanted.name() {
-            return Err(DeviceError::Unsupported(format!("no product is called {kernel}")));
-        }
         self.gpu.check()?;
-        let replaced = self.kernels.products_of(&self.gpu, wanted, self.spare.take());
-        self.spare = Some(replaced.map_err(|error| self.refused(&error))?);
-        // The rate of the other kind is no estimate.
-        self.rates.forget(WorkKind::Product);
-        Ok(())
+        if dot == Dot::Float && !self.has_exact_floats()? {
+            return Err(DeviceError::Unsupported("its float sums have not passed the self-test".into()));
+        }
+        let before = self.kernels.dot(precision);
+        self.kernels.multiply_by(dot);
+        let prepared = self.kernels.prepare_products(&self.gpu, precision, self.pass.map_or(MIN_N, |pass| pass.n));
+        prepared.map_err(|error| {
+            self.kernels.multiply_by(before);
+            self.refused(&error)
+        })
     }
 
     fn time_products(&mut self, products: u32) -> Result<Duration, DeviceError> {
@@ -370,12 +398,13 @@ impl Device for WgpuDevice {
         let none = || DeviceError::Unsupported("no pass is resident on this device".into());
         let pass = self.pass.ok_or_else(none)?;
         self.gpu.check()?;
+        self.pace_products(self.kernels.dot_for(pass.precision, pass.n));
         let handle = Handle::default();
         let Self { gpu, bindings, parameters, rates, memory, kernels, config, .. } = self;
         let (handle, stall_limit) = (&handle, config.stall_limit);
         let parts = FlowParts { gpu, bindings, parameters, rates, handle, stall_limit, completion_counter: None };
         let mut flow = Flow::new(parts);
-        let filling = Filling { pass, layout, kernels, memory, poison: false };
+        let filling = Filling { pass, layout, kernels, memory, poison: false, expanded: Cell::default() };
         let start = Instant::now();
         (2..products.saturating_add(2).clamp(3, pass.count)).try_for_each(|u| filling.product(&mut flow, u))?;
         flow.finish()?;
@@ -401,13 +430,6 @@ impl Device for WgpuDevice {
     fn read_area(&mut self, area: Area, out: &mut [u8]) -> Result<Duration, DeviceError> {
         self.gpu.check()?;
         self.areas_of(out.len() as u64)?.read(self.copier(), area, out)
-    }
-}
-
-const fn other(dot: Dot) -> Dot {
-    match dot {
-        Dot::Packed => Dot::Plain,
-        Dot::Plain => Dot::Packed,
     }
 }
 

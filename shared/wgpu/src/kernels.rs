@@ -16,6 +16,7 @@ use super::gpu::{Gpu, NotMade};
 use super::plan::{ALIGNMENT, Bounds};
 use super::shaders::{self, Dot, ProbeShape, QUAD_LANES, Shader, ShaderTile};
 use assay_device::backend::Preparing;
+use assay_work::Precision;
 
 /// How many shaders are compiled at once.
 const STEPS: u64 = 7;
@@ -71,13 +72,18 @@ pub(super) struct Kernels {
     pub(super) parents: Pipeline,
     /// See [`shaders::completion_counter`].
     pub(super) completion_counter: Pipeline,
-    /// With large tiles, and with small ones.
-    products: [ProductKernel; 2],
+    /// With large tiles, and with small ones, of every way to multiply that was in use.
+    products: HashMap<Dot, [ProductKernel; 2]>,
     /// Which of them is tried alone.
     only: Option<usize>,
+    /// What writes the operands of a kind of work out, once it was in use.
+    expansions: HashMap<Precision, Pipeline>,
     probes: HashMap<ProbeShape, Pipeline>,
-    /// How products multiply.
-    pub(super) dot: Dot,
+    /// How products of bytes multiply, and those of 16-bit integers.
+    bytes_dot: Dot,
+    wide_dot: Dot,
+    /// The large tile and the small one.
+    tiles: [ShaderTile; 2],
     quads: bool,
     limits: Limits,
     compiler: Compiler,
@@ -116,11 +122,12 @@ impl Kernels {
         let parents = compile(shaders::parents(), &[true])?;
         let completion_counter = compile(shaders::completion_counter(), &[true])?;
         let product = |tile, pipeline| ProductKernel { tile, pipeline };
+        let tiles = [large, small];
         let large = product(large, compile(shaders::product(large, dot), &[true; 3])?);
         let small = product(small, compile(shaders::product(small, dot), &[true; 3])?);
         let shape = ProbeShape { buffers: 1, grouped: false, quads };
         let probe = compile(shaders::probe(shape), &probe_storages(shape))?;
-        let products = [large, small];
+        let products = HashMap::from([(dot, [large, small])]);
         let mut probes = HashMap::new();
         probes.insert(shape, probe);
         step();
@@ -132,37 +139,55 @@ impl Kernels {
             completion_counter,
             products,
             only: None,
+            expansions: HashMap::new(),
             probes,
-            dot,
+            bytes_dot: dot,
+            wide_dot: Dot::Wide,
+            tiles,
             quads,
             limits,
             compiler,
         })
     }
 
-    /// Compiles products of the other kind; returns the replaced ones.
-    pub(super) fn multiply_by(&mut self, gpu: &Gpu, dot: Dot) -> Result<[ProductKernel; 2], WgpuError> {
-        let [large, small] = [self.products[0].tile, self.products[1].tile];
-        let mut compile = |tile| {
-            let pipeline = self.compiler.compile(gpu, &shaders::product(tile, dot), &[true; 3])?;
-            Ok::<_, WgpuError>(ProductKernel { pipeline, tile })
-        };
-        let products = [compile(large)?, compile(small)?];
-        self.compiler.cache.save();
-        self.dot = dot;
-        Ok(std::mem::replace(&mut self.products, products))
+    /// How products of a kind of work multiply.
+    pub(super) const fn dot(&self, precision: Precision) -> Dot {
+        match precision {
+            Precision::F16 => self.wide_dot,
+            Precision::Int8 | Precision::Fp8 | Precision::Fp4 => self.bytes_dot,
+        }
     }
 
-    /// Takes products of a kind: `spare` where they were compiled before. Returns the replaced ones.
-    pub(super) fn products_of(
-        &mut self,
-        gpu: &Gpu,
-        dot: Dot,
-        spare: Option<[ProductKernel; 2]>,
-    ) -> Result<[ProductKernel; 2], WgpuError> {
-        let Some(spare) = spare else { return self.multiply_by(gpu, dot) };
-        self.dot = dot;
-        Ok(std::mem::replace(&mut self.products, spare))
+    /// Multiplies this way from now on, in the kinds of work that it is for.
+    pub(super) const fn multiply_by(&mut self, dot: Dot) {
+        match dot {
+            Dot::Packed | Dot::Plain => self.bytes_dot = dot,
+            Dot::Wide | Dot::Float | Dot::FloatChunks => self.wide_dot = dot,
+        }
+    }
+
+    /// Compiles what products of a kind of work need, unless it was.
+    pub(super) fn prepare_products(&mut self, gpu: &Gpu, precision: Precision, n: u32) -> Result<(), WgpuError> {
+        let dot = self.dot_for(precision, n);
+        let (has_products, expand) = (self.products.contains_key(&dot), shaders::expand(precision));
+        let has_expansion = expand.is_none() || self.expansions.contains_key(&precision);
+        if has_products && has_expansion {
+            return Ok(());
+        }
+        if !has_products {
+            let mut compile = |tile| {
+                let pipeline = self.compiler.compile(gpu, &shaders::product(tile, dot), &[true; 3])?;
+                Ok::<_, WgpuError>(ProductKernel { pipeline, tile })
+            };
+            let products = [compile(self.tiles[0])?, compile(self.tiles[1])?];
+            self.products.insert(dot, products);
+        }
+        if let (Some(shader), false) = (expand, has_expansion) {
+            let pipeline = self.compiler.compile(gpu, &shader, &[true; 2])?;
+            self.expansions.insert(precision, pipeline);
+        }
+        self.compiler.cache.save();
+        Ok(())
     }
 
     /// Restricts products to large tiles (0) or small ones (1); `None` allows both again.
@@ -170,19 +195,39 @@ impl Kernels {
         self.only = which;
     }
 
-    /// Takes products that were compiled before.
-    pub(super) fn take_products(&mut self, dot: Dot, products: [ProductKernel; 2]) {
-        (self.dot, self.products) = (dot, products);
+    /// The way that products of n-by-n matrices multiply.
+    pub(super) const fn dot_for(&self, precision: Precision, n: u32) -> Dot {
+        self.dot(precision).for_terms(precision.terms(n))
+    }
+
+    /// The tiles of products, the large one first.
+    pub(super) const fn tiles(&self) -> [ShaderTile; 2] {
+        self.tiles
     }
 
     /// The product for n-by-n matrices in pieces of so many rows.
-    pub(super) fn product(&self, n: u32, piece_rows: u64) -> &ProductKernel {
-        if let Some(only) = self.only {
-            return &self.products[only];
+    ///
+    /// # Panics
+    /// When it was not prepared.
+    pub(super) fn product(&self, precision: Precision, n: u32, piece_rows: u64) -> &ProductKernel {
+        let dot = self.dot_for(precision, n);
+        let Some([large, small]) = self.products.get(&dot) else { unreachable!("{dot:?} was prepared with the slots") };
+        match self.only {
+            Some(0) => return large,
+            Some(_) => return small,
+            None => {}
         }
-        let [large, small] = &self.products;
         let wants_large = ShaderTile::choose(&self.limits, n) == Some(large.tile);
         if wants_large && u64::from(large.tile.side) <= piece_rows { large } else { small }
+    }
+
+    /// What writes the operands of a kind of work out.
+    ///
+    /// # Panics
+    /// When it was not prepared.
+    pub(super) fn expansion(&self, precision: Precision) -> &Pipeline {
+        let found = self.expansions.get(&precision);
+        found.unwrap_or_else(|| unreachable!("{precision} was prepared with the slots"))
     }
 
     /// Compiles the probe over so many slot buffers, unless it was.
@@ -211,17 +256,16 @@ impl Kernels {
         found.unwrap_or_else(|| unreachable!("{shape:?} was prepared with the slots"))
     }
 
-    /// Compiles another shader: those of benchmarks.
-    #[cfg(feature = "bench")]
+    /// Compiles another shader: that of the self-test, those of benchmarks.
     pub(super) fn compile(&mut self, gpu: &Gpu, shader: &Shader, storages: &[bool]) -> Result<Pipeline, WgpuError> {
         self.compiler.compile(gpu, shader, storages)
     }
 
     /// The chosen kernels in one line, for people.
     pub(super) fn detail(&self) -> String {
-        let (dot, side) = (self.dot.name(), self.products[0].tile.side);
+        let (bytes, wide, side) = (self.bytes_dot.name(), self.wide_dot.name(), self.tiles[0].side);
         let walks = if self.quads { ", walks in subgroups" } else { "" };
-        format!("{dot} products in tiles of {side}{walks}")
+        format!("{bytes} and {wide} products in tiles of {side}{walks}")
     }
 
     /// Whether walks run in subgroups.

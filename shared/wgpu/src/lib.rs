@@ -3,7 +3,7 @@
 //! [`detect`] describes the adapters (`describe`, with what only the API below says from `native`), each physical one
 //! once. [`open`] makes one device: `gpu` holds wgpu's device and what became of it, `kernels` the pipelines, compiled
 //! from `shaders` and kept in a `cache`. `plan` says how slots are cut into pieces that a binding can hold, `memory`
-//! holds them. A `pass` and a round of the `probe` go through a `flow`, which bounds what is submitted by measured
+//! holds them, and the operands of kinds of work other than INT8, which a pass writes out as whole integers. A `pass` and a round of the `probe` go through a `flow`, which bounds what is submitted by measured
 //! rates ([`assay_device::pace`]).
 //!
 //! A device that failed is lost to this process ([`DeviceError::Sick`]); a worker process ends with it
@@ -25,6 +25,7 @@ mod describe;
 mod device;
 mod digest;
 mod error;
+mod float_sums;
 mod flow;
 mod gpu;
 #[allow(unsafe_code)]
@@ -50,7 +51,7 @@ use serde::{Deserialize, Serialize};
 use assay_device::backend::{Backend, BackendKind, Found, Opened, Prepare, Preparing};
 use assay_device::place::Place;
 use assay_device::{DeviceError, DeviceInfo};
-use assay_work::DeviceId;
+use assay_work::{DeviceId, Precision};
 
 /// Which device to open.
 #[derive(Debug, Serialize, Deserialize)]
@@ -95,6 +96,9 @@ pub fn find(config: &WgpuConfig) -> Result<Vec<Found>, WgpuError> {
     })
 }
 
+/// The kinds of work that a device computes.
+const PRECISIONS: [Precision; 4] = Precision::ALL;
+
 fn found(adapter: &AdapterDescription, config: &WgpuConfig) -> Found {
     let total_bytes = adapter.memory_bytes.or(config.memory_bytes).unwrap_or(0);
     let info = DeviceInfo {
@@ -102,6 +106,8 @@ fn found(adapter: &AdapterDescription, config: &WgpuConfig) -> Found {
         name: adapter.name.clone(),
         backend: BackendKind::Wgpu,
         detail: adapter.detail(),
+        precisions: PRECISIONS.into(),
+        units: Vec::new(),
         total_bytes,
         // What is free is known once it is opened.
         free_bytes: total_bytes,

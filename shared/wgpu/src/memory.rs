@@ -4,7 +4,7 @@ use ::wgpu::{Buffer, BufferUsages, PollType};
 
 use super::gpu::{Gpu, NotMade};
 use super::native;
-use super::plan::{self, Bounds, HASH_BYTES, Layout, Region};
+use super::plan::{self, Bounds, HASH_BYTES, Layout, OPERAND_MATRICES, Region};
 use assay_device::DeviceError;
 use assay_device::machine;
 
@@ -40,6 +40,7 @@ impl<'a> SlotPiece<'a> {
 #[derive(Default)]
 pub(super) struct Memory {
     slots: Vec<DeviceBuffer>,
+    operands: Vec<DeviceBuffer>,
     scratch: Option<DeviceBuffer>,
     states: Vec<DeviceBuffer>,
     next_states: Vec<DeviceBuffer>,
@@ -47,25 +48,34 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Makes room for a layout. When there is none, nothing is held.
+    /// Makes room for a layout, and for operands where a byte of a slot becomes `expansion` of them. When there is no
+    /// room, nothing is held.
     pub(super) fn fit(
         &mut self,
         gpu: &Gpu,
         bounds: &Bounds,
         layout: &Layout,
+        expansion: Option<u32>,
         free_bytes: u64,
     ) -> Result<(), DeviceError> {
         let states = plan::state_buffers(bounds, layout.states_bytes());
-        if self.holds(layout) && self.holds_states(states, layout.grouped) {
+        let operands = expansion.map_or((0, 0), |expansion| layout.operand_buffers(expansion));
+        let held = self.holds(layout) && self.holds_states(states, layout.grouped);
+        if held && self.holds_operands(operands) {
             return Ok(());
         }
-        self.release(gpu);
+        if held {
+            drop_all(gpu, self.operands.drain(..));
+        } else {
+            self.release(gpu);
+        }
         let needed_bytes = layout.total_bytes();
         let busy = DeviceError::Busy { needed_bytes, free_bytes };
         if needed_bytes > plan::usable_bytes(free_bytes) {
             return Err(busy);
         }
-        let made = self.make_all(gpu, layout, states);
+        let slots = if held { Ok(()) } else { self.make_all(gpu, layout, states) };
+        let made = slots.and_then(|()| self.make_operands(gpu, operands));
         self.conclude(gpu, made, busy)
     }
 
@@ -113,6 +123,14 @@ impl Memory {
         self.make_states(gpu, states, layout.grouped)
     }
 
+    fn make_operands(&mut self, gpu: &Gpu, (bytes, count): (u64, usize)) -> Result<(), NotMade> {
+        for _ in 0..OPERAND_MATRICES * count {
+            let buffer = self.make(gpu, "operands", bytes)?;
+            self.operands.push(buffer);
+        }
+        Ok(())
+    }
+
     fn make_states(&mut self, gpu: &Gpu, (bytes, count): (u64, u32), twice: bool) -> Result<(), NotMade> {
         for _ in 0..count {
             let buffer = self.make(gpu, "states", bytes)?;
@@ -145,6 +163,11 @@ impl Memory {
             && self.scratch.as_ref().is_some_and(|scratch| layout.scratch_bytes() <= scratch.bytes)
     }
 
+    /// Whether operands are there, in as many buffers as these or more, each as long or longer.
+    fn holds_operands(&self, (bytes, count): (u64, usize)) -> bool {
+        self.operands.len() >= OPERAND_MATRICES * count && self.operands.iter().all(|held| held.bytes >= bytes)
+    }
+
     /// Whether states are there, in buffers of just this length or in a longer one.
     fn holds_states(&self, (bytes, count): (u64, u32), twice: bool) -> bool {
         let holds = |held: &[DeviceBuffer]| {
@@ -160,14 +183,16 @@ impl Memory {
 
     /// What it holds altogether.
     pub(super) fn held_bytes(&self) -> u64 {
-        let all = self.slots.iter().chain(&self.scratch).chain(&self.states).chain(&self.next_states);
+        let slots = self.slots.iter().chain(&self.operands);
+        let all = slots.chain(&self.scratch).chain(&self.states).chain(&self.next_states);
         all.map(|buffer| buffer.bytes).sum()
     }
 
     /// Frees everything.
     pub(super) fn release(&mut self, gpu: &Gpu) {
         let states = self.states.drain(..).chain(self.next_states.drain(..));
-        drop_all(gpu, self.slots.drain(..).chain(self.scratch.take()).chain(states));
+        let slots = self.slots.drain(..).chain(self.operands.drain(..));
+        drop_all(gpu, slots.chain(self.scratch.take()).chain(states));
     }
 
     /// A piece of a slot.
@@ -181,6 +206,29 @@ impl Memory {
         let first = number % layout.pieces_per_buffer * layout.piece_bytes;
         assert!(first + layout.piece_bytes <= buffer.bytes, "a piece of its buffer");
         SlotPiece { buffer, first, bytes: layout.piece_bytes }
+    }
+
+    /// Rows of a slot that lie in one piece.
+    ///
+    /// # Panics
+    /// When they do not, or the slots are not there.
+    pub(super) fn rows(&self, layout: &Layout, slot: u32, first_row: u64, rows: u64) -> SlotPiece<'_> {
+        let (piece, inside) = (first_row / layout.piece_rows(), first_row % layout.piece_rows());
+        assert!(inside + rows <= layout.piece_rows(), "rows of one piece");
+        let whole = self.piece(layout, slot, piece);
+        let row_bytes = u64::from(layout.n);
+        SlotPiece { first: whole.first + inside * row_bytes, bytes: rows * row_bytes, ..whole }
+    }
+
+    /// A piece of one of the matrices of operands, where a byte of a slot becomes `expansion` of them.
+    ///
+    /// # Panics
+    /// When the operands are not there.
+    pub(super) fn operands(&self, layout: &Layout, expansion: u32, matrix: usize, piece: u64) -> SlotPiece<'_> {
+        let (bytes, count) = layout.operand_buffers(expansion);
+        let buffer = &self.operands[matrix * count + piece as usize];
+        assert!(bytes <= buffer.bytes, "operands of this layout");
+        SlotPiece { buffer, first: 0, bytes }
     }
 
     /// The buffers that the slots of a layout lie in.

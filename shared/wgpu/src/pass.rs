@@ -1,11 +1,13 @@
 //! A pass: leaves, products and digests, slot after slot (WORK.md, A pass).
 
+use std::cell::Cell;
+
 use super::digest::Hashing;
 use super::flow::{Dispatch, Flow};
 use super::kernels::{Kernels, ProductKernel};
 use super::memory::{Memory, SlotPiece};
-use super::plan::{Layout, MAX_WORKGROUPS, STATE_BYTES};
-use super::shaders::{self, KEYSTREAM_THREADS};
+use super::plan::{Layout, MAX_WORKGROUPS, OPERAND_MATRICES, STATE_BYTES};
+use super::shaders::{self, EXPAND_THREADS, KEYSTREAM_THREADS};
 use assay_device::pace::{WorkKind, Workload};
 use assay_device::{DeviceError, Pass};
 use assay_work::keys::parents;
@@ -14,6 +16,8 @@ use assay_work::keys::parents;
 const FIRST_GROUPS: u64 = 64;
 /// Multiply-accumulates of the first dispatch of products: a hundredth of a second of a slow processor.
 const FIRST_PRODUCTS: u64 = 1 << 26;
+/// Bytes that an invocation expands.
+const VECTOR_BYTES: u64 = 16;
 /// The key of what memory holds in the debug mode before a pass.
 const POISON: [u32; 8] = [0xA5A5_A5A5; 8];
 
@@ -29,6 +33,8 @@ pub(super) struct Filling<'a> {
     pub(super) memory: &'a Memory,
     /// Whether to overwrite all slots first.
     pub(super) poison: bool,
+    /// The slots whose operands are written out.
+    pub(super) expanded: Cell<[Option<u32>; OPERAND_MATRICES]>,
 }
 
 impl<'a> Filling<'a> {
@@ -74,7 +80,8 @@ impl<'a> Filling<'a> {
     /// One product: each piece of the earlier slot, which are rows of the result, by each one of the previous slot,
     /// which are its columns.
     pub(super) fn product(&self, flow: &mut Flow<'a>, u: u32) -> Result<(), DeviceError> {
-        self.product_with(flow, self.kernels.product(self.pass.n, self.layout.piece_rows()), u)
+        let product = self.kernels.product(self.pass.precision, self.pass.n, self.rows_of_piece());
+        self.product_with(flow, product, u)
     }
 
     /// As [`Filling::product`], with tiles of the caller's choice.
@@ -85,14 +92,76 @@ impl<'a> Filling<'a> {
         u: u32,
     ) -> Result<(), DeviceError> {
         let (earlier, previous) = parents(&self.pass.key, u);
-        for rows in 0..self.layout.pieces_per_slot {
-            for columns in 0..self.layout.pieces_per_slot {
+        let operands = self.operands(flow, [earlier, previous])?;
+        let rows = self.rows_of_piece();
+        let pieces = u64::from(self.pass.n) / rows;
+        for row_piece in 0..pieces {
+            for column_piece in 0..pieces {
                 let bindings = [
-                    self.memory.piece(&self.layout, earlier, rows),
-                    self.memory.piece(&self.layout, previous, columns),
-                    self.memory.piece(&self.layout, u, rows),
+                    self.operand_piece(operands[0], row_piece),
+                    self.operand_piece(operands[1], column_piece),
+                    self.memory.rows(&self.layout, u, row_piece * rows, rows),
                 ];
-                self.tiles(flow, product, u, (rows, columns), &bindings)?;
+                self.tiles(flow, product, u, (row_piece, column_piece), &bindings)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes that a byte of a slot becomes as operands; none where operands are the slots.
+    fn expansion(&self) -> Option<u32> {
+        shaders::expansion(self.pass.precision)
+    }
+
+    /// Rows of a piece of operands.
+    fn rows_of_piece(&self) -> u64 {
+        if self.expansion().is_some() { self.layout.operand_rows } else { self.layout.piece_rows() }
+    }
+
+    /// Where the operands of these slots lie, once they are written out.
+    fn operands(&self, flow: &mut Flow<'a>, slots: [u32; 2]) -> Result<[Operands; 2], DeviceError> {
+        let Some(expansion) = self.expansion() else { return Ok(slots.map(Operands::Slot)) };
+        let mut held = self.expanded.get();
+        let matrices = places(held, slots);
+        for (matrix, slot) in matrices.into_iter().zip(slots) {
+            if held[matrix] != Some(slot) {
+                self.expand(flow, expansion, slot, matrix)?;
+                held[matrix] = Some(slot);
+            }
+        }
+        self.expanded.set(held);
+        Ok(matrices.map(|matrix| Operands::Matrix { matrix, expansion }))
+    }
+
+    fn operand_piece(&self, operands: Operands, piece: u64) -> SlotPiece<'a> {
+        match operands {
+            Operands::Slot(slot) => self.memory.piece(&self.layout, slot, piece),
+            Operands::Matrix { matrix, expansion } => self.memory.operands(&self.layout, expansion, matrix, piece),
+        }
+    }
+
+    /// Writes out the operands of a slot.
+    fn expand(&self, flow: &mut Flow<'a>, expansion: u32, slot: u32, matrix: usize) -> Result<(), DeviceError> {
+        let rows = self.layout.operand_rows;
+        for piece in 0..u64::from(self.pass.n) / rows {
+            let from = self.memory.rows(&self.layout, slot, piece * rows, rows);
+            let bindings = [from, self.memory.operands(&self.layout, expansion, matrix, piece)];
+            let group_vectors = u64::from(EXPAND_THREADS);
+            let vectors = from.bytes / VECTOR_BYTES;
+            let mut at = 0;
+            while at < vectors {
+                let groups = (vectors - at).div_ceil(group_vectors);
+                let cut = flow.pieces(WorkKind::Expand, groups, group_vectors * VECTOR_BYTES, FIRST_GROUPS);
+                let cut = cut.min(groups).min(MAX_WORKGROUPS.into());
+                let here = (cut * group_vectors).min(vectors - at);
+                flow.dispatch(&Dispatch {
+                    pipeline: self.kernels.expansion(self.pass.precision),
+                    words: &shaders::ExpandParams { at: at as u32, vectors: here as u32 }.words(),
+                    bindings: &bindings,
+                    workgroups: cut as u32,
+                    work: Workload { kind: WorkKind::Expand, units: here * VECTOR_BYTES },
+                })?;
+                at += here;
             }
         }
         Ok(())
@@ -107,21 +176,22 @@ impl<'a> Filling<'a> {
         (row_piece, column_piece): (u64, u64),
         bindings: &[SlotPiece<'a>; 3],
     ) -> Result<(), DeviceError> {
-        let (n, piece_rows, side) = (u64::from(self.pass.n), self.layout.piece_rows(), u64::from(product.tile.side));
-        let across = piece_rows / side;
-        let tile_units = side * side * n;
+        let (n, rows, side) = (self.pass.n, self.rows_of_piece(), u64::from(product.tile.side));
+        let across = rows / side;
+        let tile_units = side * side * u64::from(self.pass.precision.terms(n));
         let mut first_tile = 0;
         while first_tile < across * across {
             let left = across * across - first_tile;
             let tiles = flow.pieces(WorkKind::Product, left, tile_units, FIRST_PRODUCTS / tile_units);
             let tiles = tiles.min(left).min(MAX_WORKGROUPS.into());
             let parameters = shaders::ProductParams {
-                n: self.pass.n,
+                n,
                 tiles_across: across as u32,
                 first_tile: first_tile as u32,
-                row0: (row_piece * piece_rows) as u32,
-                column0: (column_piece * piece_rows) as u32,
+                row0: (row_piece * rows) as u32,
+                column0: (column_piece * rows) as u32,
                 slot,
+                depth: n * self.expansion().unwrap_or(1),
             };
             flow.dispatch(&Dispatch {
                 pipeline: &product.pipeline,
@@ -133,6 +203,25 @@ impl<'a> Filling<'a> {
             first_tile += tiles;
         }
         Ok(())
+    }
+}
+
+/// Where the operands of a product lie.
+#[derive(Clone, Copy)]
+enum Operands {
+    /// In a slot itself.
+    Slot(u32),
+    /// Written out.
+    Matrix { matrix: usize, expansion: u32 },
+}
+
+/// Which matrix takes each of two slots, when the matrices hold the operands of these: what is there already stays.
+fn places(held: [Option<u32>; OPERAND_MATRICES], needed: [u32; 2]) -> [usize; 2] {
+    let place = |slot: u32| held.iter().position(|held| *held == Some(slot));
+    match needed.map(place) {
+        [Some(first), _] => [first, 1 - first],
+        [None, Some(second)] => [1 - second, second],
+        [None, None] => [0, 1],
     }
 }
 
@@ -182,4 +271,25 @@ pub(super) fn words_of(key: &[u8; 32]) -> [u32; 8] {
         *word = u32::from_le_bytes(*bytes);
     }
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operands_that_are_there_are_not_written_again() {
+        assert_eq!(places([None, None], [0, 1]), [0, 1]);
+        // Slot 1 was the previous one, and is the earlier one now.
+        assert_eq!(places([Some(0), Some(1)], [1, 2]), [1, 0]);
+        assert_eq!(places([Some(0), Some(1)], [0, 2]), [0, 1]);
+        assert_eq!(places([Some(2), Some(7)], [5, 2]), [1, 0]);
+        // Each gets a matrix of its own, whatever they hold.
+        for held in [[None, Some(3)], [Some(3), None], [Some(3), Some(4)], [Some(4), Some(3)]] {
+            for needed in [[3, 4], [4, 3], [3, 9], [9, 3], [8, 9]] {
+                let [first, second] = places(held, needed);
+                assert_eq!(first + second, 1, "{held:?}, {needed:?}");
+            }
+        }
+    }
 }

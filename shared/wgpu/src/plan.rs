@@ -33,6 +33,10 @@ const PROBE_STATES: u32 = 2;
 const PARAMETERS: u32 = 1;
 /// Storage buffers that a product binds.
 const PRODUCT_BUFFERS: u32 = 3;
+/// Matrices of operands that a product of expanded slots reads.
+pub(super) const OPERAND_MATRICES: usize = 2;
+/// The most bytes of operands that a byte of a slot becomes.
+const MAX_EXPANSION: u64 = 2;
 /// Rows of the smallest tile of a product.
 const MIN_TILE_ROWS: u64 = 64;
 /// Invocations and bytes of workgroup memory that the smallest tile takes.
@@ -88,10 +92,16 @@ impl Bounds {
 
     /// The largest matrix size whose pieces hold whole tiles, and whose chaining values can be bound.
     pub(super) fn largest_n(&self) -> u32 {
-        let rows = |n: u32| self.piece_bytes(n) / u64::from(n);
+        let rows = |n: u32| self.operand_rows(n);
         let sizes = (MIN_N.ilog2()..=MAX_N.ilog2()).map(|log| 1 << log);
         let is_possible = |n: &u32| rows(*n) >= MIN_TILE_ROWS && Layout::new(self, *n, MIN_COUNT).is_possible(self);
         sizes.take_while(is_possible).last().unwrap_or(0)
+    }
+
+    /// Rows of a piece of operands: those of a slot's piece, or as many as a buffer holds of them.
+    fn operand_rows(&self, n: u32) -> u64 {
+        let depth = u64::from(n) * MAX_EXPANSION;
+        (self.piece_bytes(n) / u64::from(n)).min((1 << self.buffer_bytes.ilog2()) / depth)
     }
 
     /// Bytes of a piece: the slot's, or as large a part of it as a buffer holds.
@@ -123,6 +133,8 @@ pub(super) struct Layout {
     pub(super) pieces_per_slot: u64,
     /// How many pieces a buffer holds; the last one may hold fewer.
     pub(super) pieces_per_buffer: u64,
+    /// Rows of a piece of operands, where they are not the slots: a part of a piece's, and each in a buffer of its own.
+    pub(super) operand_rows: u64,
     /// Whether a probe cannot bind all slot buffers at once, and needs its states twice.
     pub(super) grouped: bool,
     /// The digests of all slots.
@@ -157,6 +169,7 @@ impl Layout {
             piece_bytes,
             pieces_per_slot,
             pieces_per_buffer,
+            operand_rows: bounds.operand_rows(n),
             grouped: buffers > u64::from(bounds.slot_buffers),
             digests,
             round_digest,
@@ -186,6 +199,17 @@ impl Layout {
         self.piece_bytes / self.n as u64
     }
 
+    /// Bytes of each buffer of operands, where a byte of a slot becomes `expansion`, and how many buffers a matrix has.
+    pub(super) const fn operand_buffers(&self, expansion: u32) -> (u64, usize) {
+        (self.operand_rows * self.n as u64 * expansion as u64, (self.n as u64 / self.operand_rows) as usize)
+    }
+
+    /// What the operands of any kind of work take. A device has one number of slots for all kinds, so that this is kept
+    /// free for those whose operands are slots, too.
+    const fn operand_bytes(&self) -> u64 {
+        OPERAND_MATRICES as u64 * MAX_EXPANSION * self.slot_bytes()
+    }
+
     /// Bytes of each buffer of slots.
     pub(super) fn slot_buffers(&self) -> impl ExactSizeIterator<Item = u64> + use<> {
         let Self { piece_bytes, pieces_per_buffer, .. } = *self;
@@ -208,7 +232,7 @@ impl Layout {
     /// What all of it takes of the device.
     pub(super) fn total_bytes(&self) -> u64 {
         let states = self.states_bytes() * if self.grouped { 2 } else { 1 };
-        self.slots().bytes() + self.scratch_bytes() + states
+        self.slots().bytes() + self.operand_bytes() + self.scratch_bytes() + states
     }
 
     /// Whether an adapter can bind all of it, memory aside.
@@ -309,12 +333,28 @@ mod tests {
         assert!(layout.grouped, "12 buffers, and 8 can be bound");
     }
 
+    /// Operands of twice the bytes are cut into twice the pieces where a piece of a slot fills a buffer.
+    #[test]
+    fn operands_are_cut_into_rows_that_a_buffer_holds() {
+        for (buffer_bytes, n, rows, buffers) in
+            [(1 << 27, 8192, 8192, 1), (1 << 27, 32_768, 2048, 16), (5 << 16, 512, 256, 2)]
+        {
+            let bounds = bounds(buffer_bytes, 8);
+            let layout = Layout::new(&bounds, n, 3);
+            assert_eq!((layout.operand_rows, layout.operand_buffers(2).1), (rows, buffers), "n = {n}");
+            assert!(layout.operand_buffers(2).0 <= bounds.buffer_bytes && layout.piece_rows().is_multiple_of(rows));
+            assert_eq!(layout.operand_buffers(1).0 * 2, layout.operand_buffers(2).0);
+            let all = layout.operand_buffers(2).0 * layout.operand_buffers(2).1 as u64 * OPERAND_MATRICES as u64;
+            assert!(layout.total_bytes() >= layout.slots().bytes() + all, "n = {n}");
+        }
+    }
+
     #[test]
     fn the_largest_size_is_that_whose_pieces_hold_a_tile() {
         assert_eq!(bounds(1 << 27, 8).largest_n(), 32_768);
-        assert_eq!(bounds(1 << 20, 8).largest_n(), 16_384);
-        assert_eq!(bounds(1 << 16, 8).largest_n(), 1024);
-        assert_eq!(slots_that_fit(&bounds(1 << 16, 8), 2048, 1 << 40), 0);
+        assert_eq!(bounds(1 << 20, 8).largest_n(), 8192);
+        assert_eq!(bounds(1 << 16, 8).largest_n(), 512);
+        assert_eq!(slots_that_fit(&bounds(1 << 16, 8), 1024, 1 << 40), 0);
         assert!(slots_that_fit(&bounds(1 << 20, 8), 1024, 1 << 40) > 0);
     }
 

@@ -8,6 +8,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::config::DotChoice;
 use super::device::WgpuDevice;
 use super::error::WgpuError;
 use super::kernels;
@@ -16,12 +17,17 @@ use super::shaders::Dot;
 use assay_device::{Device, DeviceError, Handle, Pass, ProbeRound};
 use assay_work::challenge::{MIN_COUNT, MIN_N};
 use assay_work::digest::pass_root;
-use assay_work::{Digest, PassKey, RoundKey};
+use assay_work::{Digest, PassKey, Precision, RoundKey};
 
 /// The pass that is tried: its digests are of trees of several workgroups, and both kinds of tiles divide it.
-const PASS: Pass = Pass { key: PassKey([1; 32]), n: 512, offset: 0, count: 6 };
-/// Its root, as the reference gives it.
-const ROOT: &str = "b4538b0b6773fd128073491119a45f149f7263cb037bddab05f480b9285e75b2";
+const PASS: Pass = Pass { precision: Precision::Int8, key: PassKey([1; 32]), n: 512, offset: 0, count: 6 };
+/// What is compared with the reference, in tiles of both kinds: each pass with its root.
+const PASSES: [(Pass, &str); 4] = [
+    (PASS, "b4538b0b6773fd128073491119a45f149f7263cb037bddab05f480b9285e75b2"),
+    (small_pass(Precision::F16), "b98e58c7d06038b658968f7210277c8100af435fdac30046e967613b7413d90c"),
+    (small_pass(Precision::Fp8), "a903c89a1a0891d88b8b26c8a82312a10cc9f5f512f686faafed023855a89280"),
+    (small_pass(Precision::Fp4), "40a08deb27b8711a8d2a812a325e0781e0d02f74428b874cd4f872f340e9db0e"),
+];
 /// How often it is timed. The first time also learns the device's rates.
 const TRIES: u32 = 3;
 /// The round that is tried.
@@ -29,6 +35,11 @@ const ROUND: ProbeRound = ProbeRound { key: RoundKey([2; 32]), walks: 512, steps
 /// A buffer for one slot of the smallest size, and one for all that are tried.
 const SLOT_BYTES: u64 = MIN_N as u64 * MIN_N as u64;
 const ALL_BYTES: u64 = 1 << 22;
+
+/// A pass of another kind of work: its products read operands that were written out.
+const fn small_pass(precision: Precision) -> Pass {
+    Pass { precision, n: MIN_N, ..PASS }
+}
 
 impl WgpuDevice {
     /// Runs all checks. Nothing is resident afterwards.
@@ -51,36 +62,63 @@ impl WgpuDevice {
 
     fn qualify_products(&mut self) -> Result<(), NotQualified> {
         if kernels::chosen(self.config.dot, self.description()).is_none() {
-            self.choose_products()?;
+            self.choose_of(Precision::Int8, [Dot::Plain, Dot::Packed])?;
+        }
+        if self.tries_floats() && self.has_exact_floats()? {
+            self.choose_of(Precision::F16, [Dot::Wide, Dot::Float])?;
         }
         for (which, what) in [(0, "products in large tiles"), (1, "products in small tiles")] {
             self.kernels.use_only(Some(which));
-            let digests = self.fill(&PASS, &Handle::default())?;
-            if pass_root(&digests).to_string() != ROOT {
-                return Err(NotQualified::Bits(what));
+            for (pass, root) in PASSES {
+                self.qualify_pass(&pass, root, what)?;
             }
         }
         Ok(())
     }
 
-    /// Takes whichever kind of product is faster here.
-    fn choose_products(&mut self) -> Result<(), NotQualified> {
-        let plain = self.try_products()?;
-        let spare = self.kernels.multiply_by(&self.gpu, Dot::Packed)?;
-        let packed = self.try_products()?;
-        tracing::debug!(device = %self.description().id, ?plain, ?packed, "products tried");
-        if plain <= packed {
-            self.kernels.take_products(Dot::Plain, spare);
+    /// A kind of work other than INT8 whose bits are wrong, or whose shaders the driver does not take, is not offered.
+    fn qualify_pass(&mut self, pass: &Pass, root: &str, what: &'static str) -> Result<(), NotQualified> {
+        let kind = pass.precision;
+        if !self.precisions.contains(&kind) {
+            return Ok(());
         }
+        let why = match self.fill(pass, &Handle::default()) {
+            Ok(digests) if pass_root(&digests).to_string() == root => return Ok(()),
+            Ok(_) if kind == Precision::Int8 => return Err(NotQualified::Bits(what)),
+            Ok(_) => format!("{what} give other bits on its driver than they must"),
+            Err(DeviceError::Unsupported(why)) if kind != Precision::Int8 => why,
+            Err(error) => return Err(error.into()),
+        };
+        self.precisions.retain(|offered| *offered != kind);
+        tracing::warn!("{}: {kind} is not offered: {why}", self.description().title());
+        Ok(())
+    }
+
+    /// Whether float products are examined, and tried where they are exact. A software adapter multiplies integers no
+    /// slower.
+    fn tries_floats(&self) -> bool {
+        match self.config.dot {
+            DotChoice::Fastest => true,
+            DotChoice::Auto => !self.description().software,
+            DotChoice::Packed | DotChoice::Plain => false,
+        }
+    }
+
+    /// Takes whichever of two ways to multiply is faster here, the first where they are equal.
+    fn choose_of(&mut self, precision: Precision, dots: [Dot; 2]) -> Result<(), NotQualified> {
+        let [first, second] = [self.try_products(precision, dots[0])?, self.try_products(precision, dots[1])?];
+        tracing::debug!(device = %self.description().id, ?dots, ?first, ?second, "products tried");
+        self.kernels.multiply_by(if first <= second { dots[0] } else { dots[1] });
         Ok(())
     }
 
     /// The best time of a few small passes.
-    fn try_products(&mut self) -> Result<Duration, DeviceError> {
+    fn try_products(&mut self, precision: Precision, dot: Dot) -> Result<Duration, DeviceError> {
+        self.kernels.multiply_by(dot);
         let mut best = Duration::MAX;
         for _ in 0..TRIES {
             let start = Instant::now();
-            self.fill(&PASS, &Handle::default())?;
+            self.fill(&Pass { precision, ..PASS }, &Handle::default())?;
             best = best.min(start.elapsed());
         }
         Ok(best)
@@ -146,13 +184,17 @@ impl From<WgpuError> for NotQualified {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PRECISIONS;
     use assay_device::reference::ReferenceDevice;
     use assay_work::DeviceId;
 
     #[test]
-    fn the_root_is_the_references() {
+    fn the_roots_are_the_references() {
         let mut reference = ReferenceDevice::new(DeviceId([1; 16]), "the reference", PASS.bytes());
-        let digests = reference.fill(&PASS, &Handle::default()).unwrap();
-        assert_eq!(pass_root(&digests).to_string(), ROOT);
+        for (pass, root) in PASSES {
+            let digests = reference.fill(&pass, &Handle::default()).unwrap();
+            assert_eq!(pass_root(&digests).to_string(), root, "{}", pass.precision);
+        }
+        assert_eq!(PASSES.map(|(pass, _)| pass.precision), PRECISIONS);
     }
 }

@@ -18,11 +18,11 @@ use std::fmt::Write;
 pub(super) use self::bench_params::{PEAK_MACS_PER_ITERATION, PeakParams, StreamParams};
 pub use self::params::PARAM_BYTES;
 pub(super) use self::params::{
-    ChunkParams, CompletionCounter, KeystreamParams, ParentParams, ProbeParams, ProductParams,
+    ChunkParams, CompletionCounter, ExpandParams, KeystreamParams, ParentParams, ProbeParams, ProductParams,
 };
 pub(super) use self::tile::ShaderTile;
 use assay_work::probe::walk;
-use assay_work::{product, tree};
+use assay_work::{Precision, product, tree};
 
 /// Invocations of a workgroup of the keystream: one ChaCha block each.
 pub(super) const KEYSTREAM_THREADS: u32 = 64;
@@ -32,6 +32,10 @@ pub(super) const TREE_THREADS: u32 = 64;
 pub(super) const PROBE_THREADS: u32 = 64;
 /// Lanes that share a walk where [`ProbeShape::quads`] is set.
 pub(super) const QUAD_LANES: u32 = 4;
+/// Invocations of a workgroup of [`expand`]: a vector of 16 bytes each.
+pub(super) const EXPAND_THREADS: u32 = 64;
+/// The most terms of a float sum of products of F16, before it is added to integers (WORK.md, Units that are exact).
+pub(super) const CHUNK_TERMS: u32 = 8192;
 /// Invocations of a workgroup of [`peak`].
 pub(super) const PEAK_THREADS: u32 = 64;
 /// Invocations of a workgroup of [`stream`].
@@ -46,13 +50,19 @@ pub struct Shader {
     pub source: String,
 }
 
-/// How sums of INT8 products are computed. The bits are the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How sums of products are computed. The bits are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Dot {
-    /// `dot4I8Packed`, which drivers turn into an instruction where the device has one.
+    /// Of signed bytes: `dot4I8Packed`, which drivers turn into an instruction where the device has one.
     Packed,
-    /// Integer code for other devices.
+    /// Of signed bytes: integer code for other devices.
     Plain,
+    /// Of 16-bit integers: integer code.
+    Wide,
+    /// Of 16-bit integers: sums of one chunk in FP32.
+    Float,
+    /// Of 16-bit integers: sums in FP32, added to integers after each chunk.
+    FloatChunks,
 }
 
 /// Which buffers the probe reads, and how.
@@ -89,11 +99,55 @@ pub(super) fn parents() -> Shader {
 
 /// Tiles of a product, mixed.
 pub(super) fn product(tile: ShaderTile, dot: Dot) -> Shader {
+    product_with(tile, dot, CHUNK_TERMS, Ending::Mixed)
+}
+
+/// The bits of a product's float sums, for the self-test.
+pub(super) fn raw_product(tile: ShaderTile) -> Shader {
+    product_with(tile, Dot::Float, CHUNK_TERMS, Ending::Raw)
+}
+
+/// What a product writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    Mixed,
+    Raw,
+}
+
+fn product_with(tile: ShaderTile, dot: Dot, chunk_terms: u32, ending: Ending) -> Shader {
     let held = if tile.per_thread == 8 { wgsl!("product_8x8") } else { wgsl!("product_4x4") };
+    let (write, of) = match ending {
+        Ending::Mixed => (wgsl!("mix", "write_mixed"), "product"),
+        Ending::Raw => (wgsl!("write_raw"), "sums"),
+    };
     let ShaderTile { side, per_thread, words } = tile;
-    let name = format!("product {side}x{side} by {per_thread}x{per_thread}, {words} words, {}", dot.name());
-    let sizes = format!("const SIDE = {side}u;\nconst PER_THREAD = {per_thread}u;\nconst STEP_WORDS = {words}u;\n");
-    shader_with(name, &[dot.requires()], &[&sizes, dot.source(), wgsl!("mix", "product"), held])
+    let name = format!("{of} {side}x{side} by {per_thread}x{per_thread}, {words} words, {}", dot.label());
+    let (drains, chunk_words) = (dot == Dot::FloatChunks, chunk_terms / dot.terms_per_word());
+    let sizes = format!(
+        "const SIDE = {side}u;\nconst PER_THREAD = {per_thread}u;\nconst STEP_WORDS = {words}u;\n\
+         const DRAINS = {drains};\nconst CHUNK_WORDS = {chunk_words}u;\n"
+    );
+    shader_with(name, &[dot.requires()], &[&sizes, dot.source(), wgsl!("product"), write, held])
+}
+
+/// The operands of a slot as integers; none where products read the slot itself.
+pub(super) fn expand(precision: Precision) -> Option<Shader> {
+    let source = match precision {
+        Precision::Int8 => return None,
+        Precision::F16 => wgsl!("expand", "expand_f16"),
+        Precision::Fp8 => wgsl!("expand", "expand_fp8"),
+        Precision::Fp4 => wgsl!("expand", "expand_fp4"),
+    };
+    Some(shader(&format!("expand {precision}"), source))
+}
+
+/// Bytes that a byte of a slot becomes as operands; none where products read the slot itself.
+pub(super) const fn expansion(precision: Precision) -> Option<u32> {
+    match precision {
+        Precision::Int8 => None,
+        Precision::Fp8 => Some(1),
+        Precision::F16 | Precision::Fp4 => Some(2),
+    }
 }
 
 /// Steps of the walks of a probe.
@@ -132,11 +186,14 @@ pub(super) const fn next_completion(before: u32, number: u32) -> u32 {
 #[must_use]
 pub fn all() -> Vec<Shader> {
     let dots = [Dot::Packed, Dot::Plain];
+    let all_dots = [Dot::Packed, Dot::Plain, Dot::Wide, Dot::Float, Dot::FloatChunks];
     let mut all = vec![keystream(), chunks(), parents(), stream(), completion_counter()];
     all.extend(dots.map(peak));
     for tile in ShaderTile::ALL {
-        all.extend(dots.map(|dot| product(tile, dot)));
+        all.extend(all_dots.map(|dot| product(tile, dot)));
+        all.push(raw_product(tile));
     }
+    all.extend(Precision::ALL.into_iter().filter_map(expand));
     for buffers in [1, 2, 7] {
         for (grouped, quads) in [(false, false), (false, true), (true, false), (true, true)] {
             all.push(probe(ProbeShape { buffers, grouped, quads }));
@@ -151,20 +208,56 @@ impl Dot {
         match self {
             Self::Packed => "packed",
             Self::Plain => "plain",
+            Self::Wide => "wide",
+            Self::Float | Self::FloatChunks => "float",
+        }
+    }
+
+    /// Its name among shaders.
+    const fn label(self) -> &'static str {
+        match self {
+            Self::FloatChunks => "float in chunks",
+            _ => self.name(),
+        }
+    }
+
+    /// Those that a device may have for a kind of work.
+    pub const fn of(precision: Precision) -> [Self; 2] {
+        match precision {
+            Precision::Int8 | Precision::Fp8 | Precision::Fp4 => [Self::Packed, Self::Plain],
+            Precision::F16 => [Self::Wide, Self::Float],
+        }
+    }
+
+    /// The variant for sums of so many terms.
+    pub const fn for_terms(self, terms: u32) -> Self {
+        match self {
+            Self::Float if terms > CHUNK_TERMS => Self::FloatChunks,
+            _ => self,
+        }
+    }
+
+    /// Operands in a word of 32 bits.
+    const fn terms_per_word(self) -> u32 {
+        match self {
+            Self::Packed | Self::Plain => 4,
+            Self::Wide | Self::Float | Self::FloatChunks => 2,
         }
     }
 
     const fn requires(self) -> &'static str {
         match self {
             Self::Packed => "requires packed_4x8_integer_dot_product;\n",
-            Self::Plain => "",
+            Self::Plain | Self::Wide | Self::Float | Self::FloatChunks => "",
         }
     }
 
     const fn source(self) -> &'static str {
         match self {
-            Self::Packed => wgsl!("dot_packed"),
-            Self::Plain => wgsl!("dot_plain"),
+            Self::Packed => wgsl!("sums_integer", "dot_packed"),
+            Self::Plain => wgsl!("sums_integer", "dot_plain"),
+            Self::Wide => wgsl!("sums_integer", "dot_wide"),
+            Self::Float | Self::FloatChunks => wgsl!("dot_float"),
         }
     }
 }
@@ -196,6 +289,7 @@ fn prelude() -> String {
         ("KEYSTREAM_THREADS", KEYSTREAM_THREADS),
         ("TREE_THREADS", TREE_THREADS),
         ("PROBE_THREADS", PROBE_THREADS),
+        ("EXPAND_THREADS", EXPAND_THREADS),
         ("PEAK_THREADS", PEAK_THREADS),
         ("STREAM_THREADS", STREAM_THREADS),
     ];

@@ -71,6 +71,17 @@ pub(in super::super) struct ProductParams {
     pub column0: u32,
     /// The slot that is made, u.
     pub slot: u32,
+    /// Bytes of a row of operands.
+    pub depth: u32,
+}
+
+/// Parameters of `expand`.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct ExpandParams {
+    /// The first vector of 16 bytes in the binding of the slot.
+    pub at: u32,
+    /// How many vectors.
+    pub vectors: u32,
 }
 
 /// Parameters of `probe`.
@@ -142,8 +153,17 @@ impl ProductParams {
     /// The uniform block.
     #[must_use]
     pub fn words(&self) -> Words {
-        let Self { n, tiles_across, first_tile, row0, column0, slot } = *self;
-        padded(&[n, tiles_across, first_tile, row0, column0, slot.wrapping_mul(SLOT_FACTOR)])
+        let Self { n, tiles_across, first_tile, row0, column0, slot, depth } = *self;
+        padded(&[n, tiles_across, first_tile, row0, column0, slot.wrapping_mul(SLOT_FACTOR), depth])
+    }
+}
+
+impl ExpandParams {
+    /// The uniform block.
+    #[must_use]
+    pub fn words(&self) -> Words {
+        let Self { at, vectors } = *self;
+        padded(&[at, vectors])
     }
 }
 

@@ -115,10 +115,10 @@ const PRODUCT: &[Fault] = &[
     ("n + params.column0 + column + params.slot_term", "n + column + params.slot_term"),
     ("column + params.slot_term", "column"),
     ("row * n + params.column0 + column) / 4u", "row * n + column) / 4u"),
-    ("mixed(sums.r2, place + 2u * n)", "mixed(sums.r2, place + n)"),
+    ("mixed(whole.r2, place + 2u * n)", "mixed(whole.r2, place + n)"),
     ("written[to + n / 4u]", "written[to + 1u]"),
     ("        put(mine, next);\n        workgroupBarrier();", "        put(mine, next);"),
-    ("multiplied(held, x, y);\n        workgroupBarrier();", "multiplied(held, x, y);"),
+    ("drained(held);\n        }\n        workgroupBarrier();", "drained(held);\n        }"),
     ("i + 1u < steps", "i + 2u < steps"),
     ("fetched(mine, i + 1u)", "fetched(mine, i)"),
     ("let x = thread % GRID", "let x = thread / GRID"),
@@ -145,6 +145,83 @@ const PLAIN: &[Fault] = &[
     ("rows.b2.z * columns.b2", "rows.b2.z * columns.b1"),
     ("sums.r3 + rows.b0.w", "sums.r3 + rows.b0.z"),
     ("sums.r1 + ", ""),
+];
+
+/// Where rows of operands are longer than those of a slot.
+const DEPTH: &[Fault] = &[
+    ("params.depth / 16u) + deep", "params.n / 16u) + deep"),
+    ("let pitch = params.depth / 16u", "let pitch = params.n / 16u"),
+    ("params.depth / (4u * STEP_WORDS)", "params.n / (4u * STEP_WORDS)"),
+    ("(row * n + params.column0 + column) / 4u", "(row * params.depth + params.column0 + column) / 4u"),
+];
+
+const WIDE: &[Fault] = &[
+    ("extractBits(signed, 0u, 16u)", "extractBits(signed, 0u, 8u)"),
+    ("extractBits(signed, 0u, 16u)", "signed & vec4(0xffff)"),
+    ("signed >> vec4(16u)", "bitcast<vec4<i32>>(words >> vec4(16u))"),
+    ("rows.high.z * columns.high", "rows.high.z * columns.low"),
+    ("sums.r3 + rows.low.w", "sums.r3 + rows.low.z"),
+];
+
+const FLOAT: &[Fault] = &[
+    ("extractBits(signed, 0u, 16u)", "signed & vec4(0xffff)"),
+    ("vec4<f32>(signed >> vec4(16u))", "vec4<f32>(words >> vec4(16u))"),
+    ("rows.high.y * columns.high", "rows.high.x * columns.high"),
+    ("sums.before3 + vec4<i32>(sums.r3)", "vec4<i32>(sums.r2)"),
+];
+
+/// Of float sums in chunks.
+const DRAIN: &[Fault] = &[
+    ("if DRAINS &&", "if !DRAINS &&"),
+    ("% CHUNK_STEPS == 0u", "% CHUNK_STEPS == CHUNK_STEPS"),
+    ("(i + 1u) % CHUNK_STEPS", "(i + 1u) % (2u * CHUNK_STEPS)"),
+    ("sums.before2 + vec4<i32>(sums.r2)", "vec4<i32>(sums.r2)"),
+    ("return Sums(none, none, none, none,", "return Sums(sums.r0, none, none, none,"),
+    ("        settled(held.upper_right),", "        settled(held.upper_left),"),
+];
+
+const RAW: &[Fault] = &[
+    ("bitcast<vec4<u32>>(sums.r2)", "bitcast<vec4<u32>>(sums.r1)"),
+    ("bitcast<vec4<u32>>(sums.r3)", "bitcast<vec4<u32>>(vec4<i32>(sums.r3))"),
+    ("written[to + 3u] = bits.w", "written[to + 3u] = bits.z"),
+    ("row * params.n + params.column0 + column", "column * params.n + params.column0 + row"),
+];
+
+/// Of every way to write operands out.
+const EXPAND: &[Fault] = &[
+    ("write_expanded(params.at + id.x, slot[params.at + id.x])", "write_expanded(id.x, slot[id.x])"),
+    ("slot[params.at + id.x]", "slot[id.x]"),
+    ("id.x >= params.vectors", "id.x > params.vectors"),
+    ("expanded(v.w)", "expanded(v.z)"),
+];
+
+/// Of signed bytes.
+const EXPAND_BYTES: &[Fault] = &[
+    ("signs != vec4(0u)", "signs == vec4(0u)"),
+    ("signed << vec4(0u, 8u, 16u, 24u)", "signed << vec4(24u, 16u, 8u, 0u)"),
+];
+
+const EXPAND_FP8: &[Fault] = &[
+    ("(b >> vec4(3u)) & vec4(3u)", "(b >> vec4(2u)) & vec4(3u)"),
+    ("(b >> vec4(3u)) & vec4(3u)", "(b >> vec4(3u)) & vec4(7u)"),
+    ("b & vec4(0x80u)", "b & vec4(0x40u)"),
+];
+
+const EXPAND_FP4: &[Fault] = &[
+    ("b.x & 0xfu, b.x >> 4u", "b.x >> 4u, b.x & 0xfu"),
+    ("codes & vec4(8u)", "codes & vec4(4u)"),
+    ("low > vec4(1u)", "low > vec4(2u)"),
+    ("max(low >> vec4(1u), vec4(1u)) - vec4(1u)", "max(low >> vec4(1u), vec4(1u))"),
+    ("vec2(pair(b.xy), pair(b.zw))", "vec2(pair(b.zw), pair(b.xy))"),
+    ("operands[2u * i + 1u]", "operands[2u * i]"),
+];
+
+const EXPAND_F16: &[Fault] = &[
+    ("signed >> vec4(1u)", "signed / vec4(2)"),
+    ("vec4(24u, 16u, 8u, 0u)) >> vec4(24u)", "vec4(0u, 8u, 16u, 24u)) >> vec4(24u)"),
+    (">> vec4(24u);", ">> vec4(25u);"),
+    ("whole.x | (whole.y << 16u)", "whole.y | (whole.x << 16u)"),
+    (" & vec4(0xffffu)", ""),
 ];
 
 /// Of every probe.
@@ -230,17 +307,39 @@ fn faults_of_trees_are_found() {
     all_found(&parents(), &[BLAKE3, PARENTS].concat(), |faulty| tree::check_parents(faulty, true));
 }
 
-fn all_found_in_product(tile: ShaderTile, dot: Dot, faults: &[Fault]) {
-    all_found(&product(tile, dot), faults, |faulty| product::check_product(tile, faulty, true));
+fn all_found_in_product(precision: Precision, tile: ShaderTile, dot: Dot, faults: &[Fault]) {
+    all_found(&product(tile, dot), faults, |faulty| product::check_product(precision, tile, faulty, true));
 }
 
 #[test]
 fn faults_of_products_are_found() {
     let [large, _, few, deep, idle] = ShaderTile::ALL;
-    all_found_in_product(idle, Dot::Packed, PRODUCT);
-    all_found_in_product(large, Dot::Packed, EIGHT);
-    all_found_in_product(few, Dot::Packed, PACKED);
-    all_found_in_product(deep, Dot::Plain, PLAIN);
+    all_found_in_product(Precision::Int8, idle, Dot::Packed, PRODUCT);
+    all_found_in_product(Precision::Int8, large, Dot::Packed, EIGHT);
+    all_found_in_product(Precision::Int8, few, Dot::Packed, PACKED);
+    all_found_in_product(Precision::Int8, deep, Dot::Plain, PLAIN);
+    all_found_in_product(Precision::Fp4, idle, Dot::Packed, DEPTH);
+    all_found_in_product(Precision::F16, few, Dot::Wide, &[DEPTH, WIDE].concat());
+}
+
+#[test]
+fn faults_of_float_products_are_found() {
+    let [large, _, few, ..] = ShaderTile::ALL;
+    all_found_in_product(Precision::F16, few, Dot::Float, FLOAT);
+    all_found(&product::in_chunks(large), DRAIN, |faulty| product::check_in_chunks(large, faulty, true));
+    all_found(&raw_product(few), RAW, |faulty| product::check_raw(few, faulty, true));
+}
+
+#[test]
+fn faults_of_operands_are_found() {
+    for (precision, faults) in [
+        (Precision::F16, EXPAND_F16.to_vec()),
+        (Precision::Fp8, [EXPAND_BYTES, EXPAND_FP8].concat()),
+        (Precision::Fp4, [EXPAND_BYTES, EXPAND_FP4].concat()),
+    ] {
+        let shader = expand(precision).unwrap();
+        all_found(&shader, &[EXPAND, &faults].concat(), |faulty| expand::check_expand(precision, faulty, true));
+    }
 }
 
 fn all_found_in_probe(buffers: u32, grouped: bool, quads: bool, faults: &[Fault]) {

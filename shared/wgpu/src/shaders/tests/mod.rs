@@ -2,6 +2,7 @@
 //! the same comparisons have to find.
 
 mod constants;
+mod expand;
 mod faults;
 #[allow(unsafe_code)]
 mod gpu;

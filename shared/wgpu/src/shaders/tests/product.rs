@@ -2,19 +2,27 @@
 
 use std::ops::Range;
 
+use super::expand::operands_of;
 use super::*;
 use assay_work::reference::product_row;
 
 const LOWEST: u8 = 0x80;
 const HIGHEST: u8 = 0x7f;
 
+/// A byte whose F16 operand is odd and large: the sum of 512 of its squares is beyond what FP32 holds.
+const ODD: u8 = 0x7E;
+/// Terms of a chunk of float sums here, so that a small product has several.
+const CHUNK: u32 = 256;
+
 /// A product to compute.
 struct Case {
     name: &'static str,
     n: u32,
     slot: u32,
+    /// The operands, rows of `depth` bytes.
     earlier: Vec<u8>,
     previous: Vec<u8>,
+    depth: u32,
     /// Rows of a piece.
     rows: u32,
     /// Dispatches that a block is cut into.
@@ -23,34 +31,56 @@ struct Case {
 }
 
 impl Case {
-    fn new(name: &'static str, n: u32, rows: u32, cuts: u32, earlier: Vec<u8>, previous: Vec<u8>) -> Self {
+    fn new(
+        precision: Precision,
+        name: &'static str,
+        (n, rows, cuts): (u32, u32, u32),
+        earlier: Vec<u8>,
+        previous: Vec<u8>,
+    ) -> Self {
         let slot = 2 + 7919 * cuts;
         let mut expected = vec![0; (n * n) as usize];
         for (r, row) in (0..).zip(expected.chunks_exact_mut(n as usize)) {
-            product_row(&earlier, &previous, n, slot, r, row);
+            product_row(precision, (&earlier, &previous), n, slot, r, row);
         }
-        Self { name, n, slot, earlier, previous, rows, cuts, expected }
+        let [earlier, previous] = [earlier, previous].map(|slot| operands_of(precision, &slot));
+        Self { name, n, slot, earlier, previous, depth: n * expansion(precision).unwrap_or(1), rows, cuts, expected }
     }
 
     fn piece<'a>(&self, slot: &'a [u8], piece: u32) -> &'a [u8] {
-        let bytes = (self.rows * self.n) as usize;
-        &slot[piece as usize * bytes..][..bytes]
+        rows_of(slot, self.rows * self.n, piece)
+    }
+
+    fn operands<'a>(&self, operands: &'a [u8], piece: u32) -> &'a [u8] {
+        rows_of(operands, self.rows * self.depth, piece)
     }
 }
 
-fn cases() -> &'static [Case] {
-    static CASES: std::sync::OnceLock<Vec<Case>> = std::sync::OnceLock::new();
-    CASES.get_or_init(|| {
+fn rows_of(rows: &[u8], bytes: u32, piece: u32) -> &[u8] {
+    &rows[(piece * bytes) as usize..][..bytes as usize]
+}
+
+fn cases(precision: Precision) -> &'static [Case] {
+    static CASES: [std::sync::OnceLock<Vec<Case>>; 4] = [const { std::sync::OnceLock::new() }; 4];
+    CASES[precision as usize].get_or_init(|| {
         let random = |seed, n: usize| noise(seed, n * n);
         let all = |byte, n: usize| vec![byte; n * n];
+        let case = |name, shape, earlier, previous| Case::new(precision, name, shape, earlier, previous);
         vec![
-            Case::new("random", 256, 256, 1, random(1, 256), random(2, 256)),
-            Case::new("squares of the lowest", 256, 256, 1, all(LOWEST, 256), all(LOWEST, 256)),
-            Case::new("the lowest sums", 256, 128, 1, all(LOWEST, 256), all(HIGHEST, 256)),
-            Case::new("a slot by itself, in pieces", 512, 128, 2, random(3, 512), random(3, 512)),
-            Case::new("lowest by random, in pieces", 512, 256, 3, all(LOWEST, 512), random(4, 512)),
+            case("random", (256, 256, 1), random(1, 256), random(2, 256)),
+            case("squares of the lowest", (256, 256, 1), all(LOWEST, 256), all(LOWEST, 256)),
+            case("the lowest sums", (256, 128, 1), all(LOWEST, 256), all(HIGHEST, 256)),
+            case("a slot by itself, in pieces", (512, 128, 2), random(3, 512), random(3, 512)),
+            case("lowest by random, in pieces", (512, 256, 3), all(LOWEST, 512), random(4, 512)),
         ]
     })
+}
+
+/// A sum that FP32 holds in chunks alone.
+fn long_case() -> &'static Case {
+    static CASE: std::sync::OnceLock<Case> = std::sync::OnceLock::new();
+    let odd = || vec![ODD; 512 * 512];
+    CASE.get_or_init(|| Case::new(Precision::F16, "sums beyond a chunk", (512, 512, 1), odd(), odd()))
 }
 
 /// Tiles `of` of a block: copies them from what the product should be.
@@ -84,29 +114,29 @@ fn check_block(
     let across = case.rows / tile.side;
     let tiles = across * across;
     let each = tiles.div_ceil(case.cuts);
-    let mut earlier = case.piece(&case.earlier, block.0).to_vec();
-    let mut previous = case.piece(&case.previous, block.1).to_vec();
+    let mut earlier = case.operands(&case.earlier, block.0).to_vec();
+    let mut previous = case.operands(&case.previous, block.1).to_vec();
     for first_tile in (0..tiles).step_by(each as usize) {
         let end = tiles.min(first_tile + each);
         let (row0, column0) = (block.0 * case.rows, block.1 * case.rows);
-        let params = ProductParams { n: case.n, tiles_across: across, first_tile, row0, column0, slot: case.slot };
+        let Case { n, slot, depth, .. } = *case;
+        let params = ProductParams { n, tiles_across: across, first_tile, row0, column0, slot, depth };
         let mut expected = written.clone();
         expect_tiles(case, tile, block, first_tile..end, &mut expected);
         kernel.run(params.words(), &mut [&mut earlier, &mut previous, written], end - first_tile)?;
         same(&format!("{}: {params:?}", case.name), written, &expected)?;
     }
-    same(case.name, &earlier, case.piece(&case.earlier, block.0))?;
-    same(case.name, &previous, case.piece(&case.previous, block.1))
+    same(case.name, &earlier, case.operands(&case.earlier, block.0))?;
+    same(case.name, &previous, case.operands(&case.previous, block.1))
 }
 
-pub(super) fn check_product(tile: ShaderTile, shader: &Shader, checked: bool) -> Checked {
-    let kernel = gpu().compile(shader, 3, checked)?;
-    for case in cases() {
+fn check_cases<'a>(kernel: &Kernel<'_>, tile: ShaderTile, cases: impl IntoIterator<Item = &'a Case>) -> Checked {
+    for case in cases {
         let pieces = case.n / case.rows;
         for row_piece in 0..pieces {
             let mut written = vec![POISON; (case.rows * case.n) as usize];
             for column_piece in 0..pieces {
-                check_block(&kernel, tile, case, (row_piece, column_piece), &mut written)?;
+                check_block(kernel, tile, case, (row_piece, column_piece), &mut written)?;
             }
             same(case.name, &written, case.piece(&case.expected, row_piece))?;
         }
@@ -114,16 +144,97 @@ pub(super) fn check_product(tile: ShaderTile, shader: &Shader, checked: bool) ->
     Ok(())
 }
 
+pub(super) fn check_product(precision: Precision, tile: ShaderTile, shader: &Shader, checked: bool) -> Checked {
+    check_cases(&gpu().compile(shader, 3, checked)?, tile, cases(precision))
+}
+
+/// Float sums in chunks that a small product has several of.
+pub(super) fn in_chunks(tile: ShaderTile) -> Shader {
+    product_with(tile, Dot::FloatChunks, CHUNK, Ending::Mixed)
+}
+
+pub(super) fn check_in_chunks(tile: ShaderTile, shader: &Shader, checked: bool) -> Checked {
+    let kernel = gpu().compile(shader, 3, checked)?;
+    check_cases(&kernel, tile, cases(Precision::F16).iter().chain([long_case()]))
+}
+
+/// The bits of float sums, of rows of another length than the matrix has.
+pub(super) fn check_raw(tile: ShaderTile, shader: &Shader, checked: bool) -> Checked {
+    let kernel = gpu().compile(shader, 3, checked)?;
+    let (n, terms) = (256_u32, 512_usize);
+    let integers = |seed| noise(seed, n as usize * terms).into_iter().map(|byte| i16::from(byte as i8));
+    let rows = [integers(8), integers(9)].map(Iterator::collect::<Vec<i16>>);
+    let mut expected = Vec::new();
+    for left in rows[0].chunks(terms) {
+        for right in rows[1].chunks(terms) {
+            let sum: i32 = left.iter().zip(right).map(|(&a, &b)| i32::from(a) * i32::from(b)).sum();
+            expected.extend((sum as f32).to_le_bytes());
+        }
+    }
+    let [mut left, mut right] = rows.map(|row| row.into_iter().flat_map(i16::to_le_bytes).collect::<Vec<u8>>());
+    let mut written = vec![POISON; (n * n * 4) as usize];
+    let across = n / tile.side;
+    let depth = 2 * terms as u32;
+    let params = ProductParams { n, tiles_across: across, first_tile: 0, row0: 0, column0: 0, slot: 0, depth };
+    kernel.run(params.words(), &mut [&mut left, &mut right, &mut written], across * across)?;
+    same("float sums", &written, &expected)
+}
+
 #[test]
 fn packed_products_are_exact_in_every_tile() {
     for tile in ShaderTile::ALL {
-        check_product(tile, &product(tile, Dot::Packed), false).unwrap();
+        check_product(Precision::Int8, tile, &product(tile, Dot::Packed), false).unwrap();
     }
 }
 
 #[test]
 fn plain_products_are_exact_in_every_tile() {
     for tile in ShaderTile::ALL {
-        check_product(tile, &product(tile, Dot::Plain), false).unwrap();
+        check_product(Precision::Int8, tile, &product(tile, Dot::Plain), false).unwrap();
     }
+}
+
+/// The same shaders over operands that were written out, with rows of n and of 2n bytes.
+#[test]
+fn products_of_bytes_written_out_are_exact() {
+    for precision in [Precision::Fp8, Precision::Fp4] {
+        for (tile, dot) in ShaderTile::ALL.into_iter().zip([Dot::Packed, Dot::Plain].into_iter().cycle()) {
+            check_product(precision, tile, &product(tile, dot), false).unwrap();
+        }
+    }
+}
+
+#[test]
+fn wide_products_are_exact_in_every_tile() {
+    for tile in ShaderTile::ALL {
+        check_product(Precision::F16, tile, &product(tile, Dot::Wide), false).unwrap();
+    }
+}
+
+/// What a chunk holds, in one and in several; and their own bits.
+#[test]
+fn float_products_are_exact_in_every_tile() {
+    for tile in ShaderTile::ALL {
+        check_product(Precision::F16, tile, &product(tile, Dot::Float), false).unwrap();
+        check_in_chunks(tile, &in_chunks(tile), false).unwrap();
+        check_raw(tile, &raw_product(tile), false).unwrap();
+    }
+}
+
+/// Why there are chunks: without them, FP32 loses the sum's last bits.
+#[test]
+fn a_sum_beyond_a_chunk_is_wrong_in_one() {
+    let tile = ShaderTile::ALL[0];
+    let kernel = gpu().compile(&product(tile, Dot::Float), 3, false).unwrap();
+    assert!(check_cases(&kernel, tile, [long_case()]).is_err());
+}
+
+/// A long sum gets chunks; no longer one than the specification allows is without.
+#[test]
+fn the_chunk_is_the_specifications() {
+    let of = |n| Dot::Float.for_terms(Precision::F16.terms(n));
+    assert_eq!([4096, 8192, 16_384, 32_768].map(of), [Dot::Float, Dot::Float, Dot::FloatChunks, Dot::FloatChunks]);
+    assert_eq!(Dot::Wide.for_terms(32_768), Dot::Wide);
+    let source = product(ShaderTile::ALL[0], Dot::FloatChunks).source;
+    assert!(source.contains("const DRAINS = true;\nconst CHUNK_WORDS = 4096u;"), "{source}");
 }

@@ -1,0 +1,36 @@
+// The operands of a slot's rows as whole integers (WORK.md, Operands): what products of other kinds than INT8 read.
+// expand_*.wgsl has what a word of four bytes becomes.
+//
+// shapes     slot: vec4<u32>[], rows of a slot one after another; operands: vec4<u32>[], OUT_VECTORS for each of those
+// grid       any number of workgroups of EXPAND_THREADS: invocation i expands vector at + i, where i < vectors
+// workgroup  no memory
+// bounds     at + vectors is at most the vectors of `slot`, and OUT_VECTORS times that those of `operands`
+// exact      integers of 8 or 16 bits hold every operand
+
+struct Params {
+    at: u32,
+    vectors: u32,
+}
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read_write> slot: array<vec4<u32>>;
+@group(0) @binding(2) var<storage, read_write> operands: array<vec4<u32>>;
+
+fn bytes_of(word: u32) -> vec4<u32> {
+    return (vec4(word) >> vec4(0u, 8u, 16u, 24u)) & vec4(0xffu);
+}
+
+// Signed bytes, the first lowest. Each is the magnitude, negative where the sign is not 0.
+fn packed(magnitudes: vec4<u32>, signs: vec4<u32>) -> u32 {
+    let signed = select(magnitudes, (vec4(256u) - magnitudes) & vec4(0xffu), signs != vec4(0u));
+    let placed = signed << vec4(0u, 8u, 16u, 24u);
+    return placed.x | placed.y | placed.z | placed.w;
+}
+
+@compute @workgroup_size(EXPAND_THREADS)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    if id.x >= params.vectors {
+        return;
+    }
+    write_expanded(params.at + id.x, slot[params.at + id.x]);
+}
