@@ -9,6 +9,7 @@ use assay_program::exit;
 use assay_program::settings::{self, Flags};
 use assay_program::size::Size;
 use assay_program::span::Span;
+use assay_work::Precision;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::{KeyFlags, LocalFlags, RawConfig};
@@ -110,11 +111,13 @@ pub enum Command {
     /// Measure this machine's devices: products, passes, leaves, digests, probe, copies
     ///
     /// Each stage of the work is measured alone, beside the device's limits and, where the library is there, cuBLASLt's
-    /// INT8 product. Everything of one matrix size is measured in turn, round after round; figures are medians. Stop
-    /// other work on the machine first: this command measures in its own process, and nothing keeps others off.
+    /// INT8 product. Everything of one kind of work and matrix size is measured in turn, round after round; figures are
+    /// medians. Stop other work on the machine first: this command measures in its own process, and nothing keeps others
+    /// off.
     #[command(after_help = "Examples:
   assay-miner bench
   assay-miner bench --n 8192 --rounds 9 --json
+  assay-miner bench --kinds int8,f16,fp8,fp4
   assay-miner bench --backend cpu --kernels avx2,portable --svg chart.svg")]
     Bench(BenchArgs),
     /// Burn this machine's devices in: every pass compared exactly; passes or fails
@@ -291,6 +294,9 @@ pub struct BenchArgs {
     /// Product kernels, with commas between; without it all of a GPU's, and the fastest of a processor's
     #[arg(long, value_delimiter = ',', value_name = "KERNEL")]
     pub kernels: Vec<String>,
+    /// Kinds of work of products and passes, with commas between: int8, f16, fp8, fp4
+    #[arg(long, value_delimiter = ',', value_name = "KIND", default_value = "int8")]
+    pub kinds: Vec<Precision>,
     /// How many samples of each
     #[arg(long, default_value_t = 5)]
     pub rounds: u32,

@@ -169,6 +169,8 @@ mod tests {
             name: "NVIDIA H200".into(),
             backend: BackendKind::Cuda,
             detail: String::new(),
+            precisions: vec![assay_work::Precision::Int8],
+            units: Vec::new(),
             total_bytes: 139 * GIB,
             free_bytes: 138 * GIB,
         }
@@ -244,7 +246,8 @@ mod tests {
         assert_eq!(found, [model, memory]);
         // A sixteenth is the driver's own; more is not.
         for (nvml_bytes, agrees) in [(160, true), (161, false), (150, true), (141, true), (140, false)] {
-            let device = DeviceInfo { total_bytes: 150 * GIB, ..cuda(1) };
+            let device =
+                DeviceInfo { precisions: vec![assay_work::Precision::Int8], total_bytes: 150 * GIB, ..cuda(1) };
             let hardware = Hardware { memory_bytes: Some(nvml_bytes * GIB), ..nvml(1) };
             let found = disagreements(&[device], None, &facts(vec![hardware]));
             assert_eq!(found.is_empty(), agrees, "{nvml_bytes} GiB: {found:?}");

@@ -180,6 +180,7 @@ impl Engine {
                 total_bytes: info.total_bytes,
                 free_bytes: info.free_bytes,
                 slots,
+                precisions: info.precisions,
                 claimed_hardware: self.watch.hardware(info.id),
             };
             // The session splits challenges by the very numbers that it sends.

@@ -114,6 +114,7 @@ mod tests {
             total_bytes: free_bytes,
             free_bytes,
             slots,
+            precisions: vec![assay_work::Precision::Int8],
             claimed_hardware: None,
         }
     }

@@ -6,6 +6,7 @@ use assay_program::file;
 use assay_program::render::Screen;
 use assay_protocol::message::MATRIX_SIZES;
 use assay_transport::own_key;
+use assay_work::Precision;
 
 use crate::cli::BenchArgs;
 use crate::config::MinerConfig;
@@ -61,6 +62,18 @@ fn plan(args: &BenchArgs) -> Result<BenchPlan, Failure> {
         // What was asked for by name is measured, however long it takes.
         patient: !args.n.is_empty(),
         kernels: args.kernels.clone(),
+        precisions: distinct(&args.kinds),
         rounds: args.rounds,
     })
+}
+
+/// Each kind of work once, in the order written.
+fn distinct(kinds: &[Precision]) -> Vec<Precision> {
+    let mut distinct = Vec::with_capacity(Precision::ALL.len());
+    for kind in kinds {
+        if !distinct.contains(kind) {
+            distinct.push(*kind);
+        }
+    }
+    distinct
 }

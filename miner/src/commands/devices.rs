@@ -27,7 +27,7 @@ use crate::cli::DevicesArgs;
 use crate::config::MinerConfig;
 use crate::drivers::{Disagreement, disagreements};
 use crate::render::devices::{DeviceRow, SlotsThatFit, table};
-use crate::render::hardware;
+use crate::render::{hardware, units};
 use crate::status::unix_s;
 use crate::telemetry;
 
@@ -199,6 +199,7 @@ impl Listing<'_> {
         let mut parts = vec![table(&self.rows, args.n, args.wide, screen)];
         parts.extend(self.faults.iter().cloned());
         parts.extend(hardware::table(&self.rows, args.wide, screen));
+        parts.extend(args.wide.then(|| units::table(&self.rows, screen)).flatten());
         parts.extend(self.found.iter().map(shown));
         parts.push(format!("backend: {} ({})", chosen.backend, chosen.why));
         let built: Vec<_> = built().map(BackendKind::name).collect();

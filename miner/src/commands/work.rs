@@ -34,7 +34,7 @@ struct WorkOutput {
 /// A file that is unreadable or invalid, devices that are missing or fail.
 pub fn execute(config: &MinerConfig, args: &WorkArgs) -> anyhow::Result<Exit> {
     let challenge = read_challenge(&args.challenge)?;
-    let probe = args.probe.as_deref().map(read_probe).transpose()?;
+    let probe = args.probe.as_deref().map(|path| read_probe(path, &challenge)).transpose()?;
     for path in [&args.out, &args.answer_out].into_iter().flatten() {
         file::check_writable(path)?;
     }
@@ -63,9 +63,11 @@ fn read_challenge(path: &Path) -> Result<Challenge, Failure> {
     })
 }
 
-fn read_probe(path: &Path) -> Result<Probe, Failure> {
+fn read_probe(path: &Path, challenge: &Challenge) -> Result<Probe, Failure> {
     let unchecked: UncheckedProbe = file::read(path, assay_work::from_json_under("probe"))?;
-    Probe::try_from(unchecked).map_err(|error| {
+    let probe = Probe::try_from(unchecked);
+    let probe = probe.and_then(|probe| probe.check_devices(challenge.shares().len()).map(|()| probe));
+    probe.map_err(|error| {
         Failure::new(Exit::Data, format!("{}: the probe breaks rule {}: {error}", path.display(), error.code()))
     })
 }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use assay_device::DeviceInfo;
+use assay_device::accumulator::UnitFinding;
 use assay_device::place::{Place, vendor_name};
 use assay_program::render::{Screen, short_ids, table, units};
 use assay_protocol::claims::Hardware;
@@ -26,6 +27,8 @@ pub struct DeviceRow {
     pub pci_address: Option<String>,
     /// What the backend chose for it.
     pub detail: String,
+    /// What the self-test found about its float units.
+    pub units: Vec<UnitFinding>,
     /// All its memory.
     pub total_bytes: u64,
     /// What a challenge could take now.
@@ -59,6 +62,7 @@ impl DeviceRow {
             vendor: None,
             pci_address: None,
             detail: info.detail.clone(),
+            units: info.units.clone(),
             total_bytes: info.total_bytes,
             free_bytes: info.free_bytes,
             slots: Vec::new(),
@@ -127,15 +131,17 @@ pub(super) fn ids(rows: &[DeviceRow], wide: bool) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn info() -> DeviceInfo {
+    pub(in crate::render) fn info() -> DeviceInfo {
         DeviceInfo {
             id: DeviceId([0xab; 16]),
             name: "A processor".to_owned(),
             backend: assay_device::backend::BackendKind::Cpu,
             detail: "avx2, 8 threads".to_owned(),
+            precisions: vec![assay_work::Precision::Int8],
+            units: Vec::new(),
             total_bytes: 16 << 30,
             free_bytes: 3 << 30,
         }

@@ -68,6 +68,8 @@ mod tests {
             name: "NVIDIA H200".to_owned(),
             backend: assay_device::backend::BackendKind::Cuda,
             detail: String::new(),
+            precisions: vec![assay_work::Precision::Int8],
+            units: Vec::new(),
             total_bytes: 0,
             free_bytes: 0,
         };

@@ -3,3 +3,4 @@
 pub mod devices;
 pub mod hardware;
 pub mod status;
+pub mod units;

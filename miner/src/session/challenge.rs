@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use assay_device::DeviceError;
-use assay_protocol::message::{MinerMessage, Offer, PlanError, Stop, StopCode};
+use assay_protocol::message::{MinerMessage, Offer, Stop, StopCode};
 use assay_protocol::verdict::Verdict;
-use assay_work::{Challenge, ChallengeError, ChallengeId, PublicKey};
+use assay_work::{Challenge, ChallengeId, Precision, PublicKey};
 
 use super::handshake::Handshake;
 use super::{Action, Closed, HOLD_LIMIT, Session};
@@ -70,10 +70,16 @@ impl Session {
             let detail = format!("inventory {} is current, not {}", self.inventory.sequence, offer.inventory_sequence);
             return Err((StopCode::StaleInventory, detail));
         }
+        if let Some(precision) = Precision::from_code(offer.precision)
+            && !self.inventory.devices.iter().any(|device| device.precisions.contains(&precision))
+        {
+            let detail = format!("no device of this host computes work of kind {precision}");
+            return Err((StopCode::Unsupported, detail));
+        }
         let challenge = offer
             .plan(&self.inventory, validator_key, self.identity.public_key())
-            .map_err(|error| (stop_code(&error), error.to_string()))?;
-        let weights = self.inventory.weights(offer.n, offer.min_slots);
+            .map_err(|error| (StopCode::Invalid, error.to_string()))?;
+        let weights = self.inventory.weights(challenge.precision(), offer.n, offer.min_slots);
         for (share, weight) in challenge.shares().iter().zip(&weights) {
             if u64::from(share.count) > weight.weight {
                 let detail = format!(
@@ -176,13 +182,5 @@ impl Session {
         let mut actions = vec![Action::Send(MinerMessage::Abort(stop))];
         actions.extend(self.release());
         actions
-    }
-}
-
-/// With which code an offer is declined that makes no challenge.
-const fn stop_code(error: &PlanError) -> StopCode {
-    match error {
-        PlanError::Challenge(ChallengeError::Unsupported(_)) => StopCode::Unsupported,
-        _ => StopCode::Invalid,
     }
 }

@@ -166,7 +166,16 @@ mod tests {
     fn auto_takes_no_gpu_that_is_hidden() {
         let id = DeviceId([1; 16]);
         let name = "card".to_owned();
-        let info = DeviceInfo { id, name, backend: Wgpu, detail: String::new(), total_bytes: 1, free_bytes: 1 };
+        let info = DeviceInfo {
+            id,
+            name,
+            backend: Wgpu,
+            detail: String::new(),
+            precisions: vec![assay_work::Precision::Int8],
+            units: Vec::new(),
+            total_bytes: 1,
+            free_bytes: 1,
+        };
         let place = Place { pci_address: "0000:03:00.0".parse().ok(), uuid: None, vendor: Some(NVIDIA) };
         let found = vec![Found { info, place, spec: String::new() }];
         let looked = |gpus_are_hidden, choice| {

@@ -126,7 +126,16 @@ mod tests {
         let device = |id: u8, name: &str| {
             let id = DeviceId([id; 16]);
             let (backend, detail) = (BackendKind::Cpu, String::new());
-            let info = DeviceInfo { id, name: name.into(), backend, detail, total_bytes: 1, free_bytes: 1 };
+            let info = DeviceInfo {
+                id,
+                name: name.into(),
+                backend,
+                detail,
+                precisions: vec![assay_work::Precision::Int8],
+                units: Vec::new(),
+                total_bytes: 1,
+                free_bytes: 1,
+            };
             Found { info, place: Default::default(), spec: String::new() }
         };
         vec![device(0xcc, "NVIDIA RTX 4090"), device(0xab, "NVIDIA H200"), device(0x11, "NVIDIA H200")]

@@ -135,7 +135,16 @@ mod tests {
 
     fn found(backend: BackendKind, id: u8, place: Place) -> Found {
         let (id, name) = (DeviceId([id; 16]), format!("card {id}"));
-        let info = DeviceInfo { id, name, backend, detail: String::new(), total_bytes: 1, free_bytes: 1 };
+        let info = DeviceInfo {
+            id,
+            name,
+            backend,
+            detail: String::new(),
+            precisions: vec![assay_work::Precision::Int8],
+            units: Vec::new(),
+            total_bytes: 1,
+            free_bytes: 1,
+        };
         Found { info, place, spec: String::new() }
     }
 

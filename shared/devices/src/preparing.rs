@@ -123,6 +123,8 @@ mod tests {
             name: "a device".into(),
             backend: assay_device::backend::BackendKind::Cpu,
             detail: String::new(),
+            precisions: vec![assay_work::Precision::Int8],
+            units: Vec::new(),
             total_bytes: 0,
             free_bytes: 0,
         };

@@ -12,7 +12,8 @@ use assay_work::probe::{DeviceAnswer, Probe};
 use assay_work::segment::{Segment, SegmentOpenings};
 use assay_work::split::{SplitError, Weight, split};
 use assay_work::{
-    Challenge, ChallengeError, ChallengeId, Checksum, DeviceId, Digest, Nonce, PublicKey, Signature, UncheckedChallenge,
+    Challenge, ChallengeError, ChallengeId, Checksum, DeviceId, Digest, Nonce, Precision, PublicKey, Signature,
+    UncheckedChallenge,
 };
 
 /// The protocol versions that this build speaks, lowest first.
@@ -38,6 +39,8 @@ pub struct DeviceClaim {
     pub free_bytes: u64,
     /// How many slots fit into the free bytes, for each of [`MATRIX_SIZES`].
     pub slots: [u32; MATRIX_SIZES.len()],
+    /// The kinds of work that it computes, ascending.
+    pub precisions: Vec<Precision>,
     /// What its management library says of it.
     pub claimed_hardware: Option<Hardware>,
 }
@@ -82,14 +85,16 @@ pub struct Inventory {
 }
 
 impl Inventory {
-    /// What a challenge over n-by-n matrices is split by: each device with at least `min_slots` slots, and at least
-    /// one, with how many it has.
+    /// What a challenge over n-by-n matrices is split by: each device that computes its kind of work and has at least
+    /// `min_slots` slots, and at least one, with how many it has.
     ///
     /// An n that is none of [`MATRIX_SIZES`] gives no weights.
     #[must_use]
-    pub fn weights(&self, n: u32, min_slots: u32) -> Vec<Weight> {
+    pub fn weights(&self, precision: Precision, n: u32, min_slots: u32) -> Vec<Weight> {
+        let computes = |d: &&DeviceClaim| d.precisions.contains(&precision);
         let weight = |d: &DeviceClaim| Weight { device_id: d.id, weight: u64::from(d.slots_of(n)) };
-        self.devices.iter().map(weight).filter(|w| w.weight >= u64::from(min_slots.max(1))).collect()
+        let devices = self.devices.iter().filter(computes).map(weight);
+        devices.filter(|w| w.weight >= u64::from(min_slots.max(1))).collect()
     }
 
     /// The device with an id.
@@ -146,7 +151,9 @@ impl Offer {
         validator_key: PublicKey,
         miner_key: PublicKey,
     ) -> Result<Challenge, PlanError> {
-        let shares = split(self.total, &inventory.weights(self.n, self.min_slots))?;
+        let unknown = || ChallengeError::Precision(self.precision);
+        let precision = Precision::from_code(self.precision).ok_or_else(unknown)?;
+        let shares = split(self.total, &inventory.weights(precision, self.n, self.min_slots))?;
         Ok(Challenge::try_from(UncheckedChallenge {
             version: self.version,
             challenge_id: self.challenge_id,

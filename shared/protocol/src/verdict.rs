@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::claims::Telemetry;
-use assay_work::{ChallengeId, DeviceId, PublicKey};
+use assay_work::{ChallengeId, DeviceId, Precision, PublicKey};
 
 /// What a challenge ended in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -409,6 +409,25 @@ pub struct DeviceWork {
     pub claimed_telemetry: Option<Telemetry>,
     /// How much of its memory may have been elsewhere; `None` without an answer to a probe.
     pub hiding: Option<Hiding>,
+    /// The rates that it showed, in order of kind: in this challenge where it passed, and in the last one of every other
+    /// kind that it passed.
+    pub rates: Vec<KindRate>,
+}
+
+/// The rate that a device showed in a kind of work. It can be understated, never overstated; which unit computed it does
+/// not show.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct KindRate {
+    /// The kind of work, by its number.
+    #[cfg_attr(feature = "schema", schema(value_type = u32))]
+    pub precision: Precision,
+    /// 2 · multiply-accumulates of this kind per second / 10¹².
+    pub tops: f64,
+    /// By how much a known detour over another unit may be faster than the unit made for the kind: 1 or more.
+    pub detour: f64,
+    /// When the challenge was sent that showed it: seconds since 1970, by the validator's clock.
+    pub unix_seconds: u64,
 }
 
 /// A device's work as it is read: serde keeps no u128 of a flattened part.
@@ -429,6 +448,8 @@ struct FlatDeviceWork {
     claimed_seconds: Option<f64>,
     claimed_telemetry: Option<Telemetry>,
     hiding: Option<Hiding>,
+    #[serde(default)]
+    rates: Vec<KindRate>,
 }
 
 impl From<FlatDeviceWork> for DeviceWork {
@@ -436,7 +457,7 @@ impl From<FlatDeviceWork> for DeviceWork {
         let FlatDeviceWork { device_id, name, matrices, bytes_held, multiply_accumulates, seconds, tops, .. } = flat;
         let FlatDeviceWork { probe_bytes, probe_seconds, probe_gb_per_s, samples, segments, claimed_seconds, .. } =
             flat;
-        let FlatDeviceWork { claimed_telemetry, hiding, .. } = flat;
+        let FlatDeviceWork { claimed_telemetry, hiding, rates, .. } = flat;
         let work = Work {
             matrices,
             bytes_held,
@@ -450,7 +471,7 @@ impl From<FlatDeviceWork> for DeviceWork {
             segments,
             claimed_seconds,
         };
-        Self { device_id, name, work, claimed_telemetry, hiding }
+        Self { device_id, name, work, claimed_telemetry, hiding, rates }
     }
 }
 
@@ -518,6 +539,10 @@ pub struct Verdict {
     pub reasons: Vec<Reason>,
     /// How the work was checked; `None` when it did not come so far.
     pub mode: Option<Mode>,
+    /// The kind of work, by its number; INT8 in verdicts of before there were others.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(value_type = u32))]
+    pub precision: Precision,
     /// The matrix size.
     pub n: u32,
     /// Passes of each device.
@@ -560,6 +585,12 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// What a device showed.
+    #[must_use]
+    pub fn device(&self, id: DeviceId) -> Option<&DeviceWork> {
+        self.devices.iter().find(|device| device.device_id == id)
+    }
+
     /// Whether all work that was checked held: a pass, or one but for what else is known of the key.
     #[must_use]
     pub fn work_held(&self) -> bool {

@@ -13,7 +13,7 @@ use assay_device::copies::{CopyReport, CopySource};
 use assay_device::resident::{HASH_BYTES, STATE_BYTES, hashes_of};
 use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, ProbeRounds, SlotRange};
 use assay_work::probe::{MAX_ROUNDS, MAX_WALKS};
-use assay_work::{DeviceId, Digest};
+use assay_work::{DeviceId, Digest, Precision};
 use parking_lot::Mutex;
 
 /// A device whose worker is kept running. Dropped, the worker ends.
@@ -223,16 +223,16 @@ impl Device for WorkerDevice {
     }
 
     /// None while there is no worker.
-    fn kernels(&self) -> Vec<String> {
-        let asked = self.with(|link, _| match link.ask(Request::ListKernels)? {
+    fn kernels(&self, precision: Precision) -> Vec<String> {
+        let asked = self.with(|link, _| match link.ask(Request::ListKernels(precision))? {
             Reply::Kernels(names) => Ok(names),
             _ => Err(link.malformed("another answer than its kernels")),
         });
         asked.unwrap_or_default()
     }
 
-    fn choose_kernel(&mut self, kernel: &str) -> Result<(), DeviceError> {
-        self.with(|link, _| match link.ask(Request::ChooseKernel(kernel.to_owned()))? {
+    fn choose_kernel(&mut self, precision: Precision, kernel: &str) -> Result<(), DeviceError> {
+        self.with(|link, _| match link.ask(Request::ChooseKernel(precision, kernel.to_owned()))? {
             Reply::Done => Ok(()),
             _ => Err(link.malformed("an answer of another kind")),
         })

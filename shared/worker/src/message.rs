@@ -6,12 +6,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use assay_device::accumulator::{MAX_UNIT_FAILURE_BYTES, MAX_UNIT_NAME_BYTES, MAX_UNITS};
 use assay_device::backend::{BackendKind, Found, MAX_HOST_DEVICES, MAX_SPEC_BYTES, Preparing};
 use assay_device::copies::{CopyReport, CopySource};
 use assay_device::place::{MAX_PCI_DEVICE, MAX_PCI_FUNCTION};
 use assay_device::{
     DeviceError, DeviceInfo, MAX_DEVICE_DETAIL_BYTES, MAX_DEVICE_NAME_BYTES, Pass, ProbeRound, ProbeRounds, SlotRange,
 };
+use assay_work::Precision;
 use assay_work::probe::MAX_ROUNDS;
 use assay_work::text::{is_printable, printable};
 use serde::{Deserialize, Serialize};
@@ -84,9 +86,9 @@ pub enum Request {
     /// `Device::release`.
     Release,
     /// `Device::kernels`.
-    ListKernels,
+    ListKernels(Precision),
     /// `Device::choose_kernel`.
-    ChooseKernel(String),
+    ChooseKernel(Precision, String),
     /// `Device::time_products`.
     TimeProducts(u32),
     /// `Device::test_copies`.
@@ -172,7 +174,7 @@ impl ToWorker {
                 at_most("Probe.rounds", MAX_ROUNDS as usize, *rounds as usize)?;
                 ensure("Probe.rounds", *rounds > 0, || "0, at least 1 is needed".into())
             }
-            Self::Request(_, Request::ChooseKernel(kernel)) => {
+            Self::Request(_, Request::ChooseKernel(_, kernel)) => {
                 at_most("ChooseKernel.kernel", MAX_KERNEL_BYTES, kernel.len())
             }
             Self::Request(_, Request::TestCopies(CopySource::Bytes(bytes))) => {
@@ -204,7 +206,7 @@ impl FromWorker {
         }
         match self {
             Self::Reply { reply: Reply::Detected(Ok(found)), .. } => check_found(found, backend),
-            Self::Reply { reply: Reply::Device(info), .. } => check_backend(info, backend),
+            Self::Reply { reply: Reply::Device(info), .. } => check_info(info, backend),
             Self::Reply { reply: Reply::Kernels(names), .. } => at_most("Kernels.names", MAX_KERNELS, names.len()),
             Self::Reply { reply: Reply::Data { bytes, .. }, .. } => at_most("Data.bytes", MAX_DATA_BYTES, bytes.len()),
             _ => Ok(()),
@@ -218,12 +220,10 @@ impl FromWorker {
             Self::Preparing(preparing) => vec![("Preparing.what", MAX_DEVICE_DETAIL_BYTES, &mut preparing.what)],
             Self::Reply { reply: Reply::Detected(Ok(found)), .. } => found
                 .iter_mut()
-                .flat_map(|Found { info, spec, place: _ }| {
-                    texts_of(info).into_iter().chain([("Found.spec", MAX_SPEC_BYTES, spec)])
-                })
+                .flat_map(|Found { info, spec, place: _ }| texts_of(info).chain([("Found.spec", MAX_SPEC_BYTES, spec)]))
                 .collect(),
             Self::Reply { reply: Reply::Detected(Err(why)), .. } => vec![("Detected.none", MAX_REASON_BYTES, why)],
-            Self::Reply { reply: Reply::Device(info), .. } => texts_of(info).into(),
+            Self::Reply { reply: Reply::Device(info), .. } => texts_of(info).collect(),
             Self::Reply { reply: Reply::Kernels(names), .. } => {
                 names.iter_mut().map(|name| ("Kernels.name", MAX_KERNEL_BYTES, name)).collect()
             }
@@ -236,11 +236,16 @@ impl FromWorker {
     }
 }
 
-fn texts_of(info: &mut DeviceInfo) -> [Text<'_>; 2] {
-    [
+fn texts_of(info: &mut DeviceInfo) -> impl Iterator<Item = Text<'_>> {
+    let own = [
         ("DeviceInfo.name", MAX_DEVICE_NAME_BYTES, &mut info.name),
         ("DeviceInfo.detail", MAX_DEVICE_DETAIL_BYTES, &mut info.detail),
-    ]
+    ];
+    let units = info.units.iter_mut().flat_map(|finding| {
+        let failed = finding.failed.as_mut().map(|why| ("UnitFinding.failed", MAX_UNIT_FAILURE_BYTES, why));
+        [("UnitFinding.unit", MAX_UNIT_NAME_BYTES, &mut finding.unit)].into_iter().chain(failed)
+    });
+    own.into_iter().chain(units)
 }
 
 fn check_found(found: &[Found], backend: BackendKind) -> Result<(), Malformed> {
@@ -248,7 +253,9 @@ fn check_found(found: &[Found], backend: BackendKind) -> Result<(), Malformed> {
     let ids: BTreeSet<_> = found.iter().map(|found| found.info.id).collect();
     ensure("Detected.found", ids.len() == found.len(), || "an id is there twice".into())?;
     for Found { info, place, spec: _ } in found {
-        check_backend(info, backend)?;
+        check_info(info, backend)?;
+        // Findings are of opened devices; a list of all devices has no room for them.
+        at_most("Found.units", 0, info.units.len())?;
         if let Some(address) = &place.pci_address {
             at_most("PciAddress.device", MAX_PCI_DEVICE.into(), address.device.into())?;
             at_most("PciAddress.function", MAX_PCI_FUNCTION.into(), address.function.into())?;
@@ -257,7 +264,10 @@ fn check_found(found: &[Found], backend: BackendKind) -> Result<(), Malformed> {
     Ok(())
 }
 
-fn check_backend(info: &DeviceInfo, backend: BackendKind) -> Result<(), Malformed> {
+fn check_info(info: &DeviceInfo, backend: BackendKind) -> Result<(), Malformed> {
+    let ascending = info.precisions.is_sorted_by(|a, b| a < b);
+    at_most("DeviceInfo.units", MAX_UNITS, info.units.len())?;
+    ensure("DeviceInfo.precisions", ascending, || "not ascending".into())?;
     ensure("DeviceInfo.backend", info.backend == backend, || format!("{}, not {backend}", info.backend))
 }
 
@@ -273,6 +283,7 @@ fn ensure(field: &'static str, holds: bool, problem: impl FnOnce() -> String) ->
 mod tests {
     use super::super::frame;
     use super::*;
+    use assay_device::accumulator::UnitFinding;
     use assay_device::place::{PciAddress, Place};
     use assay_work::{DeviceId, PassKey, ProbeKey, RoundKey};
 
@@ -282,9 +293,17 @@ mod tests {
             name: "a device".into(),
             backend: BackendKind::Cpu,
             detail: "kernel x".into(),
+            precisions: vec![Precision::Int8, Precision::Fp4],
+            units: Vec::new(),
             total_bytes: 5,
             free_bytes: 4,
         }
+    }
+
+    fn finding() -> UnitFinding {
+        let failed = Some("x".repeat(MAX_UNIT_FAILURE_BYTES));
+        let unit = "u".repeat(MAX_UNIT_NAME_BYTES);
+        UnitFinding { unit, precision: Precision::Fp8, bits_kept: Some(13), output_bits: None, failed }
     }
 
     fn place() -> Place {
@@ -316,15 +335,21 @@ mod tests {
             Request::SelfTest,
             Request::Describe,
             Request::CountSlots(256),
-            Request::Fill(Pass { key: PassKey([1; 32]), n: 256, offset: u32::MAX, count: 3 }),
+            Request::Fill(Pass {
+                precision: Precision::Fp8,
+                key: PassKey([1; 32]),
+                n: 256,
+                offset: u32::MAX,
+                count: 3,
+            }),
             Request::Probe(ProbeRounds { key: ProbeKey([2; 32]), walks: 64, steps: 1, rounds: 1 }),
             Request::Round(ProbeRound { key: RoundKey([3; 32]), walks: 64, steps: 1 }),
             Request::ReadStates,
             Request::Read(vec![SlotRange { slot: 1, first_byte: u64::MAX, bytes: 7 }]),
             Request::ReadChainingValues { slot: 1, subtree_bytes: 1024 },
             Request::Release,
-            Request::ListKernels,
-            Request::ChooseKernel("x".repeat(MAX_KERNEL_BYTES)),
+            Request::ListKernels(Precision::Fp4),
+            Request::ChooseKernel(Precision::Int8, "x".repeat(MAX_KERNEL_BYTES)),
             Request::TimeProducts(7),
             Request::TestCopies(CopySource::Keystream { key: [5; 32], bytes: 1024 }),
             Request::TestCopies(CopySource::Bytes(vec![6; MAX_DATA_BYTES])),
@@ -342,6 +367,7 @@ mod tests {
             Reply::Detected(Ok(Vec::new())),
             Reply::Detected(Err("no driver".into())),
             Reply::Device(info()),
+            Reply::Device(DeviceInfo { units: vec![finding(); MAX_UNITS], ..info() }),
             Reply::Slots(9),
             Reply::Data { bytes: vec![1; MAX_DATA_BYTES], last: true },
             Reply::Kernels(vec!["x".repeat(MAX_KERNEL_BYTES); MAX_KERNELS]),
@@ -376,9 +402,18 @@ mod tests {
         assert_eq!(device(DeviceInfo { name: "x".repeat(MAX_DEVICE_NAME_BYTES + 1), ..info() }), "DeviceInfo.name");
         assert_eq!(device(DeviceInfo { detail: "\u{1b}[2J".into(), ..info() }), "DeviceInfo.detail");
         assert_eq!(device(DeviceInfo { backend: BackendKind::Cuda, ..info() }), "DeviceInfo.backend");
+        let twice = vec![Precision::Int8; 2];
+        assert_eq!(device(DeviceInfo { precisions: twice, ..info() }), "DeviceInfo.precisions");
+        let units = |finding: UnitFinding, times| device(DeviceInfo { units: vec![finding; times], ..info() });
+        assert_eq!(units(finding(), MAX_UNITS + 1), "DeviceInfo.units");
+        assert_eq!(units(UnitFinding { unit: "\n".into(), ..finding() }, 1), "UnitFinding.unit");
+        let failed = Some("x".repeat(MAX_UNIT_FAILURE_BYTES + 1));
+        assert_eq!(units(UnitFinding { failed, ..finding() }, 1), "UnitFinding.failed");
         let detected = |found: Vec<Found>| refused(reply(Reply::Detected(Ok(found))));
         assert_eq!(detected((0..65).map(found).collect()), "Detected.found");
         assert_eq!(detected(vec![found(1), found(1)]), "Detected.found");
+        let examined = DeviceInfo { units: vec![finding()], ..info() };
+        assert_eq!(detected(vec![Found { info: examined, ..found(1) }]), "Found.units");
         assert_eq!(detected(vec![Found { spec: "x".repeat(MAX_SPEC_BYTES + 1), ..found(1) }]), "Found.spec");
         let at = |device, function| {
             let pci_address = Some(PciAddress { domain: 0, bus: 0, device, function });
@@ -396,7 +431,10 @@ mod tests {
         assert_eq!(kernels(vec!["x".repeat(MAX_KERNEL_BYTES + 1)]), "Kernels.name");
 
         let request = |request| ToWorker::Request(1, request).check().unwrap_err().field;
-        assert_eq!(request(Request::ChooseKernel("x".repeat(MAX_KERNEL_BYTES + 1))), "ChooseKernel.kernel");
+        assert_eq!(
+            request(Request::ChooseKernel(Precision::Int8, "x".repeat(MAX_KERNEL_BYTES + 1))),
+            "ChooseKernel.kernel"
+        );
         let bytes = CopySource::Bytes(vec![0; MAX_DATA_BYTES + 1]);
         assert_eq!(request(Request::TestCopies(bytes)), "TestCopies.bytes");
         let range = SlotRange { slot: 0, first_byte: 0, bytes: 0 };

@@ -6,10 +6,10 @@
 
 use assay_device::{Device, DeviceError, Handle, Pass, ProbeRounds};
 use assay_work::digest::pass_root;
-use assay_work::{PassKey, ProbeKey};
+use assay_work::{PassKey, Precision, ProbeKey};
 
 /// Six slots, four of them products: both parents differ from slot to slot.
-const PASS: Pass = Pass { key: PassKey([0xa5; 32]), n: 256, offset: 3, count: 6 };
+const PASS: Pass = Pass { precision: Precision::Int8, key: PassKey([0xa5; 32]), n: 256, offset: 3, count: 6 };
 /// Two rounds, so that the second starts from the digest of the first.
 const PROBE: ProbeRounds = ProbeRounds { key: ProbeKey([0x5a; 32]), walks: 256, steps: 8, rounds: 2 };
 /// The slot that is read, and from where on.
@@ -24,24 +24,48 @@ const EXPECTED: [(&str, &str); 5] = [
     ("the chaining values", "d7a1ffaa42fe15e1837d1ca22cb38395f48bd8ed115bb336ba9923c5dd123782"),
 ];
 
-/// Compares a device with known bits. Nothing is resident after it.
+/// The roots of the same pass in the other kinds of work: their memory and its probe are those of INT8.
+const OTHER_ROOTS: [(Precision, &str); 3] = [
+    (Precision::F16, "a643e8bca1614c50314ce03ee990cd04c09cf9ad58a05262a472b0231a7cb18e"),
+    (Precision::Fp8, "21342e1bfdcf69875937bfad73a09fd8930e3ed3a86658fe7e8923dbbbd70eab"),
+    (Precision::Fp4, "37e59d79e61261ae23f540402a808eb39bddfa5f88d8bf46cc990d0b659db059"),
+];
+
+/// Compares a device with known bits, and gives the kinds of work that it computes rightly: one that gives wrong bits in
+/// another kind than INT8 is no worse a device for INT8. Nothing is resident after it.
 ///
 /// # Errors
-/// [`DeviceError::Sick`] when the bits are others, and only then; [`DeviceError::Lost`] when the device or its driver
-/// failed, which another process may mend; [`DeviceError::Busy`] when there is no room for six small slots; and what else
-/// the device gives.
-pub fn self_test(device: &mut dyn Device, handle: &Handle) -> Result<(), DeviceError> {
-    let found = run(device, handle).map_err(|error| match error {
+/// [`DeviceError::Sick`] when the bits of INT8 are others, and only then; [`DeviceError::Lost`] when the device or its
+/// driver failed, which another process may mend; [`DeviceError::Busy`] when there is no room for six small slots; and
+/// what else the device gives.
+pub fn self_test(device: &mut dyn Device, handle: &Handle) -> Result<Vec<Precision>, DeviceError> {
+    let tested = test(device, handle).map_err(|error| match error {
         DeviceError::Sick(why) => DeviceError::Lost(format!("in its self-test: {why}")),
         other => other,
     });
     device.release();
-    for ((what, expected), found) in EXPECTED.iter().zip(found?) {
+    let (found, passed) = tested?;
+    for ((what, expected), found) in EXPECTED.iter().zip(found) {
         if *expected != found {
             return Err(DeviceError::Sick(format!("its self-test gives other bits for {what} than the reference")));
         }
     }
-    Ok(())
+    Ok(passed)
+}
+
+fn test(device: &mut dyn Device, handle: &Handle) -> Result<([String; 5], Vec<Precision>), DeviceError> {
+    let found = run(device, handle)?;
+    let mut passed = vec![Precision::Int8];
+    let offered = device.info().precisions;
+    for (precision, root) in OTHER_ROOTS.into_iter().filter(|(precision, _)| offered.contains(precision)) {
+        let digests = device.fill(&Pass { precision, ..PASS }, handle)?;
+        if hex(&pass_root(&digests).0) == root {
+            passed.push(precision);
+        } else {
+            tracing::error!(kind = %precision, "not offered: its self-test gives other bits than the reference");
+        }
+    }
+    Ok((found, passed))
 }
 
 fn run(device: &mut dyn Device, handle: &Handle) -> Result<[String; 5], DeviceError> {
@@ -54,8 +78,12 @@ fn run(device: &mut dyn Device, handle: &Handle) -> Result<[String; 5], DeviceEr
     let (slot, first_byte) = READ;
     device.read(slot, first_byte, &mut bytes)?;
     let values = device.chaining_values(slot, 1024)?.concat();
-    let hash = |bytes: &[u8]| blake3::hash(bytes).to_hex().to_string();
-    Ok([hash(&root.0), hash(&rounds), hash(&states), hash(&bytes), hash(&values)])
+    Ok([hex(&root.0), hex(&rounds), hex(&states), hex(&bytes), hex(&values)])
+}
+
+/// BLAKE3 of bytes.
+fn hex(bytes: &[u8]) -> String {
+    blake3::hash(bytes).to_hex().to_string()
 }
 
 #[cfg(test)]
@@ -74,13 +102,38 @@ mod tests {
     fn what_is_expected_is_what_the_reference_gives() {
         let found = run(&mut reference(), &Handle::default()).unwrap();
         assert_eq!(EXPECTED.map(|(_, expected)| expected.to_owned()), found);
+        let root = |(precision, _)| {
+            let digests = reference().fill(&Pass { precision, ..PASS }, &Handle::default()).unwrap();
+            (precision, hex(&pass_root(&digests).0))
+        };
+        assert_eq!(OTHER_ROOTS.map(root), OTHER_ROOTS.map(|(precision, root)| (precision, root.to_owned())));
+    }
+
+    /// A wrong bit in one kind of work costs the device that kind, unless it is INT8.
+    #[test]
+    fn a_kind_of_work_with_wrong_bits_is_not_offered() {
+        assert_eq!(self_test(&mut reference(), &Handle::default()).unwrap(), Precision::ALL);
+        for wrong in Precision::ALL {
+            let mut device = FakeDevice::new(reference()).on_fill(move |inner, pass, handle| {
+                let mut digests = inner.fill(pass, handle)?;
+                digests[5].0[0] ^= u8::from(pass.precision == wrong);
+                Ok(digests)
+            });
+            let tested = self_test(&mut device, &Handle::default());
+            if wrong == Precision::Int8 {
+                assert!(matches!(tested, Err(DeviceError::Sick(_))));
+            } else {
+                let others: Vec<_> = Precision::ALL.into_iter().filter(|precision| *precision != wrong).collect();
+                assert_eq!(tested.unwrap(), others);
+            }
+        }
     }
 
     #[test]
     fn a_processor_passes_and_holds_nothing_after() {
         let config = CpuConfig { devices: 1, memory_bytes: vec![8 << 20], ..CpuConfig::default() };
         let mut device = assay_cpu::devices(&config).unwrap().remove(0);
-        self_test(&mut device, &Handle::default()).unwrap();
+        assert_eq!(self_test(&mut device, &Handle::default()).unwrap(), device.info().precisions);
         assert!(matches!(device.read(0, 0, &mut [0]), Err(DeviceError::Unsupported(_))));
     }
 

@@ -16,7 +16,7 @@ use super::message::{FromWorker, MAX_KERNELS, Reply, Request, ToWorker, VERSION}
 use super::self_test::self_test;
 use assay_device::backend::{Backend, BackendKind, Preparing};
 use assay_device::{Device, DeviceError, Handle, SlotRange};
-use assay_work::Digest;
+use assay_work::{Digest, Precision};
 use parking_lot::Mutex;
 
 /// How often a worker says that it lives: often enough for progress that a person watches.
@@ -49,7 +49,7 @@ pub fn serve(
     let (stop, stopped) = sync_channel(0);
     let beating = outbox.clone();
     spawn("worker-heartbeat", move || beat(&beating, &stopped))?;
-    let served = DeviceServer { factory, outbox, device: None }.run(&requests);
+    let served = DeviceServer { factory, outbox, device: None, passed: Vec::new() }.run(&requests);
     drop(stop);
     served
 }
@@ -124,6 +124,8 @@ struct DeviceServer {
     factory: BackendFactory,
     outbox: Arc<Outbox>,
     device: Option<Box<dyn Device>>,
+    /// The kinds of work whose bits are right.
+    passed: Vec<Precision>,
 }
 
 impl DeviceServer {
@@ -155,11 +157,17 @@ impl DeviceServer {
                 Ok(Reply::Done)
             }
             Request::SelfTest => {
-                self_test(self.device()?, handle).map(|()| Reply::Done).map_err(RequestFailure::Device)
+                self.passed = self_test(self.device()?, handle)?;
+                Ok(Reply::Done)
             }
-            Request::Describe => Ok(Reply::Device(self.device()?.info())),
+            Request::Describe => {
+                let mut info = self.device()?.info();
+                info.precisions.retain(|precision| self.passed.contains(precision));
+                Ok(Reply::Device(info))
+            }
             Request::CountSlots(n) => Ok(Reply::Slots(self.device()?.slots_that_fit(n))),
             Request::Fill(pass) => {
+                pass.check_precision(&self.passed)?;
                 let digests = self.device()?.fill(&pass, handle)?;
                 self.send(number, handle, &bytes_of(&digests))
             }
@@ -184,12 +192,14 @@ impl DeviceServer {
                 self.device()?.release();
                 Ok(Reply::Done)
             }
-            Request::ListKernels => {
-                let mut names = self.device()?.kernels();
+            Request::ListKernels(precision) => {
+                let mut names = self.device()?.kernels(precision);
                 names.truncate(MAX_KERNELS);
                 Ok(Reply::Kernels(names))
             }
-            Request::ChooseKernel(kernel) => Ok(self.device()?.choose_kernel(&kernel).map(|()| Reply::Done)?),
+            Request::ChooseKernel(precision, kernel) => {
+                Ok(self.device()?.choose_kernel(precision, &kernel).map(|()| Reply::Done)?)
+            }
             Request::TimeProducts(products) => Ok(Reply::Took(self.device()?.time_products(products)?)),
             Request::TestCopies(source) => Ok(Reply::Copied(self.device()?.test_copies(&source)?)),
         }

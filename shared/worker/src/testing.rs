@@ -11,7 +11,7 @@ use assay_device::place::Place;
 use assay_device::reference::ReferenceDevice;
 use assay_device::testing::FakeDevice;
 use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass};
-use assay_work::{DeviceId, PassKey};
+use assay_work::{DeviceId, PassKey, Precision};
 
 use crate::process::{Launched, Launcher, Process};
 use crate::serve::{BackendFactory, serve};
@@ -19,7 +19,7 @@ use crate::serve::{BackendFactory, serve};
 /// How long a test waits for what has to come.
 pub const LONG: Duration = Duration::from_secs(60);
 /// The pass at which faults show.
-pub const PASS: Pass = Pass { key: PassKey([1; 32]), n: 256, offset: 5, count: 8 };
+pub const PASS: Pass = Pass { precision: Precision::Int8, key: PassKey([1; 32]), n: 256, offset: 5, count: 8 };
 
 /// What a device of a test does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use assay_device::backend::{Backend, BackendKind, Preparing};
 use assay_device::host::Changes;
 use assay_device::place::Place;
 use assay_device::{Device, Handle, Pass, ProbeRound, ProbeRounds, SlotRange};
-use assay_work::{Digest, PassKey, ProbeKey, RoundKey};
+use assay_work::{Digest, PassKey, Precision, ProbeKey, RoundKey};
 
 const PROBE: ProbeRounds = ProbeRounds { key: ProbeKey([2; 32]), walks: 64, steps: 4, rounds: 3 };
 /// Its states are more than one part of data.
@@ -66,7 +66,7 @@ fn processor_in_a_worker() -> WorkerDevice {
     device
 }
 
-assay_device::device_conformance!(processor_in_a_worker());
+assay_device::device_conformance!(Precision::ALL, processor_in_a_worker());
 
 #[test]
 fn a_device_in_a_worker_is_the_device() {

@@ -89,6 +89,9 @@ pub enum Problem {
     /// A code that this version does not define.
     #[error("has the code {0}, which this version does not know")]
     UnknownCode(i32),
+    /// A number that this version does not define.
+    #[error("is {0}, which this version does not know")]
+    UnknownNumber(u32),
     /// A name that this version does not define.
     #[error("is {0:?}, which this version does not know")]
     UnknownName(String),

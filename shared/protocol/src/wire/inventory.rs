@@ -1,9 +1,10 @@
 //! The devices of a host.
 
 use super::error::{Problem, WireError};
-use super::field::{BoundedText, BoxedOnWire, ByteString, DeviceList, FieldKind, NumberArray, Optional, PartOf};
-use super::limits::{MAX_BACKEND_BYTES, MAX_DEVICE_DETAIL_BYTES, MAX_DEVICES, MAX_NAME_BYTES};
+use super::field::{self, BoundedText, BoxedOnWire, ByteString, DeviceList, FieldKind, NumberArray, Optional, PartOf};
+use super::limits::{MAX_BACKEND_BYTES, MAX_DEVICE_DETAIL_BYTES, MAX_DEVICES, MAX_NAME_BYTES, MAX_PRECISIONS};
 use crate::message::{DeviceClaim, Inventory, MATRIX_SIZES};
+use assay_work::Precision;
 
 const SLOTS: &str = "Device.slots";
 
@@ -22,6 +23,25 @@ messages! {
         detail: BoundedText(MAX_DEVICE_DETAIL_BYTES),
         free_bytes & total_bytes & slots: DeviceMemory,
         claimed_hardware: Optional(BoxedOnWire),
+        precisions: Precisions,
+    }
+}
+
+/// The kinds of work that a device computes: none on the wire is INT8 alone, and an unknown number is passed over.
+struct Precisions;
+
+impl FieldKind<Vec<u32>, Vec<Precision>> for Precisions {
+    fn read(&self, field: &'static str, codes: Vec<u32>) -> Result<Vec<Precision>, WireError> {
+        field::at_most(field, MAX_PRECISIONS, codes.len())?;
+        field::ascending(field, codes.iter().copied())?;
+        if codes.is_empty() {
+            return Ok(vec![Precision::Int8]);
+        }
+        Ok(codes.into_iter().filter_map(Precision::from_code).collect())
+    }
+
+    fn write(&self, precisions: Vec<Precision>) -> Vec<u32> {
+        if precisions == [Precision::Int8] { Vec::new() } else { precisions.into_iter().map(Precision::code).collect() }
     }
 }
 

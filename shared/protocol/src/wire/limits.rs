@@ -26,6 +26,8 @@ pub const HANDSHAKE_MESSAGES: u32 = 2;
 pub const MAX_DEVICES: usize = 64;
 /// Entries of a device's `slots`: one for each matrix size.
 pub const SLOT_ENTRIES: usize = MATRIX_SIZES.len();
+/// Kinds of work of a device: there are 4, with room for newer ones.
+pub const MAX_PRECISIONS: usize = 8;
 /// Protocol versions in a hello: more than one build will ever support.
 pub const MAX_VERSIONS: usize = 16;
 /// Bytes of a join token: a prefix and 256 bits in hexadecimal have fewer.

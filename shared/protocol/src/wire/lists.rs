@@ -14,23 +14,25 @@ use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet};
 
 use super::error::{Problem, WireError};
 use super::limits::{
-    MAX_BOUNDS, MAX_DEVICES, MAX_HANDSHAKE_BYTES, MAX_LINES, MAX_OPEN_DRAWS, MAX_OPEN_ITEMS, MAX_REASONS,
-    MAX_SAMPLE_OPENINGS, MAX_SHORT_MESSAGE_BYTES, MAX_SUCCESSORS, MAX_THROTTLE_REASONS, MAX_VERSIONS, MAX_XIDS,
-    SLOT_ENTRIES,
+    MAX_BOUNDS, MAX_DEVICES, MAX_HANDSHAKE_BYTES, MAX_LINES, MAX_OPEN_DRAWS, MAX_OPEN_ITEMS, MAX_PRECISIONS,
+    MAX_REASONS, MAX_SAMPLE_OPENINGS, MAX_SHORT_MESSAGE_BYTES, MAX_SUCCESSORS, MAX_THROTTLE_REASONS, MAX_VERSIONS,
+    MAX_XIDS, SLOT_ENTRIES,
 };
 use super::v1::{FILE_DESCRIPTOR_SET, SessionRequest, SessionResponse};
 
 /// The most entries of each list in one message of a session, all occurrences together.
-pub(super) const MAX_ENTRIES: [(&str, usize); 20] = [
+pub(super) const MAX_ENTRIES: [(&str, usize); 22] = [
     ("Hello.versions", MAX_VERSIONS),
     ("Hello.successors", MAX_SUCCESSORS),
     ("Welcome.successors", MAX_SUCCESSORS),
     ("Inventory.devices", MAX_DEVICES),
     ("Device.slots", MAX_DEVICES * SLOT_ENTRIES),
+    ("Device.precisions", MAX_DEVICES * MAX_PRECISIONS),
     ("Telemetry.throttle_reasons", MAX_DEVICES * MAX_THROTTLE_REASONS),
     ("Telemetry.xids", MAX_DEVICES * MAX_XIDS),
     ("Verdict.reasons", MAX_REASONS),
     ("Verdict.devices", MAX_DEVICES),
+    ("DeviceWork.rates", MAX_DEVICES * MAX_PRECISIONS),
     ("Verdict.not_challenged", MAX_DEVICES),
     ("Verdict.missing_devices", MAX_DEVICES),
     ("Verdict.new_devices", MAX_DEVICES),

@@ -10,10 +10,14 @@ use super::field::{
     self, BoundedText, ByteString, CutList, DeviceList, FieldKind, Finite, List, Nested, Optional, Required,
 };
 use super::limits::{
-    MAX_BOUNDS, MAX_CLASS_BYTES, MAX_DETAIL_BYTES, MAX_DEVICES, MAX_NAME_BYTES, MAX_REASON_CODE_BYTES, MAX_REASONS,
-    MAX_RECEIPT_BYTES,
+    MAX_BOUNDS, MAX_CLASS_BYTES, MAX_DETAIL_BYTES, MAX_DEVICES, MAX_NAME_BYTES, MAX_PRECISIONS, MAX_REASON_CODE_BYTES,
+    MAX_REASONS, MAX_RECEIPT_BYTES,
 };
-use crate::verdict::{Bound, Class, DeviceWork, Hiding, NamedDevice, NotChallenged, Reason, ReasonCode, Verdict, Work};
+use super::v1;
+use crate::verdict::{
+    Bound, Class, DeviceWork, Hiding, KindRate, NamedDevice, NotChallenged, Reason, ReasonCode, Verdict, Work,
+};
+use assay_work::Precision;
 
 messages! {
     v1::Verdict = Verdict {
@@ -23,6 +27,7 @@ messages! {
         outcome: Code,
         reasons: CutList(MAX_REASONS),
         mode: OptionalCode,
+        precision: KindOfWork,
         n,
         iterations,
         iterations_checked,
@@ -50,7 +55,9 @@ messages! {
         work: Required,
         claimed_telemetry: Optional(Nested),
         hiding: Optional(Nested),
+        rates: KnownRates,
     }
+    v1::KindRate = KindRate { precision: KindOfWork, tops: Finite, detour: Finite, unix_seconds }
     v1::Hiding = Hiding {
         rate_per_s: Finite,
         rate_is_shown_only,
@@ -74,6 +81,36 @@ messages! {
         claimed_seconds: Optional(Finite),
     }
     v1::Bound = Bound { fraction: Finite, log2_probability: Finite }
+}
+
+/// The number of a kind of work; 0 on the wire is INT8, as validators of before there were others send it.
+struct KindOfWork;
+
+impl FieldKind<u32, Precision> for KindOfWork {
+    fn read(&self, field: &'static str, code: u32) -> Result<Precision, WireError> {
+        let unknown = || WireError::new(field, Problem::UnknownNumber(code));
+        if code == 0 { Ok(Precision::Int8) } else { Precision::from_code(code).ok_or_else(unknown) }
+    }
+
+    fn write(&self, precision: Precision) -> u32 {
+        precision.code()
+    }
+}
+
+/// Rates by kind of work, without those of kinds that this version does not know.
+struct KnownRates;
+
+impl FieldKind<Vec<v1::KindRate>, Vec<KindRate>> for KnownRates {
+    fn read(&self, field: &'static str, rates: Vec<v1::KindRate>) -> Result<Vec<KindRate>, WireError> {
+        let is_known = |rate: &v1::KindRate| Precision::from_code(rate.precision).is_some();
+        field::at_most(field, MAX_PRECISIONS, rates.len())?;
+        field::ascending(field, rates.iter().map(|rate| rate.precision))?;
+        List(MAX_PRECISIONS).read(field, rates.into_iter().filter(is_known).collect())
+    }
+
+    fn write(&self, rates: Vec<KindRate>) -> Vec<v1::KindRate> {
+        List(MAX_PRECISIONS).write(rates)
+    }
 }
 
 /// A round trip; 0 on the wire is one that was not measured.

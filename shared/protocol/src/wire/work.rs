@@ -112,7 +112,7 @@ impl FieldKind<(Vec<u8>, u32, u32, u32), Probe> for CheckedProbe {
                 ProbeError::Walks(_) => "Probe.walks",
                 ProbeError::Steps(_) => "Probe.steps",
                 ProbeError::Rounds(_) => "Probe.rounds",
-                ProbeError::Link(_) => "Probe.link",
+                ProbeError::Link(_) | ProbeError::LinkOfOne(_) => "Probe.link",
             };
             WireError::new(field, Problem::Rule(error.to_string()))
         })

@@ -4,7 +4,8 @@ use super::super::limits::*;
 use super::super::v1::openings_chunk::Part;
 use super::super::{Problem, WireError, v1};
 use super::{Read, samples};
-use crate::message::MATRIX_SIZES;
+use crate::message::{Inventory, MATRIX_SIZES};
+use assay_work::Precision;
 
 /// Refused with this field's name.
 #[track_caller]
@@ -111,6 +112,18 @@ fn lists_of_a_handshake() {
         let mut inventory = samples::inventory(1);
         inventory.devices[0].slots = vec![1; found];
         assert_eq!(refused(inventory, "Device.slots"), Problem::Count { expected: SLOT_ENTRIES, found });
+    }
+    let kinds = |precisions: &[u32]| {
+        let mut inventory = samples::inventory(3);
+        inventory.devices[0].precisions = precisions.to_vec();
+        inventory
+    };
+    let read = |precisions| Inventory::try_from(kinds(precisions)).unwrap().devices[0].precisions.clone();
+    assert_eq!(read(&[]), [Precision::Int8], "a miner of before the other kinds");
+    assert_eq!(read(&[1, 2, 3, 5, 6, u32::MAX]), Precision::ALL, "numbers that nobody knows are passed over");
+    assert_eq!(refused(kinds(&[1; 9]), "Device.precisions"), Problem::TooMany { max: MAX_PRECISIONS, found: 9 });
+    for (at, unordered) in [(1, [1, 1, 2]), (2, [1, 5, 2])] {
+        assert_eq!(refused(kinds(&unordered), "Device.precisions"), Problem::NotAscending(at));
     }
 }
 

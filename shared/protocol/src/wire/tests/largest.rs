@@ -76,6 +76,7 @@ fn an_inventory_and_a_verdict() {
         total_bytes: u64::MAX,
         free_bytes: u64::MAX,
         slots: vec![u32::MAX; SLOT_ENTRIES],
+        precisions: (u32::MAX - 7..=u32::MAX).collect(),
         claimed_hardware: Some(Box::new(v1::Hardware {
             model: Some(text(MAX_NAME_BYTES)),
             uuid: Some(text(MAX_HARDWARE_TEXT_BYTES)),

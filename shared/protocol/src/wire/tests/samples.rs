@@ -11,6 +11,7 @@ pub fn device(id: u8) -> v1::Device {
         total_bytes: 150 << 30,
         free_bytes: 149 << 30,
         slots: vec![8; 8],
+        precisions: vec![1, 2, 6],
         claimed_hardware: Some(Box::new(hardware())),
     }
 }
@@ -204,6 +205,9 @@ pub fn device_work(id: u8) -> v1::DeviceWork {
         work: Some(work()),
         claimed_telemetry: Some(telemetry()),
         hiding: Some(hiding),
+        rates: [1, 2, 5]
+            .map(|precision| v1::KindRate { precision, tops: 700.0, detour: 1.0, unix_seconds: 1_800_000_000 })
+            .into(),
     }
 }
 
@@ -216,6 +220,7 @@ pub fn verdict() -> v1::Verdict {
         outcome: v1::Outcome::Fail.into(),
         reasons: vec![reason()],
         mode: v1::Mode::Audit.into(),
+        precision: 5,
         n: 256,
         iterations: 2,
         iterations_checked: 1,

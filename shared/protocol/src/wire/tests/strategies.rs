@@ -10,14 +10,14 @@ use crate::claims::{ConfidentialComputing, Hardware, Spread, Telemetry, Throttle
 use crate::message::*;
 use crate::successor::Successor;
 use crate::verdict::{
-    Bound, DeviceWork, Hiding, Mode, NamedDevice, NotChallenged, Outcome, Reason, ReasonCode, Verdict, Work,
+    Bound, DeviceWork, Hiding, KindRate, Mode, NamedDevice, NotChallenged, Outcome, Reason, ReasonCode, Verdict, Work,
 };
 use crate::wire::limits::*;
 use assay_work::commitment::DeviceEvidence;
 use assay_work::opening::{OpenedRange, Parents, Sample, SampleOpenings};
 use assay_work::probe::{DeviceAnswer, Probe, UncheckedProbe};
 use assay_work::segment::{Opening, Segment, SegmentOpenings};
-use assay_work::{ChallengeId, DeviceId};
+use assay_work::{ChallengeId, DeviceId, Precision};
 
 fn bytes<const N: usize, T: From<[u8; N]> + std::fmt::Debug>() -> impl Strategy<Value = T> {
     any::<[u8; N]>().prop_map(T::from)
@@ -108,11 +108,22 @@ fn telemetry() -> impl Strategy<Value = Telemetry> {
 }
 
 fn device(id: [u8; 16]) -> impl Strategy<Value = DeviceClaim> {
+    let precisions = proptest::sample::subsequence(Precision::ALL.to_vec(), 1..=4);
     let memory = any::<u64>().prop_flat_map(|total| (Just(total), 0..=total));
-    (text(), short_text(), text(), memory, any::<[u32; 8]>(), option::of(hardware())).prop_map(
-        move |(name, backend, detail, (total_bytes, free_bytes), slots, claimed_hardware)| {
-            DeviceClaim { id: DeviceId(id), name, backend, detail, total_bytes, free_bytes, slots, claimed_hardware }
-                .consistent()
+    (text(), short_text(), text(), memory, any::<[u32; 8]>(), precisions, option::of(hardware())).prop_map(
+        move |(name, backend, detail, (total_bytes, free_bytes), slots, precisions, claimed_hardware)| {
+            DeviceClaim {
+                id: DeviceId(id),
+                name,
+                backend,
+                detail,
+                total_bytes,
+                free_bytes,
+                slots,
+                precisions,
+                claimed_hardware,
+            }
+            .consistent()
         },
     )
 }
@@ -319,18 +330,29 @@ fn work() -> impl Strategy<Value = Work> {
 }
 
 fn device_works() -> impl Strategy<Value = Vec<DeviceWork>> {
-    btree_map(any::<[u8; 16]>(), (text(), work(), option::of(telemetry()), option::of(hiding())), 0..6).prop_map(
-        |devices| {
-            let device = |(id, (name, work, claimed_telemetry, hiding))| DeviceWork {
+    btree_map(any::<[u8; 16]>(), (text(), work(), option::of(telemetry()), option::of(hiding()), rates()), 0..6)
+        .prop_map(|devices| {
+            let device = |(id, (name, work, claimed_telemetry, hiding, rates))| DeviceWork {
                 device_id: DeviceId(id),
                 name,
                 work,
                 claimed_telemetry,
                 hiding,
+                rates,
             };
             devices.into_iter().map(device).collect()
-        },
-    )
+        })
+}
+
+fn precision() -> impl Strategy<Value = Precision> {
+    proptest::sample::select(Precision::ALL.to_vec())
+}
+
+fn rates() -> impl Strategy<Value = Vec<KindRate>> {
+    let kinds = proptest::sample::subsequence(Precision::ALL.to_vec(), 0..=4);
+    (kinds, finite(), finite(), any::<u64>()).prop_map(|(kinds, tops, detour, unix_seconds)| {
+        kinds.into_iter().map(|precision| KindRate { precision, tops, detour, unix_seconds }).collect()
+    })
 }
 
 fn hiding() -> impl Strategy<Value = Hiding> {
@@ -362,13 +384,13 @@ fn verdict() -> impl Strategy<Value = Verdict> {
     let ids = (bytes(), bytes(), bytes());
     let outcome = proptest::sample::select(vec![Outcome::Pass, Outcome::Fail, Outcome::Inconclusive]);
     let mode = option::of(proptest::sample::select(vec![Mode::Replay, Mode::ReplaySample, Mode::Audit]));
-    let numbers = (any::<[u32; 5]>(), any::<u64>(), option::of("[A-Za-z0-9_.-]{0,40}"));
+    let numbers = (any::<[u32; 5]>(), precision(), any::<u64>(), option::of("[A-Za-z0-9_.-]{0,40}"));
     let round_trip_ms = option::of(finite().prop_filter("0 stands for none", |ms| *ms != 0.0));
     let times = (round_trip_ms, [option::of(finite()), option::of(finite()), option::of(finite())]);
     let lists = (not_challenged(), named_devices(), named_devices());
     let works = (device_works(), lists, work(), [bounds(), bounds(), bounds()]);
     (ids, outcome, vec(reason(), 0..4), mode, numbers, works, times).prop_map(
-        |(ids, outcome, reasons, mode, (counts, unix_seconds, receipt), works, (round_trip_ms, gaps))| {
+        |(ids, outcome, reasons, mode, (counts, precision, unix_seconds, receipt), works, (round_trip_ms, gaps))| {
             let (challenge_id, miner_key, validator_key) = ids;
             let (devices, lists, whole, [work_bounds, iteration_bounds, probe_bounds]) = works;
             let (not_challenged, missing_devices, new_devices) = lists;
@@ -381,6 +403,7 @@ fn verdict() -> impl Strategy<Value = Verdict> {
                 outcome,
                 reasons,
                 mode,
+                precision,
                 n,
                 iterations,
                 iterations_checked,
