@@ -17,6 +17,7 @@ use assay_fleet::{Distribution, Group, Standing};
 use assay_receipts::Signer;
 use assay_records::{DeviceFilter, DeviceRecord, MinerRecord, Records, RecordsError};
 use assay_work::ChallengeId;
+use assay_work::Precision;
 use tokio::sync::watch;
 
 use self::presence::Presences;
@@ -93,7 +94,7 @@ impl Fleet {
         Ok(rules.policy.group_of(&record.labels, &names).clone())
     }
 
-    /// How fast these models are in the fleet at a matrix size, and the others that are known, as a miner of this operator
+    /// How fast these models are in the fleet in a kind of work at a matrix size, and the others that are known, as a miner of this operator
     /// is judged by them.
     ///
     /// # Errors
@@ -101,10 +102,10 @@ impl Fleet {
     pub async fn distributions(
         &self,
         models: impl IntoIterator<Item = &String>,
-        n: u32,
+        size: (Precision, u32),
         operator: Option<&str>,
     ) -> Result<BTreeMap<String, Distribution>, RecordsError> {
-        self.speeds.distributions(&self.records, models, n, operator).await
+        self.speeds.distributions(&self.records, models, size, operator).await
     }
 
     /// Logs the verdicts that the records do not have, whole, when the validator ends; says how many they are.

@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use assay_work::{DeviceId, PublicKey};
+use assay_protocol::verdict::KindRate;
+use assay_work::{DeviceId, Precision, PublicKey};
 use serde::{Deserialize, Serialize};
 
 use crate::policy::{AbandonedPolicy, MAX_ABANDONED_WINDOW};
@@ -46,13 +47,43 @@ pub struct Recent {
     pub of: u32,
 }
 
-/// What a device showed in the last challenge that it passed.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+/// What a device showed in the last challenges that it passed.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Shown {
-    /// Multiply-accumulates per second.
-    pub rate_per_s: f64,
-    /// Bytes per second that the probe read.
+    /// Its rate in the last one of each kind of work.
+    pub rates: BTreeMap<Precision, ShownRate>,
+    /// Bytes per second that the probe of the last one read.
     pub probe_bytes_per_s: f64,
+}
+
+/// A rate that a device showed in a challenge.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ShownRate {
+    /// Multiply-accumulates per second of the kind of work.
+    pub per_s: f64,
+    /// TOPS, as the verdict says them.
+    pub tops: f64,
+    /// When the challenge was sent: seconds since 1970.
+    pub unix_seconds: u64,
+}
+
+impl Shown {
+    /// The rates as a verdict says them, in order of kind.
+    pub fn kind_rates(&self) -> impl Iterator<Item = KindRate> {
+        self.rates.iter().map(|(&precision, &ShownRate { tops, unix_seconds, .. })| KindRate {
+            precision,
+            tops,
+            detour: precision.largest_detour(),
+            unix_seconds,
+        })
+    }
+
+    /// The rate in a kind of work; the highest of the other kinds where none is known; 0 where nothing is.
+    #[must_use]
+    pub fn rate_per_s(&self, precision: Precision) -> f64 {
+        let highest = || self.rates.values().map(|rate| rate.per_s).fold(0.0, f64::max);
+        self.rates.get(&precision).map_or_else(highest, |rate| rate.per_s)
+    }
 }
 
 /// Whether a root that differs may be computed a second time.
@@ -73,6 +104,8 @@ struct Record {
     ends: VecDeque<End>,
     abandoned_at: Option<Instant>,
     shown: BTreeMap<DeviceId, Shown>,
+    /// When it was asked for a kind of work last, by the clock of the records.
+    asked: BTreeMap<Precision, u64>,
     second_computation: Option<(Instant, SecondComputation)>,
     replayed_at: Option<Instant>,
 }
@@ -113,9 +146,13 @@ impl History {
     /// What is remembered of a miner.
     #[must_use]
     pub fn past(&self, key: PublicKey) -> Past {
-        let ends = self.lock().by_key.get(&self.kin.root(key)).map(|record| record.ends.iter().copied().collect());
+        let (ends, shown) = match self.lock().by_key.get(&self.kin.root(key)) {
+            Some(record) => (record.ends.iter().copied().collect(), record.shown.clone()),
+            None => Default::default(),
+        };
+        let rates = shown.into_iter().map(|(id, shown)| (id, shown.kind_rates().collect())).collect();
         let (lineage, devices) = (self.kin.lineage(key), self.devices.of_key(key));
-        Past { lineage, ends: ends.unwrap_or_default(), devices }
+        Past { lineage, ends, devices, rates }
     }
 
     /// Notes how a challenge of a miner ended.
@@ -137,14 +174,40 @@ impl History {
         self.lock().by_key.get(&self.kin.root(key)).and_then(|record| record.abandoned_at)
     }
 
-    /// Notes what a device showed.
-    pub fn showed(&self, key: PublicKey, device_id: DeviceId, shown: Shown) {
+    /// The kind of work that a miner is asked for next: of these, which its devices compute, the one that it was asked for
+    /// longest ago; the first of those that it was never asked for.
+    #[must_use]
+    pub fn next_kind(&self, key: PublicKey, kinds: impl IntoIterator<Item = Precision>) -> Option<Precision> {
+        let records = self.lock();
+        let record = records.by_key.get(&self.kin.root(key));
+        let asked = |kind: &Precision| record.and_then(|record| record.asked.get(kind).copied());
+        kinds.into_iter().min_by_key(asked)
+    }
+
+    /// Notes that a miner was asked for a kind of work.
+    pub fn asked(&self, key: PublicKey, kind: Precision) {
+        let mut records = self.lock();
+        let record = records.entry(self.kin.root(key));
+        record.asked.insert(kind, record.used);
+    }
+
+    /// Notes what a device showed in a challenge of a kind of work.
+    pub fn showed(
+        &self,
+        key: PublicKey,
+        device_id: DeviceId,
+        kind: Precision,
+        rate: ShownRate,
+        probe_bytes_per_s: f64,
+    ) {
         let mut records = self.lock();
         let devices = &mut records.entry(self.kin.root(key)).shown;
         if devices.len() >= MAX_DEVICES && !devices.contains_key(&device_id) {
             devices.clear();
         }
-        devices.insert(device_id, shown);
+        let device = devices.entry(device_id).or_default();
+        device.rates.insert(kind, rate);
+        device.probe_bytes_per_s = probe_bytes_per_s;
     }
 
     /// What a miner's devices showed last.
@@ -280,6 +343,42 @@ mod tests {
         end(&history, key(4), End::Abandoned);
         assert!(!history.follow(key(4), key(1)), "a key with a record keeps it");
         assert_eq!(end(&history, key(4), End::Other), Recent { abandoned: 1, of: 2 });
+    }
+
+    #[test]
+    fn kinds_of_work_come_in_turn() {
+        use Precision::{F16, Fp4, Fp8, Int8};
+        let history = History::default();
+        let next = |kinds: &[Precision]| {
+            let kind = history.next_kind(key(1), kinds.iter().copied()).unwrap();
+            history.asked(key(1), kind);
+            kind
+        };
+        assert_eq!([(); 5].map(|()| next(&[Fp8, Int8, F16])), [Fp8, Int8, F16, Fp8, Int8], "in the order written");
+        assert_eq!(next(&[Fp8, Int8, Fp4]), Fp4, "one that it was never asked for comes first");
+        assert_eq!(next(&[Int8, F16]), F16);
+        assert_eq!(next(&[Int8]), Int8);
+        assert_eq!(history.next_kind(key(1), []), None);
+        assert_eq!(history.next_kind(key(2), [F16, Int8]), Some(F16), "each miner has its own turn");
+    }
+
+    #[test]
+    fn rates_are_kept_by_kind_of_work() {
+        let (history, id) = (History::default(), DeviceId([7; 16]));
+        let rate = |per_s| ShownRate { per_s, tops: per_s / 0.5e12, unix_seconds: 9 };
+        assert_eq!(Shown::default().rate_per_s(Precision::Int8), 0.0);
+        history.showed(key(1), id, Precision::Int8, rate(1e12), 5.0);
+        history.showed(key(1), id, Precision::Fp4, rate(4e12), 6.0);
+        let shown = history.shown(key(1)).remove(&id).unwrap();
+        assert_eq!((shown.rate_per_s(Precision::Int8), shown.rate_per_s(Precision::Fp4)), (1e12, 4e12));
+        assert_eq!((shown.rate_per_s(Precision::F16), shown.probe_bytes_per_s), (4e12, 6.0));
+        assert_eq!(history.past(key(1)).rates[&id], shown.kind_rates().collect::<Vec<_>>());
+        assert!(
+            shown
+                .kind_rates()
+                .map(|rate| (rate.precision, rate.tops))
+                .eq([(Precision::Int8, 2.0), (Precision::Fp4, 8.0)])
+        );
     }
 
     #[test]

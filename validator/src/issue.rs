@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use assay_protocol::message::{Inventory, MATRIX_SIZES, Offer, PlanError};
+use assay_protocol::message::{DeviceClaim, Inventory, MATRIX_SIZES, Offer, PlanError};
 use assay_protocol::verdict::{Mode, NotChallenged};
 use assay_protocol::wire::limits::{MAX_OPEN_DRAWS, MAX_OPEN_ITEMS};
 use assay_work::bounds::IterationDraw;
@@ -29,6 +29,8 @@ const PROBE_ROUND_TRIPS: u32 = 10;
 /// What a challenge is sized from.
 #[derive(Debug, Clone, Copy)]
 pub struct Sizing<'a> {
+    /// The kind of work.
+    pub precision: Precision,
     /// What is asked.
     pub policy: &'a Policy,
     /// The devices, by the miner's claims.
@@ -120,7 +122,7 @@ impl Sizing<'_> {
             version: WORK_VERSION,
             challenge_id,
             nonce,
-            precision: Precision::Int8.code(),
+            precision: self.precision.code(),
             n,
             iterations,
             total,
@@ -132,23 +134,25 @@ impl Sizing<'_> {
         Ok(Issued { offer, challenge, not_challenged: self.left_out(n, min_slots) })
     }
 
-    /// The devices with fewer than `min_slots` slots.
+    /// The devices with fewer than `min_slots` slots; those that do not compute the kind of work have none.
     #[must_use]
     pub fn left_out(&self, n: u32, min_slots: u32) -> Vec<NotChallenged> {
-        let small = self.inventory.devices.iter().filter(|device| device.slots_of(n) < min_slots);
-        small.map(|d| NotChallenged { device_id: d.id, name: d.name.clone(), slots: d.slots_of(n) }).collect()
+        let slots = |d: &DeviceClaim| if d.precisions.contains(&self.precision) { d.slots_of(n) } else { 0 };
+        let devices = self.inventory.devices.iter().map(|d| (d, slots(d))).filter(|(_, slots)| *slots < min_slots);
+        devices.map(|(d, slots)| NotChallenged { device_id: d.id, name: d.name.clone(), slots }).collect()
     }
 
     /// The largest matrix size allowed, and the smallest.
     #[must_use]
     pub fn sizes(&self) -> (u32, u32) {
-        self.policy.sizes(self.shown.values().map(|shown| shown.rate_per_s).fold(0.0, f64::max))
+        let rates = self.shown.values().map(|shown| shown.rate_per_s(self.precision));
+        self.policy.sizes(self.precision, rates.fold(0.0, f64::max))
     }
 
     fn size(&self) -> Result<Size, IssueError> {
         let (n, n_min) = self.sizes();
         let min_slots = self.policy.min_slots.max(MIN_COUNT);
-        let devices_at = |n| self.inventory.weights(n, min_slots).len();
+        let devices_at = |n| self.inventory.weights(self.precision, n, min_slots).len();
         let devices = devices_at(n_min);
         if devices == 0 {
             let most = self.inventory.devices.iter().map(|device| device.slots_of(n_min)).max().unwrap_or(0);
@@ -172,7 +176,7 @@ impl Sizing<'_> {
     /// validator replays, fits one of its devices.
     fn total(&self, n: u32, mut min_slots: u32) -> Size {
         loop {
-            let weights = self.inventory.weights(n, min_slots);
+            let weights = self.inventory.weights(self.precision, n, min_slots);
             let sum: u64 = weights.iter().map(|w| w.weight).sum();
             let least = weights.iter().map(|w| w.weight).min().unwrap_or(1);
             // From this total on, the smallest device's share is valid; at `sum` each share is the device's weight.
@@ -284,8 +288,14 @@ pub fn issue_probe(
 mod tests {
     use super::*;
     use crate::entropy::SeededEntropy;
+    use crate::history::ShownRate;
     use crate::policy::ProbePolicy;
     use assay_protocol::message::DeviceClaim;
+
+    fn shown_at(per_s: f64, probe_bytes_per_s: f64) -> Shown {
+        let rate = ShownRate { per_s, tops: 0.0, unix_seconds: 0 };
+        Shown { rates: BTreeMap::from([(Precision::Int8, rate)]), probe_bytes_per_s }
+    }
 
     /// Devices with so many bytes of memory.
     fn inventory(bytes: &[u64]) -> Inventory {
@@ -297,13 +307,14 @@ mod tests {
             total_bytes: *bytes,
             free_bytes: *bytes,
             slots: MATRIX_SIZES.map(|n| (bytes / (u64::from(n) * u64::from(n))) as u32),
+            precisions: vec![Precision::Int8],
             claimed_hardware: None,
         };
         Inventory { sequence: 3, devices: bytes.iter().enumerate().map(device).collect() }
     }
 
     fn issue_over(policy: &Policy, inventory: &Inventory, room: Option<&[u32]>) -> Result<Issued, IssueError> {
-        let sizing = Sizing { policy, inventory, shown: &BTreeMap::new(), room };
+        let sizing = Sizing { precision: Precision::Int8, policy, inventory, shown: &BTreeMap::new(), room };
         sizing.issue(PublicKey([1; 32]), PublicKey([2; 32]), &mut SeededEntropy::new(5))
     }
 
@@ -420,8 +431,14 @@ mod tests {
     fn larger_matrices_for_devices_that_showed_to_be_fast() {
         let inventory = inventory(&[100 << 26]);
         let n = |rate_per_s, policy: Policy| {
-            let shown = BTreeMap::from([(DeviceId([1; 16]), Shown { rate_per_s, probe_bytes_per_s: 0.0 })]);
-            let sizing = Sizing { policy: &policy, inventory: &inventory, shown: &shown, room: None };
+            let shown = BTreeMap::from([(DeviceId([1; 16]), shown_at(rate_per_s, 0.0))]);
+            let sizing = Sizing {
+                precision: Precision::Int8,
+                policy: &policy,
+                inventory: &inventory,
+                shown: &shown,
+                room: None,
+            };
             sizing.issue(PublicKey([1; 32]), PublicKey([2; 32]), &mut SeededEntropy::new(5)).unwrap().challenge.n()
         };
         assert_eq!((n(199e12, Policy::default()), n(201e12, Policy::default())), (2048, 8192));
@@ -461,9 +478,7 @@ mod tests {
     #[test]
     fn a_probe_takes_about_the_target_at_the_larger_of_the_expected_and_the_shown_rate() {
         let probe = |policy: &Policy, shown: &[f64]| {
-            let shown = (1..).zip(shown).map(|(id, gb_per_s)| {
-                (DeviceId([id; 16]), Shown { rate_per_s: 0.0, probe_bytes_per_s: gb_per_s * 1e9 })
-            });
+            let shown = (1..).zip(shown).map(|(id, gb_per_s)| (DeviceId([id; 16]), shown_at(0.0, gb_per_s * 1e9)));
             probe_for(policy, &[1000, 2000], &shown.collect(), Duration::ZERO)
         };
         let policy = Policy { max_matrices: 1 << 20, ..Policy::default() };

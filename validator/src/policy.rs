@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use assay_program::settings::{AUTO, Settings, SettingsError, Switch};
 use assay_protocol::verdict::Mode;
+use assay_work::Precision;
 use assay_work::challenge::{MAX_ITERATIONS, MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
@@ -30,6 +31,8 @@ pub const MAX_ABANDONED_WINDOW: u32 = 20;
 const MAX_BUSY_DOUBLINGS: u32 = 2;
 /// The longest time of openings, in seconds, unless their deadline is longer.
 const DEFAULT_OPENINGS_LIMIT_S: u64 = 3600;
+/// The least factor from a rate that was shown in F16 to the one that a device may have (WORK.md, What can hide).
+const LEAST_F16_FACTOR: f64 = 2.5;
 /// The longest wait for anything: a day.
 const MAX_WAIT_S: u64 = 86_400;
 
@@ -76,6 +79,10 @@ pub enum DeviceMissing {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Policy")]
 pub struct RawPolicy {
+    /// Kinds of work to ask for, as a comma-separated list: int8, f16, fp8, fp4. Of several, each challenge of a miner has
+    /// the next one that its devices compute
+    #[arg(long, value_name = "KIND", value_delimiter = ',', default_value = "int8")]
+    pub kinds: Vec<Precision>,
     /// Verification mode
     #[arg(long, value_parser = mode_or_auto_parser(), default_value = AUTO)]
     pub mode: ModeOrAuto,
@@ -133,6 +140,15 @@ pub struct RawPolicy {
     /// Peak INT8 rate of the devices' model, in TOPS, where it is known
     #[arg(long, value_name = "TOPS")]
     pub peak_tops: Option<f64>,
+    /// Peak FP16 or BF16 rate of the devices' model, in TOPS, where it is known
+    #[arg(long, value_name = "TOPS")]
+    pub peak_tops_f16: Option<f64>,
+    /// Peak FP8 rate of the devices' model, in TOPS, where it is known
+    #[arg(long, value_name = "TOPS")]
+    pub peak_tops_fp8: Option<f64>,
+    /// Peak FP4 rate of the devices' model, in TOPS, where it is known
+    #[arg(long, value_name = "TOPS")]
+    pub peak_tops_fp4: Option<f64>,
     /// Rate of all ways from memory outside the challenge into a device, in GB/s: 32, 64, 128 for PCIe 4, 5, 6
     #[arg(long, value_name = "GB_PER_S", default_value_t = 64.0)]
     pub bus_gb_per_s: f64,
@@ -175,6 +191,9 @@ pub struct RawPolicy {
 /// What is asked of miners, and how it is checked. Its serde form is the one that is kept with a challenge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
+    /// The kinds of work that are asked for in turn: at least one, each once.
+    #[serde(default = "int8_alone")]
+    pub kinds: Vec<Precision>,
     /// How work is checked; `None`: replay when it fits in the replay budget, else audit.
     pub mode: Option<Mode>,
     /// How long a replay may be expected to take for it to be chosen.
@@ -225,8 +244,14 @@ pub struct Policy {
 pub struct HidingPolicy {
     /// From the compute rate that a device showed to the one that it may have: 1 or more.
     pub rate_factor: f64,
-    /// The peak rate of the devices' model in multiply-accumulates per second, where it is known.
+    /// The peak INT8 rate of the devices' model in multiply-accumulates per second, where it is known.
     pub peak_per_s: Option<f64>,
+    /// The same of F16.
+    pub peak_f16_per_s: Option<f64>,
+    /// The same of FP8.
+    pub peak_fp8_per_s: Option<f64>,
+    /// The same of FP4.
+    pub peak_fp4_per_s: Option<f64>,
     /// The bytes per second of all ways into a device.
     pub bus_bytes_per_s: f64,
     /// The least share of a device's memory that a pass shows, 0 … 1.
@@ -299,6 +324,7 @@ impl Policy {
         let segments = "0 checks nothing, and each segment opens a state and all lines of its walk";
         let interval = wait("challenge_interval_s", raw.challenge_interval_s, 0)?;
         Ok(Self {
+            kinds: kinds(settings, &raw.kinds)?,
             mode: raw.mode,
             replay_budget: wait("replay_budget_s", raw.replay_budget_s, 0)?,
             n: raw.n.map(|n| check_n(settings, "n", n)).transpose()?,
@@ -338,12 +364,27 @@ impl Policy {
 
     /// The matrix size to begin with, and the smallest to fall back to, for devices that showed this rate at most.
     #[must_use]
-    pub fn sizes(&self, rate_per_s: f64) -> (u32, u32) {
-        let rate = self.hiding.peak_per_s.unwrap_or(0.0).max(rate_per_s);
+    pub fn sizes(&self, precision: Precision, rate_per_s: f64) -> (u32, u32) {
+        let rate = self.hiding.peak_per_s(precision).unwrap_or(0.0).max(rate_per_s);
         let by_rate = if rate > FAST_DEVICE_PER_S { FAST_DEVICE_N } else { DEFAULT_N };
         let n = self.n.unwrap_or_else(|| by_rate.max(self.n_min.unwrap_or(0)));
         (n, self.n_min.unwrap_or(n))
     }
+}
+
+fn kinds<R: Args>(settings: &Settings<R>, kinds: &[Precision]) -> Result<Vec<Precision>, SettingsError> {
+    if kinds.is_empty() {
+        return Err(settings.wrong("kinds", "none is named, and a challenge has one"));
+    }
+    if kinds.iter().enumerate().any(|(at, kind)| kinds[..at].contains(kind)) {
+        return Err(settings.wrong("kinds", "one is named twice, and they come in turn"));
+    }
+    Ok(kinds.to_vec())
+}
+
+/// What policies of before there were other kinds ask for.
+fn int8_alone() -> Vec<Precision> {
+    vec![Precision::Int8]
 }
 
 fn n_min<R: Args>(settings: &Settings<R>, raw: &RawPolicy) -> Result<Option<u32>, SettingsError> {
@@ -370,6 +411,7 @@ impl Default for Policy {
     /// What the flags default to: a test holds the two equal.
     fn default() -> Self {
         Self {
+            kinds: int8_alone(),
             mode: None,
             replay_budget: Duration::from_secs(60),
             n: None,
@@ -389,7 +431,15 @@ impl Default for Policy {
                 steps: 64,
                 deadline: Duration::from_millis(2500),
             },
-            hiding: HidingPolicy { rate_factor: 2.0, peak_per_s: None, bus_bytes_per_s: 64e9, min_held: 0.0 },
+            hiding: HidingPolicy {
+                rate_factor: 2.0,
+                peak_per_s: None,
+                peak_f16_per_s: None,
+                peak_fp8_per_s: None,
+                peak_fp4_per_s: None,
+                bus_bytes_per_s: 64e9,
+                min_held: 0.0,
+            },
             openings: OpeningsPolicy {
                 deadline: Duration::from_secs(120),
                 least_rate_per_s: 8000,
@@ -456,18 +506,45 @@ impl ProbePolicy {
 }
 
 impl HidingPolicy {
+    /// The peak rate of the devices' model in a kind of work, where it is known.
+    #[must_use]
+    pub const fn peak_per_s(&self, precision: Precision) -> Option<f64> {
+        match precision {
+            Precision::Int8 => self.peak_per_s,
+            Precision::F16 => self.peak_f16_per_s,
+            Precision::Fp8 => self.peak_fp8_per_s,
+            Precision::Fp4 => self.peak_fp4_per_s,
+        }
+    }
+
+    /// From the rate that a device showed in a kind of work to the one that it may have: a GeForce computes F16 faster by
+    /// a detour, which may have been left out when the rate was shown.
+    #[must_use]
+    pub const fn rate_factor(&self, precision: Precision) -> f64 {
+        match precision {
+            Precision::F16 => self.rate_factor.max(LEAST_F16_FACTOR),
+            _ => self.rate_factor,
+        }
+    }
+
     fn check<R: Args>(settings: &Settings<R>, raw: &RawPolicy) -> Result<Self, SettingsError> {
         let factor = "a device may be as fast as it showed, or faster";
         let rate_factor = settings.in_range("rate_factor", raw.rate_factor, 1.0..=1000.0, factor)?;
-        let peak = |tops| settings.in_range("peak_tops", tops, 0.001..=1e9, "outside the range of real devices");
+        let peak = |name, tops: Option<f64>| {
+            let within = |tops| settings.in_range(name, tops, 0.001..=1e9, "outside the range of real devices");
+            // Two operations are one multiply-accumulate.
+            tops.map(within).transpose().map(|tops| tops.map(|tops| tops * 1e12 / 2.0))
+        };
         let bus = "outside the range of real buses";
         let bus_gb_per_s = settings.in_range("bus_gb_per_s", raw.bus_gb_per_s, 0.0..=1_000_000.0, bus)?;
         let held = "the leaves aside, no probe shows all of the memory";
         let min_held_percent = settings.in_range("min_held_percent", raw.min_held_percent, 0..=99, held)?;
         Ok(Self {
             rate_factor,
-            // Two operations are one multiply-accumulate.
-            peak_per_s: raw.peak_tops.map(peak).transpose()?.map(|tops| tops * 1e12 / 2.0),
+            peak_per_s: peak("peak_tops", raw.peak_tops)?,
+            peak_f16_per_s: peak("peak_tops_f16", raw.peak_tops_f16)?,
+            peak_fp8_per_s: peak("peak_tops_fp8", raw.peak_tops_fp8)?,
+            peak_fp4_per_s: peak("peak_tops_fp4", raw.peak_tops_fp4)?,
             bus_bytes_per_s: bus_gb_per_s * 1e9,
             min_held: f64::from(min_held_percent) / 100.0,
         })

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use assay_program::render::table::{self, Cell};
 use assay_program::render::{Screen, short_ids, units};
-use assay_protocol::verdict::{Bound, DeviceWork, Hiding, NamedDevice, Outcome, Reason, Verdict, Work};
+use assay_protocol::verdict::{Bound, DeviceWork, Hiding, KindRate, NamedDevice, Outcome, Reason, Verdict, Work};
 use assay_work::text::{printable, quoted};
 
 const HEADER: [&str; 10] =
@@ -27,6 +27,7 @@ pub fn text(verdict: &Verdict, screen: &Screen) -> String {
     if !verdict.devices.is_empty() {
         let _ = write!(out, "\n\n{}", figures(verdict, screen));
     }
+    out += &rates(verdict);
     out += &bounds(verdict);
     out += &hiding(verdict);
     out += &not_challenged(verdict);
@@ -44,7 +45,7 @@ fn headline(verdict: &Verdict, screen: &Screen) -> String {
     let mut out = format!("{name}  {}\n", verdict.meaning());
     let _ = write!(out, "  challenge  {}\n  miner      {}\n", verdict.challenge_id, verdict.miner_key);
     let passes = plural(verdict.iterations.into(), "iteration");
-    let _ = write!(out, "  work       n = {}, {passes}, ", verdict.n);
+    let _ = write!(out, "  work       {}, n = {}, {passes}, ", verdict.precision, verdict.n);
     match verdict.mode {
         Some(mode) => {
             let _ = write!(out, "{} checked by {mode}", verdict.iterations_checked);
@@ -132,6 +133,27 @@ fn row(label: String, work: &Work) -> [String; HEADER.len()] {
         work.segments.to_string(),
         work.claimed_seconds.map_or_else(|| "–".to_owned(), units::figures),
     ]
+}
+
+/// The rates of each device by kind of work, where there is more to say of one than the table of figures does.
+fn rates(verdict: &Verdict) -> String {
+    let is_told =
+        |device: &DeviceWork| device.rates.iter().any(|rate| rate.precision != verdict.precision || rate.detour > 1.0);
+    if !verdict.devices.iter().any(is_told) {
+        return String::new();
+    }
+    let ids = short_ids(verdict.devices.iter().map(|device| device.device_id));
+    let mut out = "\n\nRates by kind of work, in TOPS, each of the last challenge passed:".to_owned();
+    for (device, id) in verdict.devices.iter().zip(&ids) {
+        let rate = |rate: &KindRate| {
+            let by =
+                if rate.detour > 1.0 { format!(" (a detour makes up to ×{})", rate.detour) } else { String::new() };
+            format!("{} {}{by}", rate.precision, units::figures(rate.tops))
+        };
+        let rates: Vec<_> = device.rates.iter().map(rate).collect();
+        let _ = write!(out, "\n  - {}: {}", label(device, id), rates.join(", "));
+    }
+    out
 }
 
 fn bounds(verdict: &Verdict) -> String {
@@ -222,6 +244,7 @@ mod tests {
             name: "H200\x1b[2J".to_owned(),
             work: work(),
             claimed_telemetry: None,
+            rates: Vec::new(),
             hiding: Some(Hiding {
                 rate_per_s: 1.3e15,
                 rate_is_shown_only: true,
@@ -236,6 +259,7 @@ mod tests {
             validator_key: PublicKey([3; 32]),
             outcome: assay_protocol::verdict::outcome_of(&reasons),
             reasons,
+            precision: assay_work::Precision::Int8,
             mode: Some(Mode::Audit),
             n: 2048,
             iterations: 1,

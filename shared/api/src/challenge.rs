@@ -2,7 +2,7 @@
 
 use assay_protocol::verdict::{Mode, Verdict};
 use assay_records::{ChallengeRecord, FullVerdict};
-use assay_work::{ChallengeId, PublicKey};
+use assay_work::{ChallengeId, Precision, PublicKey};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -13,6 +13,9 @@ pub struct BeginChallenge {
     /// The miner: one of its keys, or the first digits of one, at least 4. Without it the only one that is connected.
     #[schema(min_length = 4, max_length = 64, pattern = "^[0-9a-fA-F]*$")]
     pub miner: Option<String>,
+    /// The kind of work, by its number. Without it the one of the policy's kinds whose turn it is.
+    #[schema(value_type = Option<u32>, minimum = 1, maximum = 6)]
+    pub precision: Option<Precision>,
     /// How the work is checked.
     pub mode: Option<Mode>,
     /// The matrix size: a power of two.

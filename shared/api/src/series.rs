@@ -30,6 +30,8 @@ pub enum Quantity {
 pub struct Band {
     /// The model.
     pub model: String,
+    /// The kind of work that it holds for, by its number; null for all.
+    pub precision: Option<u32>,
     /// The matrix size that it holds at; null for all.
     pub n: Option<u32>,
     /// Of what.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use assay_protocol::verdict::{DeviceWork, Work};
-use assay_work::DeviceId;
+use assay_work::{DeviceId, Precision};
 use serde::{Deserialize, Serialize};
 
 use crate::distribution::{Distribution, Speed, Spread};
@@ -25,6 +25,8 @@ pub struct Measured {
     pub device_id: DeviceId,
     /// The model that it claims.
     pub model: String,
+    /// The kind of work.
+    pub precision: Precision,
     /// The matrix size.
     pub n: u32,
     /// Seconds of the work.
@@ -52,8 +54,10 @@ pub struct Known<'a> {
     pub models: &'a BTreeMap<DeviceId, String>,
     /// Their profiles.
     pub profiles: &'a BTreeMap<String, Profile>,
-    /// The fleet's distributions, each without the hosts of the judged host's operator.
+    /// The fleet's distributions of the kind of work, each without the hosts of the judged host's operator.
     pub fleets: &'a BTreeMap<String, Distribution>,
+    /// The kind of work.
+    pub precision: Precision,
 }
 
 /// What a device did in one time that all devices of the host are measured by, and how fast its model is.
@@ -86,7 +90,7 @@ impl<'a> Known<'a> {
         Amount {
             model,
             amount: device.work.multiply_accumulates as f64,
-            by_profile: self.profiles.get(model).and_then(|p| Some(p.int8_dense_tops.as_ref()?.value)),
+            by_profile: self.profiles.get(model).and_then(|profile| profile.dense_tops(self.precision)),
             by_fleet: self.fleets.get(model).map(|fleet| fleet.all.tops.median),
         }
     }
@@ -111,6 +115,7 @@ impl<'a> Known<'a> {
             is_shown.then(|| Measured {
                 device_id: device.device_id,
                 model: self.model(device).to_owned(),
+                precision: self.precision,
                 n,
                 seconds,
                 tops,
@@ -256,16 +261,20 @@ fn against_profile(profile: &Profile, measured: &Measured, policy: &BandPolicy) 
     let most = |figure: f64| figure * (1.0 + policy.above_percent / 100.0);
     // In short work the start of the device and the way of the messages count for much.
     let is_long = measured.seconds >= policy.least_seconds && !measured.waits_in_work;
-    if let Some(peak) = &profile.int8_dense_tops {
-        let (shown, peak) = (measured.tops, peak.value);
-        if shown > most(peak) {
-            let detail = format!("{shown:.1} TOPS were shown, the peak of {name} is {peak:.1}");
+    if let Some(peak) = profile.dense_tops(measured.precision) {
+        let (shown, kind) = (measured.tops, measured.precision);
+        // Another unit than the one whose peak is known may have computed it, and faster.
+        let detour = kind.largest_detour();
+        if shown > most(peak * detour) {
+            let detail = format!("{shown:.1} TOPS of {kind} were shown, the peak of {name} is {peak:.1}");
             findings.push(finding(FindingCode::TooFast, detail));
         }
         let least = least(peak, policy.least_tops_percent);
-        if is_long && shown < least {
-            let detail =
-                format!("{shown:.1} TOPS were shown, {name} shows {least:.1} at least, of a peak of {peak:.1}");
+        if is_long && shown / detour < least {
+            let by = if detour > 1.0 { format!(", less a detour of {detour}") } else { String::new() };
+            let detail = format!(
+                "{shown:.1} TOPS of {kind} were shown{by}, {name} shows {least:.1} at least, of a peak of {peak:.1}"
+            );
             findings.push(finding(FindingCode::TooSlow, detail));
         }
     }
@@ -302,8 +311,8 @@ fn against_fleet(bands: &Bands, measured: &Measured, policy: &BandPolicy) -> Vec
         device_id: measured.device_id,
         basis: Basis::Fleet,
         detail: format!(
-            "{what}: {shown:.1} were shown, {hosts} hosts of {operators} operators at n = {} show {:.1} to {:.1}",
-            measured.n, band.low, band.high
+            "{what}: {shown:.1} were shown, {hosts} hosts of {operators} operators at {}, n = {} show {:.1} to {:.1}",
+            measured.precision, measured.n, band.low, band.high
         ),
         enforced: policy.enforce_fleet,
     };

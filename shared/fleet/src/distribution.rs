@@ -21,7 +21,7 @@ pub struct Sample {
     pub operator: Option<String>,
     /// The miner.
     pub miner: String,
-    /// The matrix size: speeds of different sizes are not compared.
+    /// The matrix size: speeds of different sizes are not compared, nor are those of different kinds of work.
     pub n: u32,
     /// TOPS of the work.
     pub tops: f64,

@@ -119,6 +119,7 @@ mod tests {
             validator_key: PublicKey([3; 32]),
             outcome: outcome_of(&reasons),
             reasons,
+            precision: assay_work::Precision::Int8,
             mode: None,
             n: 2048,
             iterations: 1,

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use assay_protocol::verdict::Mode;
+use assay_work::Precision;
 use serde::{Deserialize, Serialize};
 
 use crate::Labels;
@@ -131,6 +132,7 @@ impl ModeChoice {
 pub struct Kind {
     /// `light` or `heavy`.
     pub name: String,
+    pub kinds: Option<Vec<Precision>>,
     pub mode: Option<ModeChoice>,
     pub replay_budget: Option<Duration>,
     pub n: Option<u32>,
@@ -337,6 +339,9 @@ pub struct Judge {
     pub abandoned_window: Option<u32>,
     pub rate_factor: Option<f64>,
     pub peak_tops: Option<f64>,
+    pub peak_tops_f16: Option<f64>,
+    pub peak_tops_fp8: Option<f64>,
+    pub peak_tops_fp4: Option<f64>,
     pub bus_gb_per_s: Option<f64>,
 }
 

@@ -3,6 +3,7 @@
 //! `profiles.toml` is compiled in. An operator's file of the same form replaces the models that it names and adds others.
 //! A model is found by the exact name that its driver reports, so that a slice of a card is not taken for the card.
 
+use assay_work::Precision;
 use serde::{Deserialize, Serialize};
 
 use crate::read::FileError;
@@ -36,6 +37,12 @@ pub struct Profile {
     pub memory_gb: Option<Figure>,
     /// The peak of INT8 matrix products without sparsity, in TOPS.
     pub int8_dense_tops: Option<Figure>,
+    /// The same of FP16 or BF16 with FP32 sums.
+    pub f16_dense_tops: Option<Figure>,
+    /// The same of FP8 with FP32 sums.
+    pub fp8_dense_tops: Option<Figure>,
+    /// The same of FP4.
+    pub fp4_dense_tops: Option<Figure>,
     /// Memory bandwidth in GB/s.
     pub memory_gb_per_s: Option<Figure>,
     /// What else is to be known.
@@ -89,6 +96,33 @@ impl ModelProfiles {
 }
 
 impl Profile {
+    fn figures(&self) -> [&Option<Figure>; 6] {
+        [
+            &self.memory_gb,
+            &self.int8_dense_tops,
+            &self.f16_dense_tops,
+            &self.fp8_dense_tops,
+            &self.fp4_dense_tops,
+            &self.memory_gb_per_s,
+        ]
+    }
+
+    /// The peak of a kind of work without sparsity, in TOPS: that of the fastest unit that computes it. `None` where the
+    /// unit made for the kind is not known.
+    #[must_use]
+    pub fn dense_tops(&self, precision: Precision) -> Option<f64> {
+        let [int8, f16, fp8, fp4] =
+            [&self.int8_dense_tops, &self.f16_dense_tops, &self.fp8_dense_tops, &self.fp4_dense_tops]
+                .map(|figure| figure.as_ref().map(|figure| figure.value));
+        let (own, others) = match precision {
+            Precision::Int8 => (int8, [f16, None]),
+            Precision::F16 => (f16, [None; 2]),
+            Precision::Fp8 => (fp8, [int8, f16]),
+            Precision::Fp4 => (fp4, [fp8, int8]),
+        };
+        own.map(|own| others.into_iter().flatten().fold(own, f64::max))
+    }
+
     fn is_named(&self, claimed: &str) -> bool {
         // The Vulkan driver of Mesa adds its own name and the chip's.
         let claimed = claimed.split_once(" (RADV ").map_or(claimed, |(name, _)| name).trim();

@@ -285,6 +285,29 @@ impl<'r> Section<'r> {
         }
     }
 
+    /// A list of words, at least one, each once.
+    pub fn words_or<T: Copy>(
+        &mut self,
+        name: &'static str,
+        all: &[T],
+        named: fn(T) -> &'static str,
+        to: &mut Option<Vec<T>>,
+    ) {
+        if !self.has(name) {
+            self.known.push(name);
+            return;
+        }
+        let said = self.list(name);
+        let found: Vec<_> = said.iter().filter_map(|word| all.iter().find(|choice| named(**choice) == word)).collect();
+        let repeated = said.iter().enumerate().any(|(at, word)| said[..at].contains(word));
+        if found.is_empty() || found.len() < said.len() || repeated {
+            let words: Vec<_> = all.iter().map(|choice| format!("\"{}\"", named(*choice))).collect();
+            self.wrong(name, format!("expected one or more of {}, each once", words.join(", ")));
+            return;
+        }
+        *to = Some(found.into_iter().copied().collect());
+    }
+
     /// A text that is not empty.
     pub fn text(&mut self, name: &'static str) -> Option<String> {
         let value = self.field(name)?;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use assay_work::{ChallengeId, DeviceId, PublicKey};
+use assay_work::{ChallengeId, DeviceId, Precision, PublicKey};
 use serde::{Deserialize, Serialize};
 
 use crate::nonce::EatNonce;
@@ -152,6 +152,9 @@ pub struct HostResult {
     /// How the work was checked; absent where it did not come so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
+    /// The kind of work, by its number in docs/WORK.md; absent where it is 1, INT8.
+    #[serde(default, skip_serializing_if = "is_int8")]
+    pub precision: Precision,
     /// Rows of a matrix.
     pub n: u32,
     /// Passes of each device.
@@ -196,6 +199,27 @@ pub struct DeviceResult {
     /// Whether that share rests on the speed that the device chose to show.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hidden_share_rests_on_shown_speed: bool,
+    /// The rates that it showed in other kinds of work, each in the last challenge of its kind that it passed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_kinds: Vec<RateClaim>,
+}
+
+/// A rate in a kind of work. It can be understated, never overstated.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct RateClaim {
+    /// The kind of work, by its number.
+    pub precision: Precision,
+    /// 10¹² operations a second of this kind, rounded down.
+    pub tops: f64,
+    /// By how much a known detour over another unit may be faster than the unit made for the kind: 1 or more.
+    pub detour_at_most: f64,
+    /// When the challenge was sent, in seconds since 1970.
+    pub challenged_at: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_int8(precision: &Precision) -> bool {
+    *precision == Precision::Int8
 }
 
 /// What the work shows. Figures are rounded down.

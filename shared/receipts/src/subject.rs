@@ -3,13 +3,13 @@
 //! Figures are stated where all that was checked held, and nowhere else. No status is `affirming` unless the verdict is a
 //! pass, nothing enforced speaks against the host, and its attestation state is `passing`.
 
-use assay_protocol::verdict::{Bound, DeviceWork, Outcome, ReasonCode, Verdict, Work};
+use assay_protocol::verdict::{Bound, DeviceWork, KindRate, Outcome, ReasonCode, Verdict, Work};
 use assay_work::text::printable;
-use assay_work::{DeviceId, Nonce};
+use assay_work::{DeviceId, Nonce, Precision};
 
 use crate::claims::{
     Appraisal, AttesterClaims, BoundClaim, Claims, DEVELOPER, DeviceResult, EAR_PROFILE, FindingClaim, HostResult,
-    Proven, ReasonClaim, SUBMODULE_PROFILE, Soundness, Submods, Tier, TrustVector, VerifierId, device_label,
+    Proven, RateClaim, ReasonClaim, SUBMODULE_PROFILE, Soundness, Submods, Tier, TrustVector, VerifierId, device_label,
 };
 use crate::nonce::EatNonce;
 
@@ -152,6 +152,7 @@ impl Subject<'_> {
                 miner_key: verdict.miner_key,
                 validator_key: verdict.validator_key,
                 mode: verdict.mode.map(|mode| mode.name().into()),
+                precision: verdict.precision,
                 n: verdict.n,
                 iterations: verdict.iterations,
                 iterations_checked: verdict.iterations_checked,
@@ -171,6 +172,17 @@ impl Subject<'_> {
         }
     }
 
+    fn other_kinds(&self, device: &DeviceWork) -> Vec<RateClaim> {
+        let others = device.rates.iter().filter(|rate| rate.precision != self.verdict.precision);
+        let claim = |rate: &KindRate| RateClaim {
+            precision: rate.precision,
+            tops: down(rate.tops),
+            detour_at_most: up(rate.detour),
+            challenged_at: rate.unix_seconds,
+        };
+        others.take(Precision::ALL.len()).map(claim).collect()
+    }
+
     fn device(&self, device: &DeviceWork) -> Appraisal<DeviceResult> {
         let hiding = device.hiding.filter(|_| self.is_proven());
         Appraisal {
@@ -183,6 +195,7 @@ impl Subject<'_> {
                 proven: self.is_proven().then(|| shown(&device.work)),
                 hidden_share_at_most: hiding.map(|hiding| up(hiding.share)),
                 hidden_share_rests_on_shown_speed: hiding.is_some_and(|hiding| hiding.rate_is_shown_only),
+                other_kinds: self.is_proven().then(|| self.other_kinds(device)).unwrap_or_default(),
             },
         }
     }

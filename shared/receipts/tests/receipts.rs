@@ -80,7 +80,14 @@ fn device(number: u8) -> DeviceWork {
         share: 0.030_000_000_04,
     };
     let name = format!("NVIDIA H200 \"{number}\"");
-    DeviceWork { device_id: DeviceId([number; 16]), name, work, claimed_telemetry: None, hiding: Some(hiding) }
+    DeviceWork {
+        device_id: DeviceId([number; 16]),
+        name,
+        work,
+        claimed_telemetry: None,
+        rates: Vec::new(),
+        hiding: Some(hiding),
+    }
 }
 
 fn verdict(reasons: Vec<Reason>) -> Verdict {
@@ -91,6 +98,7 @@ fn verdict(reasons: Vec<Reason>) -> Verdict {
         validator_key: PublicKey([7; 32]),
         outcome: outcome_of(&reasons),
         reasons,
+        precision: assay_work::Precision::Int8,
         mode: Some(Mode::Audit),
         n: 8192,
         iterations: 2,
@@ -488,12 +496,12 @@ prop_compose! {
     ) -> Verdict {
         let devices = works.into_iter().enumerate().map(|(number, (work, name, share))| {
             let hiding = device(0).hiding.map(|hiding| Hiding { share, ..hiding });
-            DeviceWork { device_id: DeviceId([number as u8; 16]), name, work, hiding, claimed_telemetry: None }
+            DeviceWork { device_id: DeviceId([number as u8; 16]), name, work, rates: Vec::new(), hiding, claimed_telemetry: None }
         });
         Verdict {
             devices: devices.collect(),
             whole,
-            mode,
+            precision: assay_work::Precision::Int8,            mode,
             outcome: outcome.unwrap_or(outcome_of(&reasons)),
             work_bounds: vec![Bound { fraction: bound.0, log2_probability: bound.1 }],
             ..verdict(reasons)

@@ -157,7 +157,8 @@ impl Row<'_> {
 async fn insert_verdicts(tx: &mut Tx, rows: &[Row<'_>]) -> Result<bool, RecordsError> {
     let mut insert = Rows::new(
         "INSERT INTO verdicts (challenge, miner, key, validator, at_ms, outcome, mode, n, iterations, \
-         iterations_checked, bytes_held, tops, seconds, probe_gb_per_s, probe_seconds, operator, document) VALUES",
+         iterations_checked, bytes_held, tops, seconds, probe_gb_per_s, probe_seconds, operator, document, precision) \
+         VALUES",
         " ON CONFLICT (challenge) DO NOTHING",
     );
     for row in rows {
@@ -181,6 +182,7 @@ async fn insert_verdicts(tx: &mut Tx, rows: &[Row<'_>]) -> Result<bool, RecordsE
             finite(whole.probe_seconds).into(),
             row.operator().into(),
             row.document.as_str().into(),
+            i64::from(verdict.precision.code()).into(),
         ]);
     }
     Ok(insert.execute(tx).await? == rows.len() as u64)
@@ -206,7 +208,7 @@ async fn insert_reasons(tx: &mut Tx, rows: &[Row<'_>]) -> Result<(), RecordsErro
 async fn insert_devices(tx: &mut Tx, rows: &[Row<'_>]) -> Result<(), RecordsError> {
     let mut insert = Rows::new(
         "INSERT INTO device_results (challenge, device_id, miner, model, operator, at_ms, n, work_held, matrices, \
-         bytes_held, tops, seconds, probe_bytes, probe_gb_per_s, probe_seconds, hidden_share) VALUES",
+         bytes_held, tops, seconds, probe_bytes, probe_gb_per_s, probe_seconds, hidden_share, precision) VALUES",
         "",
     );
     for row in rows {
@@ -229,6 +231,7 @@ async fn insert_devices(tx: &mut Tx, rows: &[Row<'_>]) -> Result<(), RecordsErro
                 finite(work.probe_gb_per_s).into(),
                 finite(work.probe_seconds).into(),
                 device.hiding.map_or(1.0, |hiding| finite(hiding.share)).into(),
+                i64::from(row.conclusion.verdict.precision.code()).into(),
             ]);
         }
     }

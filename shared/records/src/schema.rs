@@ -12,6 +12,7 @@ use crate::{Location, RecordsError};
 const MIGRATIONS: &[Step] = &[
     (1, "records", include_str!("../migrations/0001_records.sql")),
     (2, "events", include_str!("../migrations/0002_events.sql")),
+    (3, "kinds", include_str!("../migrations/0003_kinds.sql")),
 ];
 
 /// A migration: its version, its name, its statements.
@@ -81,7 +82,8 @@ mod tests {
     const NEXT: &[Step] = &[
         MIGRATIONS[0],
         MIGRATIONS[1],
-        (3, "next", "ALTER TABLE miners ADD COLUMN mood TEXT NOT NULL DEFAULT 'fine'; CREATE TABLE more (x BLOB );"),
+        MIGRATIONS[2],
+        (4, "next", "ALTER TABLE miners ADD COLUMN mood TEXT NOT NULL DEFAULT 'fine'; CREATE TABLE more (x BLOB );"),
     ];
 
     /// A program that opens the store and ends: what it refuses it holds a lock of meanwhile.
@@ -105,14 +107,19 @@ mod tests {
         let mood: String = sqlx::query_scalar("SELECT mood FROM miners").fetch_one(&pool).await.unwrap();
         assert_eq!(mood, "fine");
         let refused = open(MIGRATIONS, &location, kind).await.unwrap_err();
-        assert!(matches!(refused, RecordsError::Newer { theirs: 3, ours: 2, .. }), "{refused}");
+        assert!(matches!(refused, RecordsError::Newer { theirs: 4, ours: 3, .. }), "{refused}");
         // A released migration never changes.
-        let changed = [(1, "records", "CREATE TABLE other (x TEXT);"), NEXT[1], NEXT[2]];
+        let changed = [(1, "records", "CREATE TABLE other (x TEXT);"), NEXT[1], NEXT[2], NEXT[3]];
         let refused = open(&changed, &location, kind).await.unwrap_err();
         assert!(refused.to_string().contains("migration 1 was previously applied but has been modified"), "{refused}");
         // One that fails leaves nothing.
-        let broken =
-            [NEXT[0], NEXT[1], NEXT[2], (4, "broken", "CREATE TABLE half (x TEXT); SELECT nothing FROM nowhere;")];
+        let broken = [
+            NEXT[0],
+            NEXT[1],
+            NEXT[2],
+            NEXT[3],
+            (5, "broken", "CREATE TABLE half (x TEXT); SELECT nothing FROM nowhere;"),
+        ];
         assert!(open(&broken, &location, kind).await.is_err());
         assert!(sqlx::query("SELECT * FROM half").execute(&pool).await.is_err(), "not even in part");
         open(NEXT, &location, kind).await.unwrap();
@@ -141,6 +148,9 @@ mod tests {
         let miner = records.miner("a").await.unwrap().unwrap();
         assert_eq!((miner.status, &*miner.state, &*miner.labels["rack"]), (Status::Approved, "passing", "7"));
         assert_eq!(records.verdict("c").await.unwrap().unwrap().record.verdict.get(), "{\"n\":1}");
+        let precision = sqlx::query_scalar("SELECT precision FROM verdicts").fetch_one(records.read());
+        let precision: i64 = precision.await.unwrap();
+        assert_eq!(precision, 1, "INT8 was all there was");
         // What happened before is not told; what happens now is.
         assert_eq!(records.last_event().await.unwrap(), 0);
         records.abandon_challenge("c", 9).await.unwrap();

@@ -24,7 +24,9 @@ pub struct SeriesPoint {
     pub outcome: String,
     /// Whether all work that was checked held: else the figures are no speed.
     pub work_held: bool,
-    /// The matrix size: speeds at different sizes do not compare.
+    /// The kind of work, by its number: speeds of different kinds do not compare.
+    pub precision: i64,
+    /// The matrix size: nor do speeds at different sizes.
     pub n: i64,
     /// 2 · multiply-accumulates per second / 10¹², measured.
     pub tops: f64,
@@ -67,6 +69,7 @@ fn point_of(row: &AnyRow) -> Result<SeriesPoint, RecordsError> {
         at_ms: get(row, "at_ms")?,
         outcome: get(row, "outcome")?,
         work_held: get::<i64>(row, "work_held")? == 1,
+        precision: get(row, "precision")?,
         n: get(row, "n")?,
         tops: get(row, "tops")?,
         bytes_held: get(row, "bytes_held")?,

@@ -207,6 +207,7 @@ tables! {
         probe_seconds Float => "From the probe out to its answer in, measured.";
         operator Text => "The operator of the host, from its labels; empty where it has none.";
         document Json => "The verdict as `--json` prints it.";
+        precision Integer => "The kind of work, by its number: 1 INT8, 2 F16, 5 FP8, 6 FP4.";
     }
     reasons "A reason behind an outcome." {
         challenge Text => "The challenge.";
@@ -233,6 +234,7 @@ tables! {
         probe_gb_per_s Float => "Probe bytes / seconds / 10⁹, measured.";
         probe_seconds Float => "From the probe out to its answer in, measured.";
         hidden_share Float => "Its memory that may have been elsewhere; 1: no answer to a probe.";
+        precision Integer => "The kind of work, by its number.";
     }
     telemetry "What a device's sensors showed in a challenge: claims." {
         challenge Text => "The challenge.";

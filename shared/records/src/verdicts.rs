@@ -1,5 +1,6 @@
 //! Verdicts as they were concluded, and what they showed of devices' speed.
 
+use assay_work::Precision;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use sqlx::any::AnyRow;
@@ -227,21 +228,28 @@ impl Records {
         found.map_err(|e| RecordsError::from(e).doing("look up a verdict"))
     }
 
-    /// What devices of a model showed since a time in challenges whose work held: of each device the newest `each`, of
+    /// What devices of a model showed since a time in challenges of a kind of work that held: of each device the newest `each`, of
     /// each operator the newest [`MAX_SAMPLES_PER_OPERATOR`], and at most [`MAX_ROWS`] in all, shared by the operators:
     /// nobody pushes others out by bringing more hosts. A host without an operator is one of its own.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn samples(&self, model: &str, since_ms: i64, each: u32) -> Result<Vec<Sample>, RecordsError> {
+    pub async fn samples(
+        &self,
+        model: &str,
+        precision: Precision,
+        since_ms: i64,
+        each: u32,
+    ) -> Result<Vec<Sample>, RecordsError> {
         let sql = "SELECT * FROM (SELECT latest.*, ROW_NUMBER() OVER (PARTITION BY CASE WHEN operator = '' THEN miner \
              ELSE operator END, operator ORDER BY at_ms DESC, challenge, device_id) AS of_operator \
              FROM (SELECT d.*, ROW_NUMBER() OVER (PARTITION BY d.miner, d.device_id \
              ORDER BY d.at_ms DESC, d.challenge) AS nth FROM device_results d \
-             WHERE d.model = $1 AND d.work_held = 1 AND d.at_ms >= $2) AS latest WHERE nth <= $3) AS shared \
+             WHERE d.model = $1 AND d.work_held = 1 AND d.at_ms >= $2 AND d.precision = $6) AS latest WHERE nth <= $3) AS shared \
              WHERE of_operator <= $4 ORDER BY of_operator, at_ms DESC, challenge, device_id LIMIT $5";
         let query = sqlx::query(sql).bind(model).bind(since_ms).bind(i64::from(each));
         let query = query.bind(i64::from(MAX_SAMPLES_PER_OPERATOR)).bind(i64::from(MAX_ROWS));
+        let query = query.bind(i64::from(precision.code()));
         let rows =
             query.fetch_all(self.read()).await.map_err(|e| RecordsError::from(e).doing("read measured speeds"))?;
         rows.iter().map(sample_of).collect()

@@ -3,6 +3,8 @@
 use crate::clock::unix_seconds;
 use crate::render;
 
+use std::collections::BTreeMap;
+
 use assay_device::Handle;
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::render::Screen;
@@ -112,6 +114,7 @@ fn sum_up(
         hiding: config.policy.hiding,
         not_challenged: Vec::new(),
         difference: Difference::default(),
+        rates: BTreeMap::new(),
         device_missing: config.policy.device_missing,
         expectation: None,
         recent: Recent::default(),

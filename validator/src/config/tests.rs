@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::connection::PlaintextRule;
-use assay_work::PublicKey;
+use assay_work::{Precision, PublicKey};
 
 fn check(flags: &[&str]) -> Result<ValidatorConfig, String> {
     let command = Flags::<RawConfig>::augment_args(clap::Command::new("test"));
@@ -138,7 +138,7 @@ fn settings_that_contradict_each_other_are_refused() {
     let error = check(&["--abandoned-window=2"]).unwrap_err().to_string();
     assert!(error.contains("abandoned_limit") && error.contains("from 1 to 2"), "{error}");
     // A least size above the default one raises it.
-    assert_eq!(check(&["--n-min=4096"]).unwrap().policy.sizes(0.0), (4096, 4096));
-    assert_eq!(check(&["--n-min=256"]).unwrap().policy.sizes(0.0), (2048, 256));
-    assert_eq!(check(&[]).unwrap().policy.sizes(201e12), (8192, 8192));
+    assert_eq!(check(&["--n-min=4096"]).unwrap().policy.sizes(Precision::Int8, 0.0), (4096, 4096));
+    assert_eq!(check(&["--n-min=256"]).unwrap().policy.sizes(Precision::Int8, 0.0), (2048, 256));
+    assert_eq!(check(&[]).unwrap().policy.sizes(Precision::Int8, 201e12), (8192, 8192));
 }

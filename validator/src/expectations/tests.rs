@@ -21,6 +21,7 @@ fn host() -> (Vec<DeviceWork>, Work, Inventory) {
         name: "A card".to_owned(),
         work: Work::default(),
         claimed_telemetry: None,
+        rates: Vec::new(),
         hiding: None,
     };
     let claim = |id: u8, model: Option<&str>| DeviceClaim {
@@ -31,6 +32,7 @@ fn host() -> (Vec<DeviceWork>, Work, Inventory) {
         total_bytes: 0,
         free_bytes: 0,
         slots: MATRIX_SIZES.map(|_| 0),
+        precisions: vec![assay_work::Precision::Int8],
         claimed_hardware: model.map(|model| Hardware { model: Some(model.to_owned()), ..Hardware::default() }),
     };
     let whole = Work { tops: 10.0, bytes_held: 1 << 30, probe_gb_per_s: 100.0, ..Work::default() };

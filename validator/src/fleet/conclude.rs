@@ -224,7 +224,10 @@ impl Fleet {
         let claimed = || draft.models.values();
         let profiles = claimed().filter_map(|model| Some((model.clone(), rules.profiles.find(model)?.clone())));
         let operator = subjected.operator.as_deref();
-        let speeds = self.speeds.distributions(&self.records, claimed(), draft.verdict.n, operator).await?;
+        let speeds = self
+            .speeds
+            .distributions(&self.records, claimed(), (draft.verdict.precision, draft.verdict.n), operator)
+            .await?;
         let policy = &draft.order.policy;
         let fill_share = policy.fills_memory().then(|| f64::from(policy.fill_percent) / 100.0);
         let identity = draft.address.map(|address| {

@@ -70,7 +70,12 @@ impl FleetFacts {
 
     /// What the speed of each device says.
     fn speed(&self, verdict: &Verdict) -> Vec<Found> {
-        let known = Known { models: &self.models, profiles: &self.profiles, fleets: &self.speeds };
+        let known = Known {
+            models: &self.models,
+            profiles: &self.profiles,
+            fleets: &self.speeds,
+            precision: verdict.precision,
+        };
         let findings = known.judge(&verdict.devices, verdict.n, self.fill_share, &self.bands);
         findings.into_iter().map(Found::from).collect()
     }

@@ -126,7 +126,7 @@ fn set<T: Copy>(value: Option<T>, field: &mut T) {
 }
 
 fn judged_by(policy: &mut Policy, judge: &Judge) {
-    let Judge { device_missing, abandoned_limit, abandoned_window, rate_factor, peak_tops, bus_gb_per_s } = *judge;
+    let Judge { device_missing, abandoned_limit, abandoned_window, rate_factor, bus_gb_per_s, .. } = *judge;
     let missing = device_missing.map(|missing| match missing {
         Missing::Warn => DeviceMissing::Warn,
         Missing::Inconclusive => DeviceMissing::Inconclusive,
@@ -136,13 +136,22 @@ fn judged_by(policy: &mut Policy, judge: &Judge) {
     set(abandoned_limit, &mut policy.abandoned.limit);
     set(abandoned_window, &mut policy.abandoned.window);
     set(rate_factor, &mut policy.hiding.rate_factor);
-    set(peak_tops.map(|tops| Some(tops * 1e12 / 2.0)), &mut policy.hiding.peak_per_s);
+    let hiding = &mut policy.hiding;
+    for (tops, peak_per_s) in [
+        (judge.peak_tops, &mut hiding.peak_per_s),
+        (judge.peak_tops_f16, &mut hiding.peak_f16_per_s),
+        (judge.peak_tops_fp8, &mut hiding.peak_fp8_per_s),
+        (judge.peak_tops_fp4, &mut hiding.peak_fp4_per_s),
+    ] {
+        set(tops.map(|tops| Some(tops * 1e12 / 2.0)), peak_per_s);
+    }
     set(bus_gb_per_s.map(|rate| rate * 1e9), &mut policy.hiding.bus_bytes_per_s);
 }
 
 fn asked_by(policy: &mut Policy, kind: &Kind) {
     let Kind {
         name: _,
+        kinds,
         mode,
         replay_budget,
         n,
@@ -159,6 +168,9 @@ fn asked_by(policy: &mut Policy, kind: &Kind) {
         probe_deadline,
         min_held_percent,
     } = kind;
+    if let Some(kinds) = kinds {
+        policy.kinds.clone_from(kinds);
+    }
     set(mode.map(|mode| mode.mode()), &mut policy.mode);
     set(*replay_budget, &mut policy.replay_budget);
     if n.is_some() {

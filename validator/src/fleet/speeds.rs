@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use assay_fleet::{Distribution, Sample};
 use assay_records::{Records, RecordsError};
+use assay_work::Precision;
 
 use crate::clock::unix_ms;
 
@@ -31,9 +32,9 @@ struct Model {
     distributions: HashMap<(u32, Option<String>), Option<Distribution>>,
 }
 
-/// The samples of the models that were asked for lately.
+/// The samples of the models that were asked for lately, by kind of work.
 #[derive(Debug, Default)]
-pub struct Speeds(Mutex<HashMap<String, Model>>);
+pub struct Speeds(Mutex<HashMap<(String, Precision), Model>>);
 
 impl Model {
     fn distribution(&mut self, n: u32, operator: Option<&str>) -> Option<Distribution> {
@@ -51,25 +52,26 @@ impl Model {
 }
 
 impl Speeds {
-    /// The distributions of these models at a matrix size, and of the others that are known, as a miner of this operator
+    /// The distributions of these models in a kind of work at a matrix size, and of the others that are known, as a miner of this operator
     /// is judged by them.
     pub async fn distributions(
         &self,
         records: &Records,
         models: impl IntoIterator<Item = &String>,
-        n: u32,
+        (precision, n): (Precision, u32),
         operator: Option<&str>,
     ) -> Result<BTreeMap<String, Distribution>, RecordsError> {
         for model in models {
-            self.read(records, model).await?;
+            self.read(records, &(model.clone(), precision)).await?;
         }
         let mut known = self.lock();
+        let of_kind = known.iter_mut().filter(|((_, of), _)| *of == precision);
         let distributions =
-            known.iter_mut().filter_map(|(name, model)| Some((name.clone(), model.distribution(n, operator)?)));
+            of_kind.filter_map(|((name, _), model)| Some((name.clone(), model.distribution(n, operator)?)));
         Ok(distributions.collect())
     }
 
-    async fn read(&self, records: &Records, model: &str) -> Result<(), RecordsError> {
+    async fn read(&self, records: &Records, model: &(String, Precision)) -> Result<(), RecordsError> {
         // Of all that find them old one reads them, and the others go on with what is there.
         if let Some(known) = self.lock().get_mut(model) {
             if known.read.is_some_and(|at| at.elapsed() < FRESH) {
@@ -77,7 +79,7 @@ impl Speeds {
             }
             known.read = Some(Instant::now());
         }
-        let samples = records.samples(model, unix_ms() - WINDOW_MS, PASSES).await;
+        let samples = records.samples(&model.0, model.1, unix_ms() - WINDOW_MS, PASSES).await;
         let samples = samples.inspect_err(|_| {
             if let Some(known) = self.lock().get_mut(model) {
                 known.read = None;
@@ -97,11 +99,11 @@ impl Speeds {
             oldest.and_then(|oldest| known.remove(&oldest));
         }
         let read = Some(Instant::now());
-        known.insert(model.to_owned(), Model { read, samples, distributions: HashMap::new() });
+        known.insert(model.clone(), Model { read, samples, distributions: HashMap::new() });
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Model>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(String, Precision), Model>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use assay_protocol::verdict::KindRate;
 use assay_work::{DeviceId, PublicKey};
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +11,7 @@ use super::{End, Recent};
 use crate::policy::{AbandonedPolicy, MAX_ABANDONED_WINDOW};
 
 /// A miner before a challenge ended.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Past {
     /// Its key and those that it follows, nearest first.
     pub lineage: Vec<PublicKey>,
@@ -18,6 +19,9 @@ pub struct Past {
     pub ends: Vec<End>,
     /// The devices that it showed.
     pub devices: BTreeMap<DeviceId, KnownDevice>,
+    /// The rates that they showed last, by kind of work.
+    #[serde(default)]
+    pub rates: BTreeMap<DeviceId, Vec<KindRate>>,
 }
 
 impl Past {

@@ -12,7 +12,7 @@ use assay_protocol::message::{DeviceClaim, MATRIX_SIZES};
 use assay_receipts::EatNonce;
 use assay_records::Actor;
 use assay_work::challenge::MAX_ITERATIONS;
-use assay_work::{ChallengeId, PublicKey};
+use assay_work::{ChallengeId, Precision, PublicKey};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{OperationError, find};
@@ -42,7 +42,7 @@ pub fn status(serving: &Serving) -> Status {
         name: worker.name.clone(),
         machine: worker.address.clone(),
         devices: worker.capacity.devices,
-        macs_per_s: worker.capacity.macs_per_s,
+        macs_per_s: worker.capacity.macs_per_s.get(&Precision::Int8).copied().unwrap_or(0.0),
     };
     Status {
         validator_key: validator.admission.identity.public_key(),
@@ -143,7 +143,8 @@ fn connected_miner(validator: &Validator, miner: Miner) -> Connected {
 }
 
 fn claimed(device: DeviceClaim) -> ClaimedDevice {
-    let DeviceClaim { id, name, backend, detail: _, total_bytes, free_bytes, slots, claimed_hardware } = device;
+    let DeviceClaim { id, name, backend, detail: _, total_bytes, free_bytes, slots, precisions: _, claimed_hardware } =
+        device;
     let slots = slots.to_vec();
     ClaimedDevice { device_id: id, name, backend, total_bytes, free_bytes, slots, hardware: claimed_hardware }
 }
@@ -240,6 +241,9 @@ fn nonce(text: &str) -> Result<String, OperationError> {
 /// The validator's policy, with what was asked for in place of its own.
 fn policy_of(policy: &Policy, asked: &BeginChallenge) -> Result<Policy, OperationError> {
     let mut policy = policy.clone();
+    if let Some(precision) = asked.precision {
+        policy.kinds = vec![precision];
+    }
     if let Some(mode) = asked.mode {
         policy.mode = Some(mode);
     }

@@ -1,13 +1,13 @@
 //! The end of a run: what was found becomes the verdict, and what the devices showed is kept.
 
 use assay_protocol::message::ValidatorMessage;
-use assay_protocol::verdict::{Mode, Reason, ReasonCode};
+use assay_protocol::verdict::{Mode, Reason, ReasonCode, Verdict};
 
 use super::{Answered, ChallengeRun, Ended, RunContext, RunStage};
 use crate::action::Action;
 use crate::case::entry::Known;
 use crate::history::devices::Attendance;
-use crate::history::{End, Shown};
+use crate::history::{End, ShownRate};
 use crate::issue::{SAMPLES_BEFORE_REPLAY, iteration_draw};
 use crate::verify::judge::{Findings, Gaps, rate_per_s};
 
@@ -69,6 +69,7 @@ impl ChallengeRun {
             hiding: policy.hiding,
             not_challenged: self.not_challenged.clone(),
             difference: past.difference(took_part, attendance),
+            rates: past.rates,
             device_missing: policy.device_missing,
             expectation: expectation.as_ref(),
             recent,
@@ -77,7 +78,7 @@ impl ChallengeRun {
         };
         let verdict = Box::new(findings.verdict());
         if passed {
-            self.remember();
+            self.remember(&verdict);
         }
         self.context.history.devices.learn(&verdict, least_bytes);
         let is_committed = !matches!(self.stage, RunStage::Working);
@@ -86,15 +87,18 @@ impl ChallengeRun {
     }
 
     /// Keeps what the devices showed, for the next challenge's size.
-    fn remember(&self) {
+    fn remember(&self, verdict: &Verdict) {
         let RunStage::Judging(Answered { commitment, probe, answer, .. }) = &self.stage else { return };
         let miner_key = self.challenge.fields().miner_key;
         for share in self.challenge.shares() {
-            let shown = Shown {
-                rate_per_s: rate_per_s(&self.challenge, share, commitment.took),
-                probe_bytes_per_s: probe.read_bytes() as f64 / answer.took.as_secs_f64().max(1e-9),
+            let rate = ShownRate {
+                per_s: rate_per_s(&self.challenge, share, commitment.took),
+                tops: verdict.device(share.device_id).map_or(0.0, |device| device.work.tops),
+                unix_seconds: verdict.unix_seconds,
             };
-            self.context.history.showed(miner_key, share.device_id, shown);
+            let probe_bytes_per_s = probe.read_bytes() as f64 / answer.took.as_secs_f64().max(1e-9);
+            let kind = self.challenge.precision();
+            self.context.history.showed(miner_key, share.device_id, kind, rate, probe_bytes_per_s);
         }
     }
 }

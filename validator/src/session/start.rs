@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use assay_protocol::message::ValidatorMessage;
+use assay_protocol::message::{Inventory, ValidatorMessage};
 use assay_protocol::verdict::{Mode, Reason, ReasonCode};
-use assay_work::PublicKey;
+use assay_work::{Precision, PublicKey};
 
 use super::{Session, SessionContext, SessionState, StartError};
 use crate::action::Action;
@@ -36,11 +36,18 @@ impl Session {
         }
         let (miner_key, inventory) = (*miner_key, inventory.clone());
         let history = self.admission.history.clone();
+        let precision = kind_of(policy, &inventory, |kinds| history.next_kind(miner_key, kinds));
         let shown = history.shown(miner_key);
         let replayed = matches!(policy.mode, Some(Mode::Replay | Mode::ReplaySample));
         let capacity = context.replays.capacity();
-        let room = capacity.room().filter(|_| replayed);
-        let sizing = Sizing { policy, inventory: &inventory, shown: &shown, room: room.as_ref().map(|room| &room[..]) };
+        let room = capacity.room(precision).filter(|_| replayed);
+        let sizing = Sizing {
+            precision,
+            policy,
+            inventory: &inventory,
+            shown: &shown,
+            room: room.as_ref().map(|room| &room[..]),
+        };
         let issued = match sizing.issue(self.admission.identity.public_key(), miner_key, context.entropy) {
             Ok(issued) => issued,
             Err(error) => return self.unchallenged(&sizing, miner_key, error, context),
@@ -53,6 +60,7 @@ impl Session {
             }
         };
         check_draws(policy, mode, &issued.challenge)?;
+        history.asked(miner_key, precision);
         let run = RunContext {
             policy: policy.clone(),
             mode,
@@ -114,4 +122,16 @@ impl Session {
         let send = ValidatorMessage::Verdict(verdict.clone());
         Ok(vec![Action::Record(entries), Action::Verdict(verdict), Action::send(send)])
     }
+}
+
+/// The kind of work to ask a host for: of those in the policy that a device of it computes, the one whose turn it is. A
+/// host that computes none of them is asked for the first, which nothing is found to challenge for.
+fn kind_of(
+    policy: &Policy,
+    inventory: &Inventory,
+    next: impl FnOnce(Vec<Precision>) -> Option<Precision>,
+) -> Precision {
+    let computed = |kind: &Precision| inventory.devices.iter().any(|device| device.precisions.contains(kind));
+    let offered = policy.kinds.iter().copied().filter(computed).collect();
+    next(offered).or_else(|| policy.kinds.first().copied()).unwrap_or_default()
 }

@@ -1,16 +1,17 @@
 //! What was measured and checked, added up to a verdict.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use assay_protocol::claims::Telemetry;
 use assay_protocol::message::Inventory;
 use assay_protocol::verdict::{
-    Bound, DeviceWork, Hiding, Mode, NotChallenged, Reason, ReasonCode, Verdict, Work, outcome_of,
+    Bound, DeviceWork, Hiding, KindRate, Mode, NotChallenged, Reason, ReasonCode, Verdict, Work, outcome_of,
 };
 use assay_work::bounds::{IterationDraw, TimedProbe, hidden_fraction, pass_log2};
 use assay_work::probe::Probe;
 use assay_work::text::quoted;
-use assay_work::{Challenge, ChallengeId, DeviceId, PublicKey, Share};
+use assay_work::{Challenge, ChallengeId, DeviceId, Precision, PublicKey, Share};
 
 use crate::expectations::Expectation;
 use crate::history::Recent;
@@ -55,6 +56,8 @@ pub struct Findings<'a> {
     pub not_challenged: Vec<NotChallenged>,
     /// How the devices that took part differ from those that the key showed before.
     pub difference: Difference,
+    /// The rates that the devices showed before, by kind of work.
+    pub rates: BTreeMap<DeviceId, Vec<KindRate>>,
     /// What a missing one means.
     pub device_missing: DeviceMissing,
     /// What is expected of the host.
@@ -116,6 +119,7 @@ impl Unchallenged {
             outcome: outcome_of(&reasons),
             reasons,
             mode: None,
+            precision: Precision::Int8,
             n,
             iterations,
             iterations_checked: 0,
@@ -174,6 +178,7 @@ impl Findings<'_> {
             validator_key: fields.validator_key,
             outcome: outcome_of(&self.reasons),
             mode: self.mode,
+            precision: self.challenge.precision(),
             n: fields.n,
             iterations: fields.iterations,
             iterations_checked: self.iterations_checked,
@@ -214,7 +219,22 @@ impl Findings<'_> {
         };
         let name = self.inventory.device(share.device_id).map_or_else(String::new, |d| d.name.clone());
         let claimed_telemetry = claims.and_then(|claims| claims.telemetry.as_deref().cloned());
-        DeviceWork { device_id: share.device_id, name, work: self.timed(work), claimed_telemetry, hiding }
+        let work = self.timed(work);
+        let rates = self.rates_of(share.device_id, &work);
+        DeviceWork { device_id: share.device_id, name, work, claimed_telemetry, hiding, rates }
+    }
+
+    /// The rates of a device by kind of work: in this challenge where its work held, and those shown before.
+    fn rates_of(&self, id: DeviceId, work: &Work) -> Vec<KindRate> {
+        let mut rates = self.rates.get(&id).cloned().unwrap_or_default();
+        if work.tops > 0.0 {
+            let precision = self.challenge.precision();
+            let (tops, detour) = (work.tops, precision.largest_detour());
+            rates.retain(|rate| rate.precision != precision);
+            rates.push(KindRate { precision, tops, detour, unix_seconds: self.unix_seconds });
+            rates.sort_by_key(|rate| rate.precision);
+        }
+        rates
     }
 
     /// How much of a device's memory may have been elsewhere; `None` where the probe was not answered or something was
@@ -222,16 +242,18 @@ impl Findings<'_> {
     fn hiding_of(&self, share: &Share) -> Option<Hiding> {
         let (probe, Some(probe_time)) = self.probe? else { return None };
         let work_time = self.work_time.filter(|_| self.reasons.is_empty())?;
-        let HidingPolicy { rate_factor, peak_per_s, bus_bytes_per_s, .. } = self.hiding;
-        let shown = rate_per_s(self.challenge, share, work_time) * rate_factor;
+        let precision = self.challenge.precision();
+        let peak_per_s = self.hiding.peak_per_s(precision);
+        let shown = rate_per_s(self.challenge, share, work_time) * self.hiding.rate_factor(precision);
         let rate = peak_per_s.unwrap_or(0.0).max(shown);
         let timed = TimedProbe {
             probe,
             n: self.challenge.n(),
+            terms: precision.terms(self.challenge.n()),
             count: share.count,
             seconds: probe_time.as_secs_f64(),
             multiply_accumulates_per_s: rate,
-            bus_bytes_per_s,
+            bus_bytes_per_s: self.hiding.bus_bytes_per_s,
         };
         let bound = timed.hiding();
         Some(Hiding {

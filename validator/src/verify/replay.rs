@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use std::collections::BTreeMap;
+
 use assay_device::host::{FitTask, Host};
 use assay_device::run::ShareTask;
 use assay_device::{Device, DeviceError, Handle};
@@ -17,7 +19,7 @@ use assay_protocol::message::MATRIX_SIZES;
 use assay_protocol::verdict::{Reason, ReasonCode};
 use assay_work::audit::roots_at;
 use assay_work::commitment::Evidence;
-use assay_work::{Challenge, DeviceId, PassKey, Root};
+use assay_work::{Challenge, DeviceId, PassKey, Precision, Root};
 use serde::{Deserialize, Serialize};
 
 use self::capacity::MachineCapacity;
@@ -62,7 +64,10 @@ impl Replayer {
         let room = std::array::from_fn(most);
         let ids: Vec<_> = host.ids().collect();
         let jobs = ids.into_iter().map(|id| host.submit(id, calibrate_device)).collect::<Result<Vec<_>, _>>()?;
-        let macs_per_s = jobs.into_iter().map(|job| job.wait()?).sum::<Result<f64, _>>()?;
+        let rates = jobs.into_iter().map(|job| job.wait()?).collect::<Result<Vec<_>, _>>()?;
+        let of_all = |precision: &Precision| rates.iter().map(|of_one| of_one.get(precision)).sum::<Option<f64>>();
+        let known = Precision::ALL.into_iter().filter(|_| !rates.is_empty());
+        let macs_per_s = known.filter_map(|precision| Some((precision, of_all(&precision)?))).collect();
         // A host has at most `MAX_HOST_DEVICES`.
         let capacity = MachineCapacity { devices: host.len() as u32, macs_per_s, room };
         Ok(Self { host, capacity })
@@ -274,18 +279,24 @@ impl ReplayPiece {
     }
 }
 
-/// Multiply-accumulates a second of one device, 0 when it has no room for the calibration.
-fn calibrate_device(device: &mut dyn Device) -> Result<f64, DeviceError> {
+/// Multiply-accumulates a second of one device in each kind of work that it computes, 0 when it has no room for the
+/// calibration.
+fn calibrate_device(device: &mut dyn Device) -> Result<BTreeMap<Precision, f64>, DeviceError> {
+    let kinds = device.info().precisions;
+    kinds.into_iter().map(|precision| Ok((precision, calibrate_kind(device, precision)?))).collect()
+}
+
+fn calibrate_kind(device: &mut dyn Device, precision: Precision) -> Result<f64, DeviceError> {
     let (n, count) = CALIBRATION;
     if device.slots_that_fit(n) < count {
         return Ok(0.0);
     }
-    let pass = assay_device::Pass { key: PassKey([0; 32]), n, offset: 0, count };
+    let pass = assay_device::Pass { precision, key: PassKey([0; 32]), n, offset: 0, count };
     // The first pass touches the memory; the second one is timed.
     device.fill(&pass, &Handle::default())?;
     let start = Instant::now();
     device.fill(&pass, &Handle::default())?;
     let elapsed = start.elapsed();
     device.release();
-    Ok(f64::from(count - 2) * f64::from(n).powi(3) / elapsed.as_secs_f64().max(1e-9))
+    Ok(f64::from(count - 2) * pass.multiply_accumulates_of_product() as f64 / elapsed.as_secs_f64().max(1e-9))
 }

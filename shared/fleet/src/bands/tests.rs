@@ -8,6 +8,7 @@ fn policy() -> BandPolicy {
 
 fn measured(tops: f64, gb_per_s: f64) -> Measured {
     Measured {
+        precision: Precision::Int8,
         device_id: DeviceId([7; 16]),
         model: "NVIDIA H200".to_owned(),
         n: 8192,
@@ -195,7 +196,14 @@ fn device(id: u8, name: &str, macs: u128, bytes: u64) -> DeviceWork {
         bytes_held: 120_000_000_000,
         ..Work::default()
     };
-    DeviceWork { device_id: DeviceId([id; 16]), name: name.to_owned(), work, claimed_telemetry: None, hiding: None }
+    DeviceWork {
+        device_id: DeviceId([id; 16]),
+        name: name.to_owned(),
+        work,
+        claimed_telemetry: None,
+        rates: Vec::new(),
+        hiding: None,
+    }
 }
 
 /// The findings about a host, by its profiles alone.
@@ -203,7 +211,7 @@ fn of_host(devices: &[DeviceWork]) -> Vec<(u8, FindingCode)> {
     let built_in = ModelProfiles::built_in();
     let claimed = devices.iter().filter_map(|device| Some((device.name.clone(), built_in.find(&device.name)?.clone())));
     let (models, profiles, fleets) = (BTreeMap::new(), claimed.collect(), BTreeMap::new());
-    let known = Known { models: &models, profiles: &profiles, fleets: &fleets };
+    let known = Known { models: &models, profiles: &profiles, fleets: &fleets, precision: Precision::Int8 };
     let findings = known.judge(devices, 8192, None, &policy());
     findings.into_iter().map(|finding| (finding.device_id.0[0], finding.code)).collect()
 }
@@ -238,7 +246,7 @@ fn a_device_is_not_slow_that_waited_for_another_one() {
 fn only_what_was_shown_is_measured() {
     let models = [(DeviceId([1; 16]), "NVIDIA H200".to_owned())].into();
     let (profiles, fleets) = (BTreeMap::new(), BTreeMap::new());
-    let known = Known { models: &models, profiles: &profiles, fleets: &fleets };
+    let known = Known { models: &models, profiles: &profiles, fleets: &fleets, precision: Precision::Int8 };
     let mut shown = device(1, "CUDA 0", MACS, BYTES);
     let [measured] = &known.measured(std::slice::from_ref(&shown), 512, None)[..] else { panic!() };
     assert_eq!((&*measured.model, measured.n, measured.tops, measured.gb_per_s), ("NVIDIA H200", 512, 1300.0, 2000.0));

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use assay_work::Precision;
 use assay_work::challenge::{MAX_ITERATIONS, MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
 use toml::de::DeTable;
 
@@ -213,6 +214,7 @@ fn cadence(mut section: Section<'_>, cadence: &mut Cadence) {
 }
 
 fn kind(section: &mut Section<'_>, kind: &mut Kind) {
+    section.words_or("kinds", &Precision::ALL, Precision::name, &mut kind.kinds);
     section.word_or("mode", &ModeChoice::ALL, ModeChoice::name, &mut kind.mode);
     section.time_or("replay_budget", Duration::ZERO..=DAY, SETTING, &mut kind.replay_budget);
     for (name, slot) in [("n", &mut kind.n), ("n_min", &mut kind.n_min)] {
@@ -380,7 +382,14 @@ fn judge(mut section: Section<'_>, judge: &mut Judge) {
         section.wrong("abandoned_limit", format!("{limit} is above abandoned_window, which is {window}"));
     }
     section.number_or("rate_factor", 1.0..=1000.0, SETTING, &mut judge.rate_factor);
-    section.number_or("peak_tops", 0.001..=1e6, SETTING, &mut judge.peak_tops);
+    for (name, slot) in [
+        ("peak_tops", &mut judge.peak_tops),
+        ("peak_tops_f16", &mut judge.peak_tops_f16),
+        ("peak_tops_fp8", &mut judge.peak_tops_fp8),
+        ("peak_tops_fp4", &mut judge.peak_tops_fp4),
+    ] {
+        section.number_or(name, 0.001..=1e6, SETTING, slot);
+    }
     section.number_or("bus_gb_per_s", 0.001..=1e6, SETTING, &mut judge.bus_gb_per_s);
     section.finish();
 }

@@ -62,10 +62,13 @@ fn model(mut section: Section<'_>, before: &[Profile]) -> Profile {
         names,
         memory_gb: figure(&mut section, ["memory_gb", "memory_source"], source.as_deref()),
         int8_dense_tops: figure(&mut section, ["int8_dense_tops", "int8_source"], source.as_deref()),
+        f16_dense_tops: figure(&mut section, ["f16_dense_tops", "f16_source"], source.as_deref()),
+        fp8_dense_tops: figure(&mut section, ["fp8_dense_tops", "fp8_source"], source.as_deref()),
+        fp4_dense_tops: figure(&mut section, ["fp4_dense_tops", "fp4_source"], source.as_deref()),
         memory_gb_per_s: figure(&mut section, ["memory_gb_per_s", "bandwidth_source"], source.as_deref()),
         note: section.text("note"),
     };
-    let figures = [&profile.memory_gb, &profile.int8_dense_tops, &profile.memory_gb_per_s];
+    let figures = profile.figures();
     let texts = figures.into_iter().flatten().map(|figure| &figure.source).chain(&profile.names).chain(&profile.note);
     if texts.chain([&profile.name]).any(|text| text.len() > MAX_TEXT_BYTES) {
         section.wrong("name", format!("a text is longer than {MAX_TEXT_BYTES} bytes"));

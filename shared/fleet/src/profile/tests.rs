@@ -10,8 +10,7 @@ fn every_figure_that_is_compiled_in_has_a_source() {
     let profiles = ModelProfiles::built_in();
     assert!(profiles.models.len() >= 25);
     for model in &profiles.models {
-        let figures = [&model.memory_gb, &model.int8_dense_tops, &model.memory_gb_per_s];
-        for figure in figures.into_iter().flatten() {
+        for figure in model.figures().into_iter().flatten() {
             assert!(figure.source.contains("NVIDIA") || figure.source.contains("AMD"), "{}: {figure:?}", model.name);
         }
         assert!(model.memory_gb.is_some() && model.memory_gb_per_s.is_some(), "{}", model.name);
@@ -35,6 +34,17 @@ fn a_model_is_found_by_the_name_of_its_driver() {
     let v100 = profiles.find("Tesla V100-SXM2-32GB").unwrap();
     assert_eq!(v100.int8_dense_tops, None);
     assert!(v100.note.as_ref().unwrap().contains("no INT8 tensor rate"));
+}
+
+/// INT8 units compute FP8 and FP4 too, and the FP8 units of Ada and Hopper neither.
+#[test]
+fn the_peak_of_a_kind_is_that_of_the_fastest_unit_that_computes_it() {
+    let profiles = ModelProfiles::built_in();
+    let peaks = |claimed: &str| Precision::ALL.map(|kind| profiles.find(claimed).unwrap().dense_tops(kind));
+    assert_eq!(peaks("NVIDIA GeForce RTX 4090"), [Some(660.6), Some(165.2), Some(660.6), None]);
+    assert_eq!(peaks("NVIDIA H200"), [Some(1979.0), Some(989.5), Some(1979.0), None]);
+    assert_eq!(peaks("NVIDIA B200"), [Some(4500.0), Some(2250.0), Some(4500.0), Some(9000.0)]);
+    assert_eq!(peaks("Tesla V100-SXM2-32GB"), [None, Some(125.0), None, None], "no INT8 rate is known");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What each device showed, how long each part took, and what the miner claims of its sensors.
 
+use std::collections::BTreeSet;
+
 use assay_program::render::units::{self, figures, gib};
 use assay_protocol::claims::Telemetry;
 use assay_protocol::verdict::{DeviceWork, Verdict, Work};
@@ -39,6 +41,7 @@ pub(super) fn section(verdict: &Verdict) -> Markup {
                     }
                 }
             }
+            (rates(verdict))
             p.muted {
                 "On the validator's clock; nothing is subtracted for the network. Names and claimed seconds are claims."
             }
@@ -55,6 +58,43 @@ pub(super) fn label(device: &DeviceWork) -> Markup {
 pub(super) fn label_in_line(device: &DeviceWork) -> Markup {
     let id = device.device_id.to_string();
     html! { (name(&device.name)) " (" code title=(id) { (short(&id)) } ")" }
+}
+
+/// The rates of the devices by kind of work, where some device showed more than one kind.
+fn rates(verdict: &Verdict) -> Markup {
+    let is_told =
+        |device: &DeviceWork| device.rates.iter().any(|rate| rate.precision != verdict.precision || rate.detour > 1.0);
+    let kinds: BTreeSet<_> = verdict.devices.iter().flat_map(|d| &d.rates).map(|rate| rate.precision).collect();
+    if !verdict.devices.iter().any(is_told) {
+        return Markup::default();
+    }
+    let rate =
+        |device: &DeviceWork, kind| device.rates.iter().find(|rate| rate.precision == kind).map(|rate| rate.tops);
+    html! {
+        h3 id="rates" { "TOPS by kind of work" }
+        div.table.cards tabindex="0" role="group" aria-labelledby="rates" {
+            table {
+                thead { tr { th scope="col" { "Device" } @for kind in &kinds { th.num scope="col" { (kind) } } } }
+                tbody {
+                    @for device in &verdict.devices {
+                        tr {
+                            th scope="row" { (label(device)) }
+                            @for kind in &kinds {
+                                td.num data-of=(kind) { (rate(device, *kind).map_or_else(|| "–".to_owned(), shown)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        p.muted {
+            "Each of the last challenge of its kind that was passed. A rate can be understated, never overstated; it does "
+            "not show which unit computed it."
+            @for kind in kinds.iter().filter(|kind| kind.largest_detour() > 1.0) {
+                " In " (kind) " a known detour over another unit is up to ×" (kind.largest_detour()) " as fast."
+            }
+        }
+    }
 }
 
 /// A figure, or a dash where the challenge did not come so far.

@@ -57,6 +57,7 @@ pub fn verdict(number: u32, miner: u8, codes: &[ReasonCode], seconds: u64) -> Ve
         work: work.clone(),
         claimed_telemetry: Some(Telemetry { samples: 7, ecc_corrected: Some(3), ..Telemetry::default() }),
         hiding: Some(hiding),
+        rates: Vec::new(),
     };
     Verdict {
         challenge_id: challenge_id(number),
@@ -64,6 +65,7 @@ pub fn verdict(number: u32, miner: u8, codes: &[ReasonCode], seconds: u64) -> Ve
         validator_key: PublicKey([0xee; 32]),
         outcome: outcome_of(&reasons),
         reasons,
+        precision: assay_work::Precision::Int8,
         mode: Some(Mode::Audit),
         n: 8192,
         iterations: 3,

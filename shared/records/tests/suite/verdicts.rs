@@ -2,6 +2,7 @@
 
 use assay_protocol::verdict::ReasonCode;
 use assay_records::{Event, Found, MAX_SAMPLES_PER_OPERATOR, VerdictCursor, VerdictFilter};
+use assay_work::Precision;
 
 use crate::examples::{THEN_MS, challenge, conclusion, connected, device_id, key, verdict};
 use crate::store::TestStore;
@@ -76,7 +77,13 @@ pub async fn samples_are_the_newest_of_each_device(store: &TestStore) {
     // Nothing is known of the speed of who forged, but of who only lost a device.
     records.conclude(&conclusion(6, 1, &[ReasonCode::AuditElement], 9)).await.unwrap();
     records.conclude(&conclusion(7, 3, &[ReasonCode::DeviceGone], 0)).await.unwrap();
-    let samples = records.samples("NVIDIA H200", 0, 2).await.unwrap();
+    // Nor of INT8 from a challenge of another kind of work.
+    let mut other_kind = conclusion(8, 1, &[], 8);
+    other_kind.verdict.precision = Precision::Fp4;
+    records.conclude(&other_kind).await.unwrap();
+    let other_kind = records.samples("NVIDIA H200", Precision::Fp4, 0, 2).await.unwrap();
+    assert_eq!(other_kind.iter().map(|s| &*s.challenge).collect::<Vec<_>>(), [challenge(8)]);
+    let samples = records.samples("NVIDIA H200", Precision::Int8, 0, 2).await.unwrap();
     let mut from: Vec<_> = samples.iter().map(|s| (s.miner.clone(), s.challenge.clone())).collect();
     from.sort();
     let of = |miner, number| (key(miner), challenge(number));
@@ -84,8 +91,8 @@ pub async fn samples_are_the_newest_of_each_device(store: &TestStore) {
     let sample = &samples[0];
     assert_eq!((sample.n, sample.operator.as_str(), sample.bytes), (8192, "acme", 1 << 40));
     assert_eq!((sample.tops, sample.gb_per_s), (1234.5678901234567, 3456.7), "to the last bit");
-    assert_eq!(records.samples("another", 0, 2).await.unwrap(), []);
-    assert_eq!(records.samples("NVIDIA H200", THEN_MS + 4000, 2).await.unwrap().len(), 1);
+    assert_eq!(records.samples("another", Precision::Int8, 0, 2).await.unwrap(), []);
+    assert_eq!(records.samples("NVIDIA H200", Precision::Int8, THEN_MS + 4000, 2).await.unwrap().len(), 1);
 }
 
 pub async fn no_operator_pushes_others_out_of_the_samples(store: &TestStore) {
@@ -109,7 +116,7 @@ pub async fn no_operator_pushes_others_out_of_the_samples(store: &TestStore) {
              WHERE d.operator = 'crowd' RETURNING 1",
         )
         .await;
-    let samples = records.samples("NVIDIA H200", 0, 2).await.unwrap();
+    let samples = records.samples("NVIDIA H200", Precision::Int8, 0, 2).await.unwrap();
     assert_eq!(samples.len(), MAX_SAMPLES_PER_OPERATOR as usize + 3);
     let mut operators: Vec<_> = samples[..4].iter().map(|s| (s.operator.as_str(), s.miner.clone())).collect();
     operators.sort();

@@ -7,7 +7,7 @@ use assay_program::file::write_text;
 use assay_protocol::identity::random_bytes;
 use assay_transport::own_key;
 use assay_work::challenge::WORK_VERSION;
-use assay_work::{Challenge, ChallengeId, Nonce, Precision, UncheckedChallenge};
+use assay_work::{Challenge, ChallengeId, Nonce, UncheckedChallenge};
 
 use crate::cli::challenge::ChallengeArgs;
 use crate::config::ValidatorConfig;
@@ -44,14 +44,15 @@ fn challenge(config: &ValidatorConfig, args: &ChallengeArgs) -> anyhow::Result<C
         Some(key) => key,
         None => own_key::identity(&config.key_file)?.public_key(),
     };
+    let precision = args.kind.unwrap_or_default();
     let unchecked = UncheckedChallenge {
         version: WORK_VERSION,
         challenge_id: ChallengeId(random_bytes().map_err(random)?),
         nonce: Nonce(random_bytes().map_err(random)?),
         validator_key,
         miner_key,
-        precision: Precision::Int8.code(),
-        n: args.n.unwrap_or_else(|| config.policy.sizes(0.0).0),
+        precision: precision.code(),
+        n: args.n.unwrap_or_else(|| config.policy.sizes(precision, 0.0).0),
         iterations: args.iterations.unwrap_or(config.policy.iterations),
         shares,
     };

@@ -81,6 +81,7 @@ impl Asked {
     pub async fn start(client: &Client, key: PublicKey, request: LiveRequest) -> Result<Self, NotStarted> {
         let begin = BeginChallenge {
             miner: Some(key.to_string()),
+            precision: request.kind,
             mode: request.mode,
             n: request.n,
             iterations: request.iterations,

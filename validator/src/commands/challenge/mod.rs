@@ -8,6 +8,7 @@ mod target;
 use assay_program::exit::{Exit, Failure};
 use assay_protocol::verdict::Mode;
 use assay_receipts::EatNonce;
+use assay_work::Precision;
 
 use self::series::Plan;
 use self::target::Target;
@@ -20,6 +21,8 @@ use crate::policy::{MAX_FILL_PERCENT, MAX_SAMPLES};
 /// A challenge to request from a running validator. Fields that are `None` follow its policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveRequest {
+    /// The kind of work.
+    pub kind: Option<Precision>,
     /// How the work is checked.
     pub mode: Option<Mode>,
     /// The matrix size.
@@ -71,6 +74,7 @@ fn live_request(args: &ChallengeArgs) -> Result<LiveRequest, Failure> {
         value => Ok(value),
     };
     Ok(LiveRequest {
+        kind: args.kind,
         mode: args.live.mode,
         n: args.n,
         iterations: args.iterations,
@@ -129,9 +133,10 @@ mod tests {
 
     #[test]
     fn what_is_not_given_is_left_to_the_policy() {
-        let (_, args) = parsed(&["--miner", "only", "--samples=9", "--mode=audit"]);
+        let (_, args) = parsed(&["--miner", "only", "--samples=9", "--mode=audit", "--kind=fp8"]);
         let request = live_request(&args).unwrap();
         let expected = LiveRequest {
+            kind: Some(Precision::Fp8),
             mode: Some(Mode::Audit),
             n: None,
             iterations: None,

@@ -15,6 +15,7 @@ fn verdict(key: PublicKey, ids: &[u8], codes: &[ReasonCode]) -> Verdict {
         work: Work { matrices: 6, multiply_accumulates: u128::MAX, ..Work::default() },
         claimed_telemetry: None,
         hiding: None,
+        rates: Vec::new(),
     };
     Verdict {
         challenge_id: ChallengeId([1; 16]),
@@ -22,6 +23,7 @@ fn verdict(key: PublicKey, ids: &[u8], codes: &[ReasonCode]) -> Verdict {
         validator_key: OTHER,
         outcome: outcome_of(&reasons),
         reasons,
+        precision: assay_work::Precision::Int8,
         mode: None,
         n: 256,
         iterations: 1,
@@ -54,6 +56,7 @@ fn inventory(ids: &[u8]) -> Inventory {
         total_bytes: 1 << 20,
         free_bytes: 1 << 20,
         slots: MATRIX_SIZES.map(|_| 1),
+        precisions: vec![assay_work::Precision::Int8],
         claimed_hardware: None,
     };
     Inventory { sequence: 0, devices: ids.iter().map(device).collect() }

@@ -1,11 +1,12 @@
 //! What machines can replay: by it a challenge is sized, its mode is chosen, and a job finds its machine.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use assay_device::backend::MAX_HOST_DEVICES;
 use assay_protocol::message::MATRIX_SIZES;
-use assay_work::Challenge;
 use assay_work::challenge::MAX_TOTAL;
+use assay_work::{Challenge, Precision};
 use serde::{Deserialize, Serialize};
 
 /// The fastest machine that is believed, in multiply-accumulates a second: a thousand times a host of today.
@@ -17,8 +18,9 @@ const MAX_MACS_PER_S: f64 = 1e19;
 pub struct MachineCapacity {
     /// How many devices it has.
     pub devices: u32,
-    /// Multiply-accumulates a second of all devices together.
-    pub macs_per_s: f64,
+    /// Multiply-accumulates a second of all devices together, for each kind of work that every one of them computes; 0 where
+    /// they were too small to be measured.
+    pub macs_per_s: BTreeMap<Precision, f64>,
     /// The most slots that any device holds, for each of [`MATRIX_SIZES`].
     pub room: [u32; MATRIX_SIZES.len()],
 }
@@ -46,10 +48,11 @@ impl MachineCapacity {
     /// [`CapacityError`].
     pub fn read(text: &str) -> Result<Self, CapacityError> {
         let mut read: Self = serde_json::from_str(text)?;
-        let Self { devices, macs_per_s, ref mut room } = read;
+        let Self { devices, ref macs_per_s, ref mut room } = read;
         let speed = 0.0..=MAX_MACS_PER_S;
-        if devices == 0 || devices as usize > MAX_HOST_DEVICES || !speed.contains(&macs_per_s) {
-            return Err(CapacityError::Absurd { devices, macs_per_s });
+        let absurd = macs_per_s.values().copied().find(|macs_per_s| !speed.contains(macs_per_s));
+        if devices == 0 || devices as usize > MAX_HOST_DEVICES || absurd.is_some() {
+            return Err(CapacityError::Absurd { devices, macs_per_s: absurd.unwrap_or(0.0) });
         }
         room.iter_mut().for_each(|slots| *slots = (*slots).min(MAX_TOTAL as u32));
         Ok(read)
@@ -62,9 +65,12 @@ impl MachineCapacity {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Whether every share fits a device.
+    /// Whether its devices compute the kind of work, and every share fits one of them.
     #[must_use]
     pub fn fits(&self, challenge: &Challenge) -> bool {
+        if !self.macs_per_s.contains_key(&challenge.precision()) {
+            return false;
+        }
         let room = MATRIX_SIZES.iter().position(|n| *n == challenge.n()).map_or(0, |size| self.room[size]);
         challenge.shares().iter().all(|share| share.count <= room)
     }
@@ -81,8 +87,8 @@ impl MachineCapacity {
     #[must_use]
     pub fn estimate(&self, challenge: &Challenge) -> Option<Duration> {
         let work = || challenge.shares().iter().map(|s| challenge.multiply_accumulates(s)).sum::<u128>();
-        let is_known = self.macs_per_s > 0.0 && self.fits(challenge);
-        let seconds = is_known.then(|| work() as f64 / self.macs_per_s)?;
+        let macs_per_s = self.macs_per_s.get(&challenge.precision()).copied().filter(|rate| *rate > 0.0)?;
+        let seconds = self.fits(challenge).then(|| work() as f64 / macs_per_s)?;
         Duration::try_from_secs_f64(seconds).ok()
     }
 }
@@ -92,10 +98,12 @@ impl MachineCapacity {
 pub struct ReplayCapacity(pub Vec<MachineCapacity>);
 
 impl ReplayCapacity {
-    /// The most slots of a share that can be replayed, for each of [`MATRIX_SIZES`]; `None` without a machine.
+    /// The most slots of a share of this kind of work that can be replayed, for each of [`MATRIX_SIZES`]; `None` without a
+    /// machine for it.
     #[must_use]
-    pub fn room(&self) -> Option<[u32; MATRIX_SIZES.len()]> {
-        let largest = |size: usize| self.0.iter().map(|machine| machine.room[size]).max();
+    pub fn room(&self, precision: Precision) -> Option<[u32; MATRIX_SIZES.len()]> {
+        let able = |machine: &&MachineCapacity| machine.macs_per_s.contains_key(&precision);
+        let largest = |size: usize| self.0.iter().filter(able).map(|machine| machine.room[size]).max();
         largest(0)?;
         Some(std::array::from_fn(|size| largest(size).unwrap_or(0)))
     }
@@ -113,6 +121,7 @@ mod tests {
     use crate::verify::replay::job::testing::challenge;
 
     fn machine(slots: u32, macs_per_s: f64) -> MachineCapacity {
+        let macs_per_s = BTreeMap::from([(Precision::Int8, macs_per_s)]);
         MachineCapacity { devices: 1, macs_per_s, room: [slots; MATRIX_SIZES.len()] }
     }
 
@@ -123,11 +132,27 @@ mod tests {
         let work = 10.0 * f64::from(1 << 24);
         let capacity = ReplayCapacity(vec![machine(5, work / 4.0), machine(8, work / 8.0), machine(4, work)]);
         assert_eq!(capacity.estimate(&challenge), Some(Duration::from_secs(4)));
-        assert_eq!(capacity.room(), Some([8; MATRIX_SIZES.len()]));
+        assert_eq!(capacity.room(Precision::Int8), Some([8; MATRIX_SIZES.len()]));
         assert_eq!(ReplayCapacity(vec![machine(4, work)]).estimate(&challenge), None, "a share has 5 slots");
         assert_eq!(ReplayCapacity(vec![machine(5, 0.0)]).estimate(&challenge), None);
         assert!(machine(5, 0.0).fits(&challenge) && !machine(4, 0.0).fits(&challenge));
-        assert_eq!((ReplayCapacity::default().room(), ReplayCapacity::default().estimate(&challenge)), (None, None));
+        assert_eq!(
+            (ReplayCapacity::default().room(Precision::Int8), ReplayCapacity::default().estimate(&challenge)),
+            (None, None)
+        );
+    }
+
+    #[test]
+    fn a_machine_replays_the_kinds_of_work_that_all_its_devices_compute() {
+        let challenge = challenge();
+        let macs_per_s = BTreeMap::from([(Precision::F16, 1e12)]);
+        let other = MachineCapacity { macs_per_s, ..machine(8, 1.0) };
+        assert!(!other.fits(&challenge) && other.estimate(&challenge).is_none());
+        let capacity = ReplayCapacity(vec![other, machine(5, 1e12)]);
+        let room = |precision| capacity.room(precision).map(|room| room[0]);
+        assert_eq!([Precision::Int8, Precision::F16, Precision::Fp8].map(room), [Some(5), Some(8), None]);
+        let read = MachineCapacity::read(&capacity.0[0].written()).unwrap();
+        assert_eq!(read, capacity.0[0]);
     }
 
     #[test]
@@ -137,8 +162,8 @@ mod tests {
         let absurd = [
             MachineCapacity { devices: 0, ..good.clone() },
             MachineCapacity { devices: 65, ..good.clone() },
-            MachineCapacity { macs_per_s: -1.0, ..good.clone() },
-            MachineCapacity { macs_per_s: 1e20, ..good.clone() },
+            machine(7, -1.0),
+            machine(7, 1e20),
         ];
         assert!(
             absurd.iter().all(|c| matches!(MachineCapacity::read(&c.written()), Err(CapacityError::Absurd { .. })))
