@@ -12,7 +12,7 @@ use assay_work::commitment::Evidence;
 use assay_work::keys::parents;
 use assay_work::opening::Sample;
 use assay_work::{
-    Answer, Challenge, ChallengeId, DeviceId, Digest, Nonce, Probe, ProbeSeed, PublicKey, Root, Share,
+    Answer, Challenge, ChallengeId, DeviceId, Digest, Nonce, Precision, Probe, ProbeSeed, PublicKey, Root, Share,
     UncheckedChallenge, UncheckedProbe, reference,
 };
 
@@ -135,7 +135,7 @@ impl Audited {
         let mut row = vec![0; N as usize];
         let mut wrong = Vec::new();
         for r in 0..N {
-            reference::product_row(&earlier, &previous, N, u, r, &mut row);
+            reference::product_row(Precision::Int8, (&earlier, &previous), N, u, r, &mut row);
             let held = &held[(r * N) as usize..][..N as usize];
             wrong.extend((0..N).filter(|&c| held[c as usize] != row[c as usize]).map(|c| r * N + c));
         }
@@ -156,7 +156,7 @@ fn challenge(count: u32) -> Challenge {
         nonce: Nonce([2; 32]),
         validator_key: PublicKey([4; 32]),
         miner_key: PublicKey([5; 32]),
-        precision: 1,
+        precision: Precision::Int8.code(),
         n: N,
         iterations: 1,
         shares: vec![Share { device_id: DEVICE, offset: 0, count }],

@@ -5,13 +5,16 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// The environment in which it is the driver, with settings of it, named without their `ASSAY_STANDIN_`.
+/// The environment in which it is the driver, with settings of it, named without their `ASSAY_STANDIN_`. Float units are off:
+/// their self-test at full length takes the emulation seconds for each start of a worker.
 ///
 /// # Panics
 /// When it cannot be built.
 #[must_use]
 pub fn environment(settings: &[(&str, &str)]) -> Vec<(String, OsString)> {
     let mut environment = vec![("LD_LIBRARY_PATH".to_owned(), folder().clone().into_os_string())];
+    let off = ["ASSAY_MINER_CUDA_FLOAT_UNITS", "ASSAY_VALIDATOR_CUDA_FLOAT_UNITS"];
+    environment.extend(off.map(|name| (name.to_owned(), "false".into())));
     environment.extend(settings.iter().map(|(name, value)| (format!("ASSAY_STANDIN_{name}"), (*value).into())));
     environment
 }

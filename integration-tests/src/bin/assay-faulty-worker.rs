@@ -14,7 +14,7 @@ use assay_device::copies::Area;
 use assay_device::reference::{Flip, ReferenceDevice};
 use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, ProbeRounds};
 use assay_integration_tests::faulty::{Fault, Lie, VARIABLE};
-use assay_work::Digest;
+use assay_work::{Digest, Precision};
 use assay_worker::{serve, stdio};
 
 fn main() -> ExitCode {
@@ -202,12 +202,12 @@ impl Device for Liar {
         self.device.release();
     }
 
-    fn kernels(&self) -> Vec<String> {
-        self.device.kernels()
+    fn kernels(&self, precision: Precision) -> Vec<String> {
+        self.device.kernels(precision)
     }
 
-    fn choose_kernel(&mut self, kernel: &str) -> Result<(), DeviceError> {
-        self.device.choose_kernel(kernel)
+    fn choose_kernel(&mut self, precision: Precision, kernel: &str) -> Result<(), DeviceError> {
+        self.device.choose_kernel(precision, kernel)
     }
 
     fn time_products(&mut self, products: u32) -> Result<Duration, DeviceError> {

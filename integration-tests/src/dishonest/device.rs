@@ -85,12 +85,19 @@ impl LyingDevice {
             return slot;
         }
         let (earlier, previous) = parents(&pass.key, u);
-        let (earlier, previous) = (&self.slots[earlier as usize], &self.slots[previous as usize]);
+        let factors = (&self.slots[earlier as usize][..], &self.slots[previous as usize][..]);
+        let precision = match lie {
+            Some(WorkLie::OtherKind(precision)) => precision,
+            _ => pass.precision,
+        };
         for (r, row) in (0..).zip(slot.chunks_exact_mut(pass.n as usize)) {
-            reference::product_row(earlier, previous, pass.n, u, r, row);
+            reference::product_row(precision, factors, pass.n, u, r, row);
         }
         if lie == Some(WorkLie::SkipElements) {
             slot.iter_mut().step_by(SKIPPED).for_each(|element| *element = 0);
+        }
+        if lie == Some(WorkLie::DropIgnoredBits) {
+            slot.iter_mut().for_each(|element| *element &= 0x9f);
         }
         if lie == Some(WorkLie::OneElement) && u + 1 == pass.count {
             slot[77] ^= 1;
@@ -144,6 +151,8 @@ impl Device for LyingDevice {
             name: "a device that may lie".into(),
             backend: assay_device::backend::BackendKind::Cpu,
             detail: "one thread".into(),
+            precisions: assay_work::Precision::ALL.into(),
+            units: Vec::new(),
             total_bytes: self.memory_bytes,
             free_bytes: self.memory_bytes,
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use assay_device::Pass;
 use assay_protocol::message::{MinerMessage, ValidatorMessage};
-use assay_work::{DeviceId, RoundKey};
+use assay_work::{DeviceId, Precision, RoundKey};
 
 /// How long a device waits for what another one is to show it.
 const BOARD_LIMIT: Duration = Duration::from_secs(30);
@@ -30,6 +30,10 @@ pub enum WorkLie {
     OtherShare,
     /// Every iteration is the first one again.
     FirstIterationAgain,
+    /// The products are of another kind of work, which the device is faster at.
+    OtherKind(Precision),
+    /// The bits of products that no operand of FP8 depends on are cleared: a quarter of the memory would not be needed.
+    DropIgnoredBits,
     /// The memory claimed is not there when it is needed.
     NoMemory,
     /// Nothing is wrong, but it takes so long.

@@ -171,6 +171,7 @@ fn inventory(id: DeviceId, memory_bytes: u64) -> Inventory {
         total_bytes: memory_bytes,
         free_bytes: memory_bytes,
         slots: DeviceClaim::max_slots(memory_bytes),
+        precisions: vec![assay_work::Precision::Int8],
         claimed_hardware: None,
     };
     Inventory { sequence: 0, devices: vec![device.consistent()] }

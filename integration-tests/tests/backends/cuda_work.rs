@@ -6,27 +6,37 @@ use std::fs;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use crate::standin::{Scenario, all, config, first, id, try_open};
+use crate::standin::{Scenario, all, config, first, id, try_open, with_float_units};
 use assay_cuda::{CudaConfig, KernelChoice, detect, find};
 use assay_device::backend::Backend;
 use assay_device::backend::Preparing;
-use assay_device::testing::conformance::{check_fill, check_round, expected, pass};
+use assay_device::testing::conformance::{check_fill, check_round, expected, pass, pass_of};
 use assay_device::testing::vectors::{LARGE, check_vector, vectors};
 use assay_device::{Device, Handle};
+use assay_work::Precision;
 
-/// Each family, and a compute capability for which it is the fastest.
+/// Each family with integer sums, and a compute capability for which it is the fastest.
 const FAMILIES: [(KernelChoice, &str); 4] = [
     (KernelChoice::Dp4a, "7.5"),
     (KernelChoice::MmaSm75, "7.5"),
     (KernelChoice::MmaSm80, "8.6"),
     (KernelChoice::WgmmaSm90a, "9.0"),
 ];
+/// Those with float sums, and the kinds of work that they compute.
+const FLOAT_FAMILIES: [(KernelChoice, &str, &[Precision]); 4] = [
+    (KernelChoice::MmaF16Sm75, "7.5", &[Precision::F16]),
+    (KernelChoice::MmaBf16Sm80, "8.6", &[Precision::F16]),
+    (KernelChoice::WgmmaBf16Sm90a, "9.0", &[Precision::F16]),
+    (KernelChoice::MmaFp8Sm120, "12.0", &[Precision::Fp8, Precision::Fp4]),
+];
+/// Kinds of work that no float unit computes.
+const BY_INT8: [Precision; 3] = [Precision::Int8, Precision::Fp8, Precision::Fp4];
 /// Where the stand-in is the driver.
 fn within(test: &str, body: impl FnOnce()) {
     Scenario::new(test, "conformance").run(body);
 }
 
-assay_device::device_conformance!(first(), within);
+assay_device::device_conformance!(Precision::ALL, try_open(0, with_float_units(KernelChoice::Auto)).unwrap(), within);
 
 #[test]
 fn every_family_gives_every_vector() {
@@ -35,9 +45,63 @@ fn every_family_gives_every_vector() {
         scenario.with("CAPABILITY", capability).with("DEVICES", "1").run(|| {
             let mut device = try_open(0, config(kernel)).unwrap();
             let all = kernel == KernelChoice::MmaSm80;
-            let vectors = vectors().into_iter().filter(|(name, _)| all || !LARGE.contains(&name.as_str()));
-            let checked = vectors.map(|(name, vector)| check_vector(&name, &vector, &mut device)).count();
-            assert_eq!(checked, if all { 10 } else { 7 });
+            let chosen = vectors(&BY_INT8).into_iter().filter(|(name, _)| all || !LARGE.contains(&name.as_str()));
+            let checked = chosen.map(|(name, vector)| check_vector(&name, &vector, &mut device)).count();
+            assert_eq!(checked, if all { vectors(&BY_INT8).len() } else { small_vectors(&BY_INT8) });
+        });
+    }
+    for (kernel, capability, kinds) in FLOAT_FAMILIES {
+        let scenario = Scenario::new("every_family_gives_every_vector", kernel.name()).with("DRIVER", "13000");
+        scenario.with("CAPABILITY", capability).with("DEVICES", "1").run(|| {
+            let mut device = try_open(0, with_float_units(kernel)).unwrap();
+            for kind in kinds {
+                assert_eq!(device.kernels(*kind)[0], kernel.name());
+            }
+            let small = vectors(kinds).into_iter().filter(|(name, _)| !LARGE.contains(&name.as_str()));
+            let checked = small.map(|(name, vector)| check_vector(&name, &vector, &mut device)).count();
+            assert_eq!(checked, small_vectors(kinds));
+        });
+    }
+}
+
+fn small_vectors(kinds: &[Precision]) -> usize {
+    vectors(kinds).iter().filter(|(name, _)| !LARGE.contains(&name.as_str())).count()
+}
+
+/// Each unit, the families that stand for it, and what the self-test must say of it.
+#[test]
+fn only_units_that_pass_the_self_test_compute() {
+    let test = "only_units_that_pass_the_self_test_compute";
+    for unit in ["v100", "a100", "hopper", "b200", "mi100", "mi200", "mi300", "fp32-fma"] {
+        Scenario::new(test, unit).with("DEVICES", "1").with("UNIT", format!("bf16:{unit}")).run(|| {
+            let device = try_open(0, with_float_units(KernelChoice::Auto)).unwrap();
+            let info = device.info();
+            assert_eq!(info.precisions, Precision::ALL, "{:?}", info.units);
+            assert_eq!(device.kernels(Precision::F16)[0], "mma-bf16-sm80");
+        });
+    }
+    let refused =
+        [("hopper-fp8", "bits kept"), ("ada-fp8", "bits kept"), ("rdna35", "mixed signs"), ("rdna3", "zero partners")];
+    for (unit, why) in refused {
+        let units = format!("bf16:{unit},f16:{unit},e4m3:{unit}");
+        let scenario =
+            Scenario::new(test, format!("{unit} refused")).with("CAPABILITY", "12.0").with("DRIVER", "13000");
+        scenario.with("DEVICES", "1").with("UNIT", units).run(|| {
+            let mut device = try_open(0, with_float_units(KernelChoice::Auto)).unwrap();
+            let info = device.info();
+            assert_eq!(info.precisions, BY_INT8);
+            assert_eq!(
+                info.units.iter().map(|unit| unit.unit.as_str()).collect::<Vec<_>>(),
+                ["mma-bf16-sm80", "mma-f16-sm75"]
+            );
+            for finding in &info.units {
+                assert!(finding.failed.as_ref().is_some_and(|failed| failed.contains(why)), "{finding}");
+            }
+            assert!(info.detail.contains("not mma-bf16-sm80: its unit is not exact for f16"), "{}", info.detail);
+            // A kind that integer units compute loses nothing.
+            let error = device.choose_kernel(Precision::Fp8, "mma-fp8-sm120").unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+            check_fill(&mut device, &pass_of(Precision::Fp8, 256, 3, 1));
         });
     }
 }
@@ -99,8 +163,8 @@ fn a_family_asked_for_that_cannot_run_is_refused_with_what_it_needs() {
 #[test]
 fn a_family_that_does_not_load_is_passed_over_and_that_is_said() {
     let test = "a_family_that_does_not_load_is_passed_over_and_that_is_said";
-    for (fault, name) in [("cuModuleLoadDataEx:4:218", "INVALID_PTX"), ("cuFuncSetAttribute:1:1", "INVALID_VALUE")] {
-        // The k-th module is the family's: three common ones come first.
+    for (fault, name) in [("cuModuleLoadDataEx:5:218", "INVALID_PTX"), ("cuFuncSetAttribute:1:1", "INVALID_VALUE")] {
+        // The k-th module is the family's: four common ones come first.
         Scenario::new(test, name).with("CAPABILITY", "8.0").with("FAULT", fault).run(|| {
             let mut device = first();
             let detail = device.info().detail;
@@ -166,7 +230,7 @@ fn a_hopper_whose_operands_cannot_be_described_is_sick() {
     let scenario = Scenario::new("a_hopper_whose_operands_cannot_be_described_is_sick", "one");
     scenario.with("CAPABILITY", "9.0").with("FAULT", "cuTensorMapEncodeTiled:2:1").run(|| {
         let error = first().fill(&pass(256, 3, 1), &Handle::default()).unwrap_err();
-        assert!(error.to_string().contains("describing the slots to the tensor memory accelerator"), "{error}");
+        assert!(error.to_string().contains("describing an operand to the tensor memory accelerator"), "{error}");
     });
 }
 
@@ -233,13 +297,13 @@ fn compiling_is_said_once() {
             let told = Mutex::new(Vec::new());
             let found = find().unwrap();
             let prepare = |preparing: Preparing| told.lock().unwrap().push(preparing);
-            let device = CudaConfig::default().open(&found[0].spec, &prepare).unwrap();
+            let device = config(KernelChoice::Auto).open(&found[0].spec, &prepare).unwrap();
             assert_eq!(device.info().id, found[0].info.id);
             let told = told.into_inner().unwrap();
             assert!(told.iter().all(|p| p.what == says), "{told:?}");
             assert_eq!(
                 told.iter().map(|p| (p.done, p.total)).collect::<Vec<_>>(),
-                [0, 1, 2, 3, 4].map(|done| (done, 4))
+                [0, 1, 2, 3, 4, 5].map(|done| (done, 5))
             );
         });
     }

@@ -11,6 +11,9 @@ use assay_integration_tests::standin;
 
 use crate::scenario::{Environment, run, test_of_this_file};
 
+/// Operands of a row in the self-test of a float unit.
+const FLOAT_TEST_TERMS: u32 = 256;
+
 /// One scenario of a test.
 pub struct Scenario {
     test: String,
@@ -65,9 +68,15 @@ impl Scenario {
     }
 }
 
-/// Settings for tests: what hangs is found out soon.
+/// Settings for tests: what hangs is found out soon. No float units: their test takes many launches.
 pub fn config(kernel: KernelChoice) -> CudaConfig {
-    CudaConfig { kernel, stall_limit: Duration::from_secs(3), ..CudaConfig::default() }
+    CudaConfig { kernel, stall_limit: Duration::from_secs(3), float_units: false, ..CudaConfig::default() }
+}
+
+/// The same with float units, tested on rows that the emulation multiplies in a moment.
+pub fn with_float_units(kernel: KernelChoice) -> CudaConfig {
+    let stall_limit = Duration::from_secs(60);
+    CudaConfig { float_units: true, float_test_terms: Some(FLOAT_TEST_TERMS), stall_limit, ..config(kernel) }
 }
 
 /// The id of the stand-in's device of that number.

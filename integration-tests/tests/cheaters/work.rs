@@ -5,6 +5,7 @@ use assay_integration_tests::dishonest::{Lies, WorkLie};
 use assay_integration_tests::stage::Stage;
 use assay_integration_tests::validator::Policy;
 use assay_protocol::verdict::{Mode, ReasonCode};
+use assay_work::Precision;
 
 /// What a lie is caught for by replay and by audit.
 async fn caught(stage: &Stage, lie: WorkLie, audit: ReasonCode) {
@@ -100,4 +101,20 @@ async fn a_faked_iteration_is_caught_when_it_is_drawn() {
 async fn memory_that_is_not_there_for_the_work() {
     let stage = Stage::with_one_device().await;
     stage.catches(&[Mode::Audit], ReasonCode::NotEnoughMemory, |lies| lies.in_work(WorkLie::NoMemory)).await;
+}
+
+/// A kind of work that a device has no fast unit for is computed as another one.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_kind_of_work_than_the_one_asked_for() {
+    let policy = Policy { max_matrices: 6, flags: vec!["--kinds=f16".to_owned()], ..Policy::default() };
+    let stage = Stage::new(&policy, &[6]).await;
+    caught(&stage, WorkLie::OtherKind(Precision::Int8), ReasonCode::AuditElement).await;
+}
+
+/// Bytes are compared whole: memory without the bits that no operand depends on would be a quarter smaller.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_bits_that_no_operand_depends_on_left_out() {
+    let policy = Policy { max_matrices: 6, flags: vec!["--kinds=fp8".to_owned()], ..Policy::default() };
+    let stage = Stage::new(&policy, &[6]).await;
+    caught(&stage, WorkLie::DropIgnoredBits, ReasonCode::AuditElement).await;
 }

@@ -58,8 +58,8 @@ fn openings_that_hold() {
 #[test]
 fn openings_that_do_not_hold() {
     let folder = tempfile::tempdir().unwrap();
-    // Openings of a pass and of a probe.
-    for name in ["invalid-openings", "segments-plain"] {
+    // Openings of a pass, of a probe and of a linked one.
+    for name in ["invalid-openings", "segments-plain", "segments-linked"] {
         let vectors = vector_json(name);
         let valid = write(&folder, "valid.json", &vectors["valid"]);
         assert_eq!(code(&run(VALIDATOR, ["check-openings", &valid])), 0);
@@ -81,7 +81,7 @@ fn files_that_are_no_openings() {
     let mut broken = vector_json("openings-n256");
     broken["challenge"]["n"] = Value::from(300);
     let mut linked = vector_json("segments-plain")["valid"].clone();
-    linked["probe"]["link"] = Value::from(1);
+    linked["probe"]["link"] = Value::from(2);
     for value in [unknown, broken, linked, Value::from("x"), serde_json::json!({})] {
         let output = run(VALIDATOR, ["check-openings", &write(&folder, "a.json", &value)]);
         assert_eq!(code(&output), 65, "{output:?}");

@@ -93,6 +93,7 @@ async fn garbage_before_hello() {
         total_bytes: 1 << 20,
         free_bytes,
         slots: [0; 8],
+        precisions: vec![assay_work::Precision::Int8],
         claimed_hardware: None,
     };
     let with = |devices| {
@@ -383,6 +384,7 @@ async fn a_window_that_is_shut() {
         total_bytes: 1 << 20,
         free_bytes: 1 << 20,
         slots: [16, 4, 1, 0, 0, 0, 0, 0],
+        precisions: vec![assay_work::Precision::Int8],
         claimed_hardware: None,
     }];
     // Room for a ping, and for half of a challenge.

@@ -101,7 +101,7 @@ fn an_honest_machine_passes_with_every_kernel_and_every_test() {
     let folder = tempfile::tempdir().unwrap();
     let chart = folder.path().join("chart.svg");
     let svg = format!("--svg={}", chart.display());
-    let all = "--kernels=avx512-vnni,avx-vnni,avx2,neon-dot,portable";
+    let all = "--kernels=amx-int8,avx512-vnni,avx-vnni,avx2,neon-i8mm,neon-dot,portable";
     let burned = Burned::run(2, None, &["--rounds=2", &svg, all]);
     assert_eq!((burned.code, &burned.report["verdict"]), (Some(0), &Value::from("pass")), "{}", burned.log);
     for index in 0..2 {

@@ -15,6 +15,7 @@ mod health;
 mod honest;
 mod hook;
 mod keys;
+mod kinds;
 mod known_devices;
 mod lifecycle;
 mod logs;

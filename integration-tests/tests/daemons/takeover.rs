@@ -20,6 +20,7 @@ async fn proved(validator: &TestValidator, identity: &Identity) -> (RawMiner, Va
         total_bytes: 1 << 30,
         free_bytes: 1 << 30,
         slots: DeviceClaim::max_slots(1 << 30),
+        precisions: vec![assay_work::Precision::Int8],
         claimed_hardware: None,
     };
     let hello = Hello { inventory: Inventory { sequence: 0, devices: vec![device] }, ..hello(identity) };

@@ -12,7 +12,7 @@ use assay_validator::allow::AllowList;
 use assay_validator::entropy::SeededEntropy;
 use assay_validator::session::{Admission, Session, SessionContext};
 use assay_validator::verify::replay::pool::ReplayPool;
-use assay_work::ChallengeId;
+use assay_work::{ChallengeId, Precision};
 
 use super::recording::{Recording, SEED, Step};
 use super::sessions::validator_identity;
@@ -164,7 +164,7 @@ impl Validator {
                 self.state = "working";
                 self.this = Some(offer.challenge_id);
                 self.is_committed = false;
-                self.roots_due = self.inventory.weights(offer.n, offer.min_slots).len();
+                self.roots_due = self.inventory.weights(Precision::Int8, offer.n, offer.min_slots).len();
             }
             ValidatorMessage::Probe { .. } => self.state = "roots",
             ValidatorMessage::Open { items, .. } => {

@@ -1,0 +1,64 @@
+//! Kinds of work: each is proven end to end, they come in turn, and a verdict shows the rates of all.
+
+use assay_api::BeginChallenge;
+use assay_integration_tests::daemon;
+use assay_integration_tests::miner::TestMiner;
+use assay_integration_tests::validator::{Policy, Ruling, TestValidator};
+use assay_protocol::verdict::Mode;
+use assay_work::Precision;
+
+/// The evidence of passes is kept too.
+const KEEP_ALL: &str = "--evidence-passes-percent=100";
+
+/// Judges again every case that a validator kept.
+fn rejudge(validator: &TestValidator) -> String {
+    let key_file = format!("--key-file={}", validator.file("validator.key").display());
+    let output = daemon::run("assay-validator", ["rejudge", &key_file]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The kinds of which a verdict's first device shows a rate.
+fn kinds_shown(ruling: &Ruling) -> Vec<u32> {
+    let rates = &ruling.verdict.devices[0].rates;
+    assert!(rates.iter().all(|rate| rate.tops > 0.0 && rate.detour >= 1.0 && rate.unix_seconds > 0), "{rates:?}");
+    rates.iter().map(|rate| rate.precision).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_kind_passes_by_replay_and_by_audit() {
+    let policy = Policy { iterations: 2, flags: vec![KEEP_ALL.to_owned()], ..Policy::default() };
+    let validator = TestValidator::start(&policy).await;
+    let miner = TestMiner::start(validator.address, 2, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    for precision in Precision::ALL {
+        for mode in [Mode::Replay, Mode::ReplaySample, Mode::Audit] {
+            let request = BeginChallenge { precision: Some(precision), mode: Some(mode), ..BeginChallenge::default() };
+            let ruling = validator.run(request).await.unwrap();
+            let verdict = &ruling.expect_pass().verdict;
+            assert_eq!(verdict.precision, precision.code());
+            let whole = verdict.whole.as_ref().unwrap();
+            // Twelve slots of which four are leaves, in two iterations.
+            let products = 8 * 2 * precision.multiply_accumulates_of_product(256);
+            assert_eq!(whole.multiply_accumulates_low, products, "{precision}");
+        }
+    }
+    assert_eq!(rejudge(&validator), "12 cases: 12 the same to the bit\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kinds_come_in_turn_and_a_verdict_shows_the_rates_of_all() {
+    let policy = Policy { flags: vec!["--kinds=fp8,int8,f16".to_owned(), KEEP_ALL.to_owned()], ..Policy::default() };
+    let validator = TestValidator::start(&policy).await;
+    let miner = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        let ruling = validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap();
+        ruling.expect_pass();
+        seen.push((ruling.verdict.precision, kinds_shown(&ruling)));
+    }
+    let expected = [(5, vec![5]), (1, vec![1, 5]), (2, vec![1, 2, 5]), (5, vec![1, 2, 5])];
+    assert_eq!(seen, expected);
+    assert_eq!(rejudge(&validator), "4 cases: 4 the same to the bit\n");
+}
