@@ -96,7 +96,10 @@ fn a_device_is_held_against_the_fleet() {
     assert_eq!(found(&honest(), None, &other_size), [], "no host was measured at that size");
     let fleet = Distribution::of(&honest(), 8192, None).unwrap();
     let [finding] = &judge_speed(None, Some(&fleet), &measured(900.0, 1290.0), &policy())[..] else { panic!() };
-    assert_eq!(finding.detail, "TOPS: 900.0 were shown, 24 hosts of 6 operators at n = 8192 show 1100.3 to 1489.8");
+    assert_eq!(
+        finding.detail,
+        "TOPS: 900.0 were shown, 24 hosts of 6 operators at int8, n = 8192 show 1100.3 to 1489.8"
+    );
 }
 
 #[test]

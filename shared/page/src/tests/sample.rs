@@ -149,7 +149,7 @@ pub(super) fn series() -> Series {
         json!({
             "challenge": id(step), "device_id": id(100 + of), "model": "NVIDIA H200",
             "at_ms": NOW_MS - i64::from(30 - step) * 3_600_000,
-            "outcome": outcome, "work_held": outcome == "pass", "n": 4096,
+            "outcome": outcome, "work_held": outcome == "pass", "precision": 1, "n": 4096,
             "tops": 1500.0 + 120.0 * wave(step, of) - if step == 17 { 700.0 } else { 0.0 },
             "bytes_held": 139_000_000_000_i64, "gb_per_s": 4100.0 + 200.0 * wave(step, of),
             "temperature_c": 58.0 + 9.0 * wave(step, of), "power_w": 610.0 + 60.0 * wave(step, of),
@@ -157,7 +157,7 @@ pub(super) fn series() -> Series {
     };
     let points: Vec<_> = (0..30).flat_map(|step| (0..3).map(move |of| point(step, of))).collect();
     let band = |quantity: &str, low: f64, high: Value, by: &str| {
-        json!({ "model": "NVIDIA H200", "n": null,
+        json!({ "model": "NVIDIA H200", "precision": null, "n": null,
     "quantity": quantity, "low": low, "middle": null, "high": high, "by": by })
     };
     read(&json!({
