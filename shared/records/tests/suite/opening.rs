@@ -33,7 +33,7 @@ pub async fn a_newer_store_is_refused_and_not_touched(store: &TestStore) {
     let RecordsError::Newer { theirs, ours, .. } = &refused else { panic!("{refused}") };
     assert_eq!((*theirs, *ours), (newer, SCHEMA_VERSION));
     let said = refused.to_string();
-    assert!(said.contains("are of a newer release (schema 3; this program knows up to 2)"), "{said}");
+    assert!(said.contains("are of a newer release (schema 4; this program knows up to 3)"), "{said}");
     assert_eq!(sqlx::Row::get::<i64, _>(&store.sql("SELECT written_ms FROM store").await[0], 0), 7);
     store.sql(&format!("DELETE FROM _sqlx_migrations WHERE version = {newer}")).await;
     assert!(store.open().await.miner(&key(1)).await.unwrap().is_some());

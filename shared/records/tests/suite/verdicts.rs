@@ -112,7 +112,7 @@ pub async fn no_operator_pushes_others_out_of_the_samples(store: &TestStore) {
             "WITH RECURSIVE t(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM t WHERE i < 12000) \
              INSERT INTO device_results SELECT d.challenge, 'device' || CAST(i AS TEXT), d.miner, d.model, d.operator, \
              d.at_ms + i, d.n, d.work_held, d.matrices, d.bytes_held, d.tops, d.seconds, d.probe_bytes, \
-             d.probe_gb_per_s, d.probe_seconds, d.hidden_share FROM device_results d, t \
+             d.probe_gb_per_s, d.probe_seconds, d.hidden_share, d.precision FROM device_results d, t \
              WHERE d.operator = 'crowd' RETURNING 1",
         )
         .await;
