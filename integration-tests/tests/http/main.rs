@@ -12,8 +12,15 @@ mod tls;
 
 use std::net::SocketAddr;
 
+use std::time::{Duration, Instant};
+
+use assay_integration_tests::daemon::PATIENCE;
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
+use assay_integration_tests::web::Caller;
+
+/// How often it is looked whether the records have a miner.
+const NAP: Duration = Duration::from_millis(10);
 
 /// A validator that serves its API on a port that the system chooses, and where that is.
 async fn serving(flags: &[&str]) -> (TestValidator, SocketAddr) {
@@ -29,9 +36,14 @@ fn web_address(validator: &mut TestValidator) -> SocketAddr {
     line["address"].as_str().and_then(|address| address.parse().ok()).expect("an address")
 }
 
-/// A miner of a validator, connected.
+/// A miner of a validator, connected and in the records, which have it a moment later.
 async fn miner_of(validator: &TestValidator) -> TestMiner {
     let miner = TestMiner::start(validator.address, 1, &[]);
     validator.wait_for_miner(miner.key, true).await;
+    let (path, until) = (format!("/api/v1/miners/{}", miner.key), Instant::now() + PATIENCE);
+    while Caller::at_socket(validator).get(&path).await.status != 200 {
+        assert!(Instant::now() < until, "the records have the miner");
+        tokio::time::sleep(NAP).await;
+    }
     miner
 }
