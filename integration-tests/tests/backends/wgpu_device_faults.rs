@@ -189,7 +189,8 @@ fn memory_that_another_program_takes_is_busy_until_it_gives_it_back() {
     Scenario::new(test, "before").with("MEMORY_MIB", "64").with_file("TENANT").run(|| {
         let mut device = first();
         let fit = device.slots_that_fit(1024);
-        assert!((40..64).contains(&fit), "{fit}");
+        // Of the memory a share stays free, and room is kept for the operands of two slots at two bytes an element: 4 MiB.
+        assert!((36..60).contains(&fit), "{fit}");
         check_fill(&mut device, &small);
         fs::write(file("TENANT"), "40").unwrap();
         let (needed, free) = busy(device.fill(&pass(1024, fit, 1), &Handle::default()));
