@@ -11,7 +11,7 @@ use assay_protocol::verdict::{Mode, Outcome, ReasonCode};
 use assay_protocol::wire::v1;
 use assay_validator::client::place::Place;
 use assay_validator::client::{Client, ClientError, Updates};
-use assay_work::PublicKey;
+use assay_work::{ChallengeId, PublicKey};
 use tempfile::TempDir;
 
 use crate::daemon::{Daemon, LOG, PATIENCE};
@@ -254,13 +254,18 @@ impl TestValidator {
     /// As [`TestValidator::ask`].
     pub async fn begin(&self, request: BeginChallenge) -> Result<RunningChallenge, ClientError> {
         let running: Running = self.client.post("/challenges", &request).await?;
-        Ok(RunningChallenge(Updates::of(&self.client, running.challenge_id)))
+        let (id, updates) = (running.challenge_id, Updates::of(&self.client, running.challenge_id));
+        Ok(RunningChallenge { id, updates })
     }
 }
 
 /// A challenge whose verdict is still to come.
 #[derive(Debug)]
-pub struct RunningChallenge(Updates);
+pub struct RunningChallenge {
+    /// Its id.
+    pub id: ChallengeId,
+    updates: Updates,
+}
 
 impl RunningChallenge {
     /// Waits until the challenge comes to a phase.
@@ -269,7 +274,7 @@ impl RunningChallenge {
     /// When it ends before, or does not come so far for as long as a test waits.
     pub async fn wait_for_phase(&mut self, name: &str) {
         loop {
-            let update = tokio::time::timeout(PATIENCE, self.0.next()).await.expect("something comes");
+            let update = tokio::time::timeout(PATIENCE, self.updates.next()).await.expect("something comes");
             match update.expect("the challenge goes on") {
                 ChallengeUpdate::Running(running) if running.phase == name => return,
                 ChallengeUpdate::Running(_) => {}
@@ -288,7 +293,7 @@ impl RunningChallenge {
     pub async fn ruling(mut self) -> Result<Ruling, ClientError> {
         let mut phases: Vec<String> = Vec::new();
         loop {
-            match tokio::time::timeout(2 * PATIENCE, self.0.next()).await.expect("something comes")? {
+            match tokio::time::timeout(2 * PATIENCE, self.updates.next()).await.expect("something comes")? {
                 ChallengeUpdate::Verdict(verdict) => return Ok(Ruling { verdict: (*verdict).into(), phases }),
                 ChallengeUpdate::Running(running) if phases.last() == Some(&running.phase) => {}
                 ChallengeUpdate::Running(running) => phases.push(running.phase),

@@ -65,17 +65,27 @@ async fn wait_for<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T 
     }
 }
 
-/// Has a validator challenge a miner for long, as soon as it is free; gives the challenge too.
-async fn challenge_for_long(validator: &TestValidator, miner: &TestMiner) -> (RunningChallenge, ChallengeId) {
-    let running = wait_for("a challenge of the operator", async || {
+/// Has a validator challenge a miner for long, as soon as the miner takes it: one that works for another validator just
+/// then declines it.
+async fn challenge_for_long(validator: &TestValidator, miner: &mut TestMiner) -> RunningChallenge {
+    wait_for("a challenge of the operator that the miner works on", async || {
         let request =
             BeginChallenge { miner: Some(miner.key.to_string()), iterations: Some(LONG), ..Default::default() };
-        validator.begin(request).await.ok()
-    });
-    let running = running.await;
-    let found = validator.miners().await.into_iter().find(|found| found.miner_key == miner.key);
-    let id = found.and_then(|found| found.challenge).expect("its challenge runs").challenge_id;
-    (running, id)
+        let running = validator.begin(request).await.ok()?;
+        let id = running.id.to_string();
+        loop {
+            let connected = validator.miners().await.into_iter().find(|found| found.miner_key == miner.key);
+            let runs = connected.and_then(|found| found.challenge).is_some_and(|of| of.challenge_id == running.id);
+            if miner.daemon.log().iter().any(|line| line.contains(&id) && line.contains("\"working\"")) {
+                return Some(running);
+            }
+            if !runs {
+                return None;
+            }
+            tokio::time::sleep(NAP).await;
+        }
+    })
+    .await
 }
 
 /// The one of these workers that has taken the replay of a challenge.
@@ -205,7 +215,8 @@ async fn each_kind_is_killed_in_turn_and_nothing_is_lost() {
     fleet.every_miner_is_judged_again().await;
 
     // A validator, in mid-challenge: another one concludes it, and has its miners.
-    let (mut running, lost) = challenge_for_long(&fleet.validators[0], &fleet.miners[0]).await;
+    let mut running = challenge_for_long(&fleet.validators[0], &mut fleet.miners[0]).await;
+    let lost = running.id;
     running.wait_for_phase("work").await;
     wait_for("the challenge in the records", async || fleet.records.challenge(&lost.to_string()).await.unwrap()).await;
     fleet.validators[0].daemon.kill();
@@ -216,7 +227,8 @@ async fn each_kind_is_killed_in_turn_and_nothing_is_lost() {
     assert_eq!((outcome.as_str(), code.as_deref()), ("inconclusive", Some(ReasonCode::ValidatorLost.name())));
 
     // A replay worker, in mid-replay: the other one does it again.
-    let (running, replayed) = challenge_for_long(&fleet.validators[1], &fleet.miners[1]).await;
+    let running = challenge_for_long(&fleet.validators[1], &mut fleet.miners[1]).await;
+    let replayed = running.id;
     let first = taken_by(&mut fleet.workers, replayed).await;
     fleet.workers.remove(first).kill();
     running.ruling().await.expect("a verdict").expect_pass();
@@ -225,7 +237,8 @@ async fn each_kind_is_killed_in_turn_and_nothing_is_lost() {
     fleet.workers.push(start_worker(&fleet.database.url()));
 
     // A miner, in mid-challenge.
-    let (mut running, broken) = challenge_for_long(&fleet.validators[1], &fleet.miners[2]).await;
+    let mut running = challenge_for_long(&fleet.validators[1], &mut fleet.miners[2]).await;
+    let broken = running.id;
     running.wait_for_phase("work").await;
     let Fleet { given, miners, .. } = &mut fleet;
     miners[2].daemon.kill();
