@@ -30,11 +30,16 @@ impl Drop for Stage {
 impl Stage {
     /// A validator with a policy and a miner with devices that claim so many slots of n = 256.
     pub async fn new(policy: &Policy, slots: &[u64]) -> Self {
+        Self::of(policy, &Disguise::new(slots)).await
+    }
+
+    /// A validator with a policy and this miner.
+    pub async fn of(policy: &Policy, disguise: &Disguise) -> Self {
         let mut policy = policy.clone();
         // So that passes are judged again too.
         policy.flags.push("--evidence-passes-percent=100".to_owned());
         let validator = TestValidator::start(&policy).await;
-        let miner = DishonestMiner::connect(validator.address, &Disguise::new(slots)).await;
+        let miner = DishonestMiner::connect(validator.address, disguise).await;
         validator.wait_for_miner(miner.key, true).await;
         Self { validator, miner }
     }

@@ -9,7 +9,7 @@ use assay_work::digest::slot_digest;
 use assay_work::keys::parents;
 use assay_work::leaf::leaf;
 use assay_work::probe::{LINE_BYTES, position, start_state, step};
-use assay_work::{DeviceId, Digest, PassKey, RoundKey, reference, tree};
+use assay_work::{DeviceId, Digest, PassKey, Precision, RoundKey, reference, tree};
 
 use super::lie::{ProbeLie, SharedLies, WorkLie, lock};
 
@@ -20,6 +20,8 @@ const SKIPPED: usize = 20;
 pub struct LyingDevice {
     id: DeviceId,
     memory_bytes: u64,
+    /// The kinds of work that it claims to compute.
+    precisions: &'static [Precision],
     n: u32,
     slots: Vec<Vec<u8>>,
     states: Vec<u8>,
@@ -31,12 +33,13 @@ pub struct LyingDevice {
 }
 
 impl LyingDevice {
-    /// A device that claims so much memory.
+    /// A device that claims so much memory, and every kind of work.
     #[must_use]
     pub const fn new(id: DeviceId, memory_bytes: u64, lies: SharedLies) -> Self {
         Self {
             id,
             memory_bytes,
+            precisions: &Precision::ALL,
             n: 0,
             slots: Vec::new(),
             states: Vec::new(),
@@ -44,6 +47,13 @@ impl LyingDevice {
             passes_seen: Vec::new(),
             lies,
         }
+    }
+
+    /// The same, claiming these kinds of work alone.
+    #[must_use]
+    pub const fn claiming(mut self, precisions: &'static [Precision]) -> Self {
+        self.precisions = precisions;
+        self
     }
 
     /// The pass that is computed for the one asked, and where its leaves come from.
@@ -151,7 +161,7 @@ impl Device for LyingDevice {
             name: "a device that may lie".into(),
             backend: assay_device::backend::BackendKind::Cpu,
             detail: "one thread".into(),
-            precisions: assay_work::Precision::ALL.into(),
+            precisions: self.precisions.into(),
             units: Vec::new(),
             total_bytes: self.memory_bytes,
             free_bytes: self.memory_bytes,

@@ -23,7 +23,7 @@ use assay_program::shutdown::{Shutdown, Trigger};
 use assay_protocol::identity::{Identity, random_bytes};
 use assay_protocol::message::Inventory;
 use assay_protocol::verdict::Verdict;
-use assay_work::{Challenge, DeviceId, Nonce, PublicKey};
+use assay_work::{Challenge, DeviceId, Nonce, Precision, PublicKey};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_stream::StreamExt;
@@ -60,13 +60,15 @@ pub struct Disguise {
     pub first_device: u8,
     /// How many slots of n = 256 each device claims to hold.
     pub slots: Vec<u64>,
+    /// The kinds of work that its devices claim to compute.
+    pub precisions: &'static [Precision],
 }
 
 impl Disguise {
-    /// One miner with devices of so many slots of n = 256.
+    /// One miner with devices of so many slots of n = 256, which compute every kind of work.
     #[must_use]
     pub fn new(slots: &[u64]) -> Self {
-        Self { seed: 1, signing_seed: None, first_device: 1, slots: slots.to_vec() }
+        Self { seed: 1, signing_seed: None, first_device: 1, slots: slots.to_vec(), precisions: &Precision::ALL }
     }
 
     /// The id of a device.
@@ -86,7 +88,7 @@ impl DishonestMiner {
         let identity = Identity::from_seed(&[disguise.seed; 32]);
         let device = |(i, slots): (u8, &u64)| {
             let device = LyingDevice::new(disguise.device_id(i), slots * SLOT_BYTES, lies.clone());
-            Box::new(device) as Box<dyn Device>
+            Box::new(device.claiming(disguise.precisions)) as Box<dyn Device>
         };
         let devices = (0..).zip(&disguise.slots).map(device).collect();
         let signer = Identity::from_seed(&[disguise.signing_seed.unwrap_or(disguise.seed); 32]);

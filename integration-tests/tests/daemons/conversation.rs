@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use assay_api::ProblemCode;
-use assay_integration_tests::dishonest::{Lies, WorkLie};
+use assay_integration_tests::dishonest::{Disguise, Lies, WorkLie};
 use assay_integration_tests::raw::{RawMiner, encoded, hello, proof, welcomed};
 use assay_integration_tests::stage::Stage;
 use assay_integration_tests::validator::{Policy, TestValidator};
@@ -17,7 +17,7 @@ use assay_protocol::message::{
 };
 use assay_protocol::verdict::{Mode, ReasonCode};
 use assay_protocol::wire::v1::{self, SessionRequest, session_request};
-use assay_work::DeviceId;
+use assay_work::{DeviceId, Precision};
 use prost::Message;
 
 pub fn identity() -> Identity {
@@ -93,7 +93,7 @@ async fn garbage_before_hello() {
         total_bytes: 1 << 20,
         free_bytes,
         slots: [0; 8],
-        precisions: vec![assay_work::Precision::Int8],
+        precisions: vec![Precision::Int8],
         claimed_hardware: None,
     };
     let with = |devices| {
@@ -290,11 +290,12 @@ type Misread = (ReasonCode, fn(&mut Offer));
 /// What the miner's own session declines.
 #[tokio::test(flavor = "multi_thread")]
 async fn challenges_that_do_not_fit_the_miner() {
-    let stage = Stage::with_one_device().await;
+    let of_int8 = Disguise { precisions: &[Precision::Int8], ..Disguise::new(&[14]) };
+    let stage = Stage::of(&Policy::default(), &of_int8).await;
     let cases: [Misread; 3] = [
         (ReasonCode::StaleInventory, |offer| offer.inventory_sequence += 1),
         (ReasonCode::NotEnoughMemory, |offer| offer.total = 15),
-        (ReasonCode::MinerUnsupported, |offer| offer.precision = 2),
+        (ReasonCode::MinerUnsupported, |offer| offer.precision = Precision::F16.code()),
     ];
     for (reason, change) in cases {
         let asked_otherwise = move |lies: &Lies| {
@@ -384,7 +385,7 @@ async fn a_window_that_is_shut() {
         total_bytes: 1 << 20,
         free_bytes: 1 << 20,
         slots: [16, 4, 1, 0, 0, 0, 0, 0],
-        precisions: vec![assay_work::Precision::Int8],
+        precisions: vec![Precision::Int8],
         claimed_hardware: None,
     }];
     // Room for a ping, and for half of a challenge.

@@ -14,6 +14,9 @@ use assay_protocol::wire::v1;
 const MODES: [Mode; 3] = [Mode::Replay, Mode::ReplaySample, Mode::Audit];
 /// Nothing is kept outside the test's own folders.
 const FLAGS: [&str; 2] = ["--backend=cuda", "--cuda-poison"];
+/// Memory without room for the ten slots of n = 1024 that a validator measures each kind of work with: the stand-in, which
+/// emulates tensor cores, takes too long for those.
+const TOO_SMALL_TO_CALIBRATE: (&str, &str) = ("MEMORY_MIB", "12");
 
 /// A validator with one processor device, and a miner over the stand-in.
 async fn pair(
@@ -77,9 +80,9 @@ async fn every_family_passes_a_replay() {
 async fn a_validator_replays_on_its_gpu_and_blames_nobody_for_its_failure() {
     let folder = tempfile::tempdir().unwrap();
     let (once, cache) = (folder.path().join("once"), folder.path().join("cache"));
-    // Its self-test hashes six slots and two rounds, its calibration twice ten slots, the first replay twelve.
-    let fault = ("FAULT", "assay_digest:46:sticky719");
-    let settings = [("DEVICES", "1"), fault, ("ONCE", once.to_str().unwrap())];
+    // Its self-test hashes six slots for each of three kinds of work and two rounds, the first replay twelve slots.
+    let fault = ("FAULT", "assay_digest:38:sticky719");
+    let settings = [("DEVICES", "1"), TOO_SMALL_TO_CALIBRATE, fault, ("ONCE", once.to_str().unwrap())];
     let policy = Policy {
         flags: vec![FLAGS[0].into(), FLAGS[1].into(), format!("--cuda-cache={}", cache.display())],
         environment: standin::environment(&settings),
@@ -104,8 +107,10 @@ async fn a_validator_replays_on_its_gpu_and_blames_nobody_for_its_failure() {
 async fn a_replay_that_gives_two_results_accuses_nobody() {
     let folder = tempfile::tempdir().unwrap();
     let (once, cache) = (folder.path().join("once"), folder.path().join("cache"));
+    // Its self-test copies six times, and once more for each of two other kinds of work: this is in the first replay, at
+    // its second pass.
     let fault = ("FAULT", "cuMemcpyDtoHAsync_v2:10:flip");
-    let settings = [("DEVICES", "1"), fault, ("ONCE", once.to_str().unwrap())];
+    let settings = [("DEVICES", "1"), TOO_SMALL_TO_CALIBRATE, fault, ("ONCE", once.to_str().unwrap())];
     let policy = Policy {
         flags: vec![FLAGS[0].into(), format!("--cuda-cache={}", cache.display())],
         environment: standin::environment(&settings),
@@ -124,8 +129,8 @@ async fn a_replay_that_gives_two_results_accuses_nobody() {
 async fn a_gpu_that_fails_in_a_challenge_is_sick_and_comes_back() {
     let folder = tempfile::tempdir().unwrap();
     let once = folder.path().join("once").display().to_string();
-    // Its self-test hashes six slots and two rounds; the challenge's digests follow.
-    let settings = [("FAULT", "assay_digest@1:11:sticky700"), ("ONCE", once.as_str())];
+    // Its self-test hashes six slots for each of three kinds of work and two rounds; the challenge's digests follow.
+    let settings = [("FAULT", "assay_digest@1:23:sticky700"), ("ONCE", once.as_str())];
     let (validator, mut miner, _cache) = pair(&Policy::default(), &FLAGS, &settings).await;
     let ruling = validator.challenge(miner.key, Some(Mode::Replay)).await.unwrap();
     ruling.expect(ReasonCode::DeviceSick);
@@ -138,7 +143,7 @@ async fn a_gpu_that_fails_in_a_challenge_is_sick_and_comes_back() {
 async fn a_worker_killed_in_a_challenge_is_ours_and_comes_back() {
     let folder = tempfile::tempdir().unwrap();
     let once = folder.path().join("once").display().to_string();
-    let settings = [("FAULT", "assay_digest@0:11:exit"), ("ONCE", once.as_str())];
+    let settings = [("FAULT", "assay_digest@0:23:exit"), ("ONCE", once.as_str())];
     let (validator, miner, _cache) = pair(&Policy::default(), &FLAGS, &settings).await;
     let ruling = validator.challenge(miner.key, Some(Mode::Replay)).await.unwrap();
     ruling.expect(ReasonCode::MinerInternal);

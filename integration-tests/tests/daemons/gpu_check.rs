@@ -61,7 +61,7 @@ fn what_vulkan_shows_gives_the_same_bits_and_is_compared() {
 /// A bit that flips after the self-test: in the first copy of the work itself.
 #[test]
 fn wrong_bits_are_reported() {
-    let settings = [("DEVICES", "1"), ("CAPABILITY", "7.5"), ("FAULT", "cuMemcpyDtoHAsync_v2:7:flip")];
+    let settings = [("DEVICES", "1"), ("CAPABILITY", "7.5"), ("FAULT", "cuMemcpyDtoHAsync_v2:9:flip")];
     let (output, report) = gpu_check(&settings, &["vectors"]);
     assert_eq!(output.status.code(), Some(1), "{report}");
     assert!(report.contains("FAILED smallest, dp4a, GPU 0"), "{report}");
