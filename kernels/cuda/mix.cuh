@@ -56,4 +56,14 @@ __device__ __forceinline__ void store_mixed_row(uint8_t* row, uint32_t place, co
     ptx::store_global_16(row + 16 * t, bytes);
 }
 
+/// 16 columns of one row, all of one thread. `row` is where the 16 bytes go, `place` that of the first.
+__device__ __forceinline__ void store_mixed_run(uint8_t* row, uint32_t place, const int32_t (&sums)[16]) {
+    uint32_t words[4];
+#pragma unroll
+    for (unsigned i = 0; i < 4; ++i)
+        words[i] = top_bytes(mixed(sums[4 * i], place + 4 * i), mixed(sums[4 * i + 1], place + 4 * i + 1),
+                             mixed(sums[4 * i + 2], place + 4 * i + 2), mixed(sums[4 * i + 3], place + 4 * i + 3));
+    ptx::store_global_16(row, uint4{words[0], words[1], words[2], words[3]});
+}
+
 }  // namespace assay

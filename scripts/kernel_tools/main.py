@@ -43,11 +43,12 @@ class Toolkit:
         return cls(f"{home}/bin/nvcc", f"{home}/bin/ptxas", f"{home}/bin/nvdisasm", f"{home}/include",
                    {driver: path for driver, path in older.items() if os.path.exists(path)}, version)
 
-    def assemblers(self, target):
-        """The assemblers that know a target, each with the driver that it stands for: the newest with none, first."""
+    def assemblers(self, source, target):
+        """The assemblers that know a target and read a source's PTX, each with the driver that it stands for: the newest
+        with none, first."""
         yield None, self.ptxas
         for driver, path in self.older_ptxas.items():
-            if target in driver.targets:
+            if target in driver.targets and ptx.reads(driver.ptx, source.ptx):
                 yield driver, path
 
 
@@ -76,7 +77,7 @@ def assemble_all(toolkit, pool, files, launches, scratch):
         return machine_code.resources(assembled)
 
     def one(source, target):
-        found, *_ = [checked(source, target, *which) for which in toolkit.assemblers(target)]
+        found, *_ = [checked(source, target, *which) for which in toolkit.assemblers(source, target)]
         for kernel in found:
             if kernel.threads != launches[kernel.kernel].threads:
                 raise Failure(f"{kernel.kernel}: launched with {launches[kernel.kernel].threads} threads, compiled for {kernel.threads}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import machine_code
 import ptx
 from ptx import Failure
-from sources import NEWEST_PTX, SOURCES
+from sources import SOURCES
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,11 @@ FAULTS = (
           "product_wgmma_sm90a", "sm_90a",
           "        ptx::wgmma_wait<1>();", "        ptx::wgmma_wait<1>();\n        ptx::wgmma_wait<0>();",
           {"instructions": "WARPGROUP.DEPBAR in the machine code, expected 2"}, file="product_wgmma.cuh"),
+    Fault("one more commit in every round: a barrier that is told too early",
+          "product_tcgen05_bf16_sm100f", "sm_103a",
+          "                stage.advance();\n            }\n            ptx::tensor_commit",
+          "                ptx::tensor_commit(ring.summed(buffer.at));\n                stage.advance();\n            }\n            ptx::tensor_commit",
+          {"instructions": "UTCBAR in the machine code, expected 2"}, file="product_tcgen05.cuh"),
     Fault("too few registers", "product_dp4a", "sm_80",
           "__launch_bounds__(product_dp4a::threads, 2)", "__launch_bounds__(product_dp4a::threads, 4)",
           {"spills": "bytes of spills"}),
@@ -62,7 +67,7 @@ def _check(toolkit, root, folder, fault):
     """With every assembler that knows the target: what warns with one may not with another."""
     source = next(source for source in SOURCES if source.name == fault.source)
     path = _plant(toolkit, root, folder, fault, source)
-    for driver, assembler in toolkit.assemblers(fault.target):
+    for driver, assembler in toolkit.assemblers(source, fault.target):
         assembled = machine_code.assemble(assembler, source.name, fault.target, path, folder)
         checks = {
             "messages": lambda: machine_code.check_messages(assembled),
@@ -85,7 +90,7 @@ def _failure_of(check):
 
 
 def _plant(toolkit, root, folder, fault, source):
-    """The PTX of the changed source, for the oldest driver too."""
+    """The PTX of the changed source, for the oldest driver that reads it too."""
     shutil.copytree(f"{root}/kernels/cuda", f"{folder}/cuda")
     name = fault.file or f"{source.name}.cu"
     changed = f"{folder}/cuda/{name}"
@@ -101,5 +106,5 @@ def _plant(toolkit, root, folder, fault, source):
     with open(out, encoding="ascii") as file:
         text = ptx.HINT.sub("", file.read())
     with open(out, "w", encoding="ascii") as file:
-        file.write(re.sub(r"^\.version .*", f".version {NEWEST_PTX}", text, count=1, flags=re.MULTILINE))
+        file.write(re.sub(r"^\.version .*", f".version {source.ptx}", text, count=1, flags=re.MULTILINE))
     return out

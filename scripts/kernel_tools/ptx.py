@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import sources
 
 # Versions of the PTX ISA, oldest first. Turing came with 6.3.
-VERSIONS = ("6.3", "6.4", "6.5", "7.0", "7.1", "7.2", "7.3", "7.4", "7.5", "7.6", "7.7", "7.8", "8.0", "8.1", "8.2", "8.3", "8.4")
+VERSIONS = ("6.3", "6.4", "6.5", "7.0", "7.1", "7.2", "7.3", "7.4", "7.5", "7.6", "7.7", "7.8", "8.0", "8.1", "8.2", "8.3", "8.4", "8.5", "8.6", "8.7", "8.8",
+            "9.0")
 # nvcc makes names of things with internal linkage from a hash of the file's full path.
 PATH_HASH = re.compile(r"(_INTERNAL_|_GLOBAL__N__)[0-9a-f]{8}_")
 # A hint on a load of which not all bytes are used, as of a kernel's struct: no bit depends on it, and it needs PTX 8.3.
@@ -27,6 +28,11 @@ class Launch:
 
 class Failure(Exception):
     """A check that failed: one message for the user."""
+
+
+def reads(newest, version):
+    """Whether an assembler that reads PTX up to `newest` reads `version`."""
+    return VERSIONS.index(version) <= VERSIONS.index(newest)
 
 
 def run(*command, cwd=None):

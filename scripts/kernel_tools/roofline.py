@@ -20,7 +20,7 @@ class Device:
     integer_lanes: int     # 32-bit logic, shifts and additions for each clock and multiprocessor
     resident_threads: int  # of a multiprocessor
     family: str = ""       # the product that it runs, if its rate is known
-    macs: int = 0          # INT8 multiply-accumulates of that family for each clock and multiprocessor
+    macs: int = 0          # multiply-accumulates of that family for each clock and multiprocessor
 
 
 DEVICES = (
@@ -31,7 +31,7 @@ DEVICES = (
     Device("RTX 5090", 170, 2.41, 1792, 96, 128, 1536, "mma_sm80", 1024),
     Device("H100 SXM", 132, 1.83, 3350, 50, 64, 2048, "wgmma_sm90a", 4096),
     Device("H200 SXM", 132, 1.83, 4800, 50, 64, 2048, "wgmma_sm90a", 4096),
-    Device("B200", 148, 1.85, 8000, 126, 64, 2048),
+    Device("B200", 148, 1.85, 8000, 126, 64, 2048, "tcgen05_int8_sm100a", 8192),
 )
 DP4A_MACS = 256
 
@@ -47,6 +47,7 @@ class Family:
     part_columns: int
     blocks: int         # of a multiprocessor
     start_clocks: int   # until a block's first operands are there; 0 where they are fetched during the tile before
+    mixes_aside: bool = False  # while the next tile is multiplied
 
     def clocks(self, device, n):
         """Clocks of one tile on one multiprocessor: multiplying, reading and writing shared memory, mixing."""
@@ -63,6 +64,7 @@ FAMILIES = {
     "mma_sm75": Family(128, 128, 32, 64, 2, 1000),
     "mma_sm80": Family(128, 256, 64, 64, 1, 1500),
     "wgmma_sm90a": Family(128, 256, 64, 256, 1, 0),
+    "tcgen05_int8_sm100a": Family(128, 256, 128, 256, 1, 0, mixes_aside=True),
 }
 
 # Instructions of the integer pipe, counted in the machine code for sm_90a: for each element mixed and stored, for each
@@ -82,8 +84,10 @@ def product(device, n):
     at_once = device.multiprocessors * family.blocks
     # Blocks that share a multiprocessor take turns: each then needs as many times as long.
     rounds = -(-tiles // at_once)
-    tile = max(multiply, shared) + (mix + family.start_clocks) / family.blocks
-    total = rounds * tile * family.blocks
+    after = mix + family.start_clocks
+    tile = max(multiply, shared) + (0 if family.mixes_aside else after / family.blocks)
+    # The last tile's mixing has nothing beside it.
+    total = rounds * tile * family.blocks + (after if family.mixes_aside else 0)
     share = tiles * multiply / device.multiprocessors / total
     # The right operand comes once for each band, unless the L2 cache keeps it; the left one, and the result, once.
     passes = 1 if 2 * n * n <= device.l2_mib << 20 else max(1, n // (BAND_TILES * family.rows))

@@ -19,6 +19,8 @@ class Driver:
     cuda: str
     # Those of TARGETS that it knows.
     targets: tuple
+    # The newest PTX that it reads.
+    ptx: str
 
     def __str__(self):
         return f"{self.name} (CUDA {self.cuda})"
@@ -27,11 +29,11 @@ class Driver:
 _UP_TO_HOPPER = TARGETS[:5]
 # The branches that hosts have, oldest first. The newest assembler, of toolchain.txt, knows all of TARGETS.
 DRIVERS = (
-    Driver("R525", "12.0", _UP_TO_HOPPER),
-    Driver("R535", "12.2", _UP_TO_HOPPER),
-    Driver("R550", "12.4", _UP_TO_HOPPER),
-    Driver("R570", "12.8", (*_UP_TO_HOPPER, "sm_100a", "sm_120a")),
-    Driver("R580", "13.0", TARGETS),
+    Driver("R525", "12.0", _UP_TO_HOPPER, "8.0"),
+    Driver("R535", "12.2", _UP_TO_HOPPER, "8.2"),
+    Driver("R550", "12.4", _UP_TO_HOPPER, "8.4"),
+    Driver("R570", "12.8", (*_UP_TO_HOPPER, "sm_100a", "sm_120a"), "8.7"),
+    Driver("R580", "13.0", TARGETS, "9.0"),
 )
 
 
@@ -41,7 +43,7 @@ class Source:
 
     name: str
     # The virtual architecture that nvcc compiles for: PTX for it runs on this one and all later ones, unless its
-    # name ends in "a", which is for that one alone.
+    # name ends in "a", which is for that one alone, or in "f", which is for its family.
     architecture: str
     # Targets that it can be loaded on.
     targets: tuple
@@ -74,4 +76,9 @@ SOURCES = (
            counts=(("WARPGROUP.DEPBAR", 2), ("WARPGROUP.ARRIVE", 2), ("IGMMA", 8))),
     Source("product_wgmma_bf16_sm90a", "compute_90a", ("sm_90a",), instructions=("UTMALDG", "USETMAXREG"),
            counts=(("WARPGROUP.DEPBAR", 2), ("WARPGROUP.ARRIVE", 2), ("HGMMA", 8))),
+    Source("product_tcgen05_int8_sm100a", "compute_100a", ("sm_100a",), instructions=("UTMALDG",),
+           counts=(("UTCIMMA", 4), ("UTCBAR", 2), ("LDTM.x32", 1)), ptx="8.6"),
+    *(Source(f"product_tcgen05_{name}_sm100f", "compute_100f", ("sm_100a", "sm_103a"), instructions=("UTMALDG",),
+             counts=((multiply, 4), ("UTCBAR", 2), ("LDTM.x32", 1), ("STTM.x16", scales)), ptx="8.8")
+      for name, multiply, scales in (("bf16", "UTCHMMA", 0), ("fp8", "UTCQMMA", 0), ("fp4", "UTCOMMA", 1))),
 )

@@ -15,16 +15,19 @@ inline double value_of(std::uint32_t code, int exponent_bits, int fraction_bits)
 
 struct Encoding {
     const char* name;
-    std::uint32_t number;
-    unsigned bytes;
+    std::uint32_t number;  // in assay_expand; E2M1 is what a slot's bytes are
+    unsigned bits;
+    /// The operand of a kind of work that a code stands for.
     double (*value)(std::uint32_t code);
 };
 
 inline const Encoding encodings[] = {
-    {"int8", 0, 1, [](std::uint32_t code) { return static_cast<double>(static_cast<std::int8_t>(code)); }},
-    {"bf16", 1, 2, [](std::uint32_t code) { return value_of(code, 8, 7); }},
-    {"f16", 2, 2, [](std::uint32_t code) { return value_of(code, 5, 10); }},
-    {"e4m3", 3, 1, [](std::uint32_t code) { return value_of(code, 4, 3); }},
+    {"int8", 0, 8, [](std::uint32_t code) { return static_cast<double>(static_cast<std::int8_t>(code)); }},
+    {"bf16", 1, 16, [](std::uint32_t code) { return value_of(code, 8, 7); }},
+    {"f16", 2, 16, [](std::uint32_t code) { return value_of(code, 5, 10); }},
+    {"e4m3", 3, 8, [](std::uint32_t code) { return value_of(code, 4, 3); }},
+    // Half the operand.
+    {"e2m1", 4, 4, [](std::uint32_t code) { return 2 * value_of(code, 2, 1); }},
 };
 
 }  // namespace check

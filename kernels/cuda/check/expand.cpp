@@ -25,7 +25,7 @@ void every_operand(Case& c) {
             for (const unsigned number : kind.encodings) {
                 const Encoding& encoding = encodings[number];
                 c.at("precision " + std::to_string(kind.precision) + " as " + encoding.name);
-                const std::size_t out_bytes = bytes * reference::operands(kind.precision, 0).size() * encoding.bytes;
+                const std::size_t out_bytes = bytes * reference::operands(kind.precision, 0).size() * encoding.bits / 8;
                 const Buffer out(out_bytes);
                 std::memset(out.data(), 0xEE, out.size());
                 const auto pieces = static_cast<std::uint32_t>(out_bytes / 16);
@@ -35,8 +35,8 @@ void every_operand(Case& c) {
                 for (std::size_t i = 0; i < bytes; ++i)
                     for (const int operand : reference::operands(kind.precision, slot.data()[i])) {
                         std::uint32_t code = 0;
-                        std::memcpy(&code, at, encoding.bytes);
-                        at += encoding.bytes;
+                        std::memcpy(&code, at, encoding.bits / 8);
+                        at += encoding.bits / 8;
                         c.expect(encoding.value(code) == operand, ("byte " + std::to_string(slot.data()[i]) + " is " + std::to_string(encoding.value(code)) +
                                                                    ", not " + std::to_string(operand)).c_str());
                     }

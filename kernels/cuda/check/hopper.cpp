@@ -1,5 +1,5 @@
-// The cases of the product for Hopper: those of every family, launched with tensor maps and with every size
-// of a persistent grid; and what the twin of the driver's encoding refuses.
+// The cases of the products that take tensor maps and sum integers: those of every family, launched with every size of a
+// persistent grid; and what the twin of the driver's encoding refuses.
 #include "../emulation/hopper.h"
 #include "product.h"
 
@@ -7,7 +7,7 @@ namespace check {
 
 namespace {
 
-constexpr const char* kernel = "assay_product_wgmma_sm90a";
+constexpr const char *kernel = "assay_product_wgmma_sm90a", *blackwell = "assay_product_tcgen05_int8_sm100a";
 
 /// cuTensorMapEncodeTiled's arguments as the backend gives them for one operand.
 struct Request {
@@ -40,7 +40,7 @@ void launch_mapped(Case& c, const ProductLaunch& p) { launch_on(c, 1 + c.random(
 
 namespace {
 
-const ProductCases family(kernel, launch_mapped);
+const ProductCases families[] = {{kernel, launch_mapped}, {blackwell, launch_mapped}};
 
 /// One block and all tiles: the ring of stages goes round many times.
 void one_block(Case& c) {
@@ -75,6 +75,7 @@ void refused_maps(Case& c) {
 
 const Registration registrations[] = {
     Registration({kernel, "n = 512, one block", one_block}),
+    Registration({blackwell, "n = 512, one block", one_block}),
     Registration({kernel, "tensor maps that the driver refuses", refused_maps}),
 };
 

@@ -2,7 +2,6 @@
 // their bits, sums that climb to the limit, units that are exact and units that are not. That the last are seen to fail
 // shows that the cases reach the limit.
 #include <cstring>
-#include <map>
 #include <tuple>
 
 #include "encodings.h"
@@ -26,30 +25,49 @@ struct Family {
 class Codes {
 public:
     explicit Codes(const Encoding& encoding) : encoding_(encoding) {
-        for (std::uint32_t code = 0; code < 1u << (8 * encoding.bytes); ++code) {
+        for (std::uint32_t code = 0; code < 1u << encoding.bits; ++code) {
             const double value = encoding.value(code);
-            if (value == std::floor(value) && std::fabs(value) <= 4096) codes_.emplace(static_cast<int>(value), code);
+            if (value != std::floor(value) || std::fabs(value) > most) continue;
+            std::uint32_t& known = codes_[static_cast<std::size_t>(value + most)];
+            if (known == none) known = code;
         }
     }
 
-    std::uint32_t terms(std::uint32_t depth) const { return depth / encoding_.bytes; }
+    std::uint32_t terms(std::uint32_t depth) const { return depth * 8 / encoding_.bits; }
 
     void write(const Integers& integers, std::uint8_t* to) const {
-        for (const auto integer : integers) {
-            std::memcpy(to, &codes_.at(integer), encoding_.bytes);
-            to += encoding_.bytes;
+        for (std::size_t i = 0; i < integers.size(); ++i) {
+            const std::uint32_t code = code_of(integers[i]);
+            if (encoding_.bits >= 8) {
+                std::memcpy(to, &code, encoding_.bits / 8);
+                to += encoding_.bits / 8;
+            } else if (i % 2 == 0) {
+                *to = static_cast<std::uint8_t>(code);
+            } else {
+                *to = static_cast<std::uint8_t>(*to | code << 4);
+                ++to;
+            }
         }
     }
 
 private:
+    static constexpr int most = 4096;
+    static constexpr std::uint32_t none = ~0u;
+
+    std::uint32_t code_of(int integer) const {
+        const std::uint32_t code = codes_.at(static_cast<std::size_t>(integer + most));
+        if (code == none) throw Failure{"an operand that the format does not hold"};
+        return code;
+    }
+
     const Encoding& encoding_;
-    std::map<int, std::uint32_t> codes_;
+    std::vector<std::uint32_t> codes_ = std::vector<std::uint32_t>(2 * most + 1, none);
 };
 
 /// Two operands, and the slot and sums of their product.
 struct Operands {
     Operands(const Family& family, std::uint32_t n, std::uint32_t depth)
-        : codes(family.encoding), n(n), depth(depth), terms(codes.terms(depth)), x(std::size_t{n} * terms), y(x), left(std::size_t{n} * depth),
+        : units(family.encoding.bits == 4 ? 4 : 1), codes(family.encoding), n(n), depth(depth), terms(codes.terms(depth)), x(std::size_t{n} * terms), y(x), left(std::size_t{n} * depth),
           right(left.size()), slot(std::size_t{n} * n), sums(std::size_t{4} * n * n) {}
 
     /// Random bytes as operands of a kind; precision 6 gives two for each.
@@ -91,10 +109,11 @@ struct Operands {
     float first_sum() const {
         float sum;
         std::memcpy(&sum, sums.data(), sizeof sum);
-        return sum;
+        return sum * units;
     }
 
     bool one_tile = false;
+    float units;  // integers of a kind of work in a sum of 1
     Codes codes;
     std::uint32_t n, depth, terms;
     Integers x, y;
@@ -137,7 +156,7 @@ void raw_sums(Case& c, const Family& family) {
                         for (std::uint32_t i = 0; i < operands.terms; ++i) sum += operands.x[r * operands.terms + i] * operands.y[k * operands.terms + i];
                         float got;
                         std::memcpy(&got, operands.sums.data() + 4 * at++, sizeof got);
-                        c.expect(got == static_cast<float>(sum), "another sum");
+                        c.expect(got * operands.units == static_cast<float>(sum), "another sum");
                     }
         for (std::size_t i = 0; i < operands.slot.size(); ++i) c.expect(operands.slot.data()[i] == 0xEE, "raw sums were mixed as well");
     }
@@ -145,10 +164,10 @@ void raw_sums(Case& c, const Family& family) {
 
 /// Sums of 48 million and 1, a drain every 12 million: without it FP32 cannot hold them.
 void far_sums(Case& c, const Family& family) {
-    const bool bytes = family.encoding.bytes == 1;
-    const int high = bytes ? 120 : 190;
-    const std::uint32_t terms = 4096, chunk = 1024 * family.encoding.bytes;
-    Operands operands(family, 256, terms * family.encoding.bytes);
+    const std::uint32_t bytes = family.encoding.bits / 8;
+    const int high = bytes == 1 ? 120 : 190;
+    const std::uint32_t terms = 4096, chunk = 1024 * bytes;
+    Operands operands(family, 256, terms * bytes);
     operands.draw(c, family.precisions[0]);
     for (std::uint32_t k = 0; k < terms; ++k) {
         const bool is_high = k % 1024 < 300;
@@ -164,10 +183,11 @@ void far_sums(Case& c, const Family& family) {
 
 /// A row that climbs to 2^24 - 1, the last that FP32 holds with all below it: exact on every unit that may be used.
 void climb(Case& c, const Family& family) {
-    const int high = family.encoding.bytes == 1 ? 120 : 192;
+    const bool is_e2m1 = family.encoding.bits == 4;
+    const int high = is_e2m1 ? 12 : family.encoding.bits == 8 ? 120 : 192;
     const int steps = ((1 << 24) - 1) / (high * high);
     const auto rest = (1 << 24) - 1 - steps * high * high;
-    Operands operands(family, 256, 2048);
+    Operands operands(family, 256, is_e2m1 ? 65536 : 2048);
     std::uint32_t k = 0;
     std::int64_t exact = 0;
     const auto term = [&](int a, int b) {
@@ -178,11 +198,12 @@ void climb(Case& c, const Family& family) {
     for (int i = 0; i < steps; ++i) term(high, high);
     // What is left, by squares of numbers that every format holds.
     int left = rest;
-    for (const int square : {15, 9, 3, 1})
+    for (const int square : is_e2m1 ? std::vector<int>{6, 4, 3, 1} : std::vector<int>{15, 9, 3, 1})
         for (; left >= square * square; left -= square * square) term(square, square);
     c.at("sums that climb to 2^24 - 1");
     operands.one_tile = true;
-    for (const char* unit : {"v100", "a100", "hopper", "b200", "b200-fp8", "mi100", "mi200", "mi300", "mi300-fp8", "fp32-fma"}) {
+    const std::vector<const char*> all = {"v100", "a100", "hopper", "b200", "b200-fp8", "mi100", "mi200", "mi300", "mi300-fp8", "fp32-fma"};
+    for (const char* unit : is_e2m1 ? std::vector<const char*>{"b200-mxf4", "hopper"} : all) {
         set_unit(c, family, unit);
         const std::uint32_t top = k;
         operands.launch(c, family, operands.depth, 1);
@@ -204,7 +225,7 @@ void climb(Case& c, const Family& family) {
 
 /// What the self-test is for: -1 + 3 · 8 + 8 · 4 on an adder that negates wrongly is not 55, but converts to 55.
 void wrong_adder(Case& c, const Family& family) {
-    Operands operands(family, 256, 256 * family.encoding.bytes);
+    Operands operands(family, 256, 512);
     const int left[] = {-1, 3, 8}, right[] = {1, 8, 4};
     for (unsigned i = 0; i < 3; ++i) {
         operands.x[i] = static_cast<std::int16_t>(left[i]);
@@ -226,6 +247,9 @@ const Family families[] = {
     {"assay_product_mma_bf16_sm80", encodings[1], "bf16", {1, 2, 5, 6}, launch_tiles},
     {"assay_product_mma_fp8_sm120", encodings[3], "e4m3", {5, 6}, launch_tiles},
     {"assay_product_wgmma_bf16_sm90a", encodings[1], "bf16", {1, 2, 5, 6}, launch_mapped},
+    {"assay_product_tcgen05_bf16_sm100f", encodings[1], "bf16", {1, 2, 5, 6}, launch_mapped},
+    {"assay_product_tcgen05_fp8_sm100f", encodings[3], "e4m3", {5, 6}, launch_mapped},
+    {"assay_product_tcgen05_fp4_sm100f", encodings[4], "e2m1", {6}, launch_mapped},
 };
 
 /// Ten bits, which FP16 holds: beyond what 4096 of them may sum up to, unless drained every 64.
@@ -244,8 +268,7 @@ void ten_bits(Case& c) {
 }
 
 /// Kind 5 on the FP8 units of Hopper: wrong in a quarter of all elements after 64 terms.
-void hopper_fp8(Case& c) {
-    const Family& family = families[2];
+void hopper_fp8(Case& c, const Family& family) {
     Operands operands(family, 256, 256);
     operands.draw(c, 5);
     for (std::uint32_t i = 0; i < operands.x.size(); ++i)
@@ -270,12 +293,14 @@ struct FloatCases {
             };
             add("every kind of work, drained and not", every_kind);
             add("raw sums of floats", raw_sums);
-            add("sums that only drains can hold", far_sums);
+            // E2M1: no row of a slot has so large a sum.
+            if (family.encoding.bits >= 8) add("sums that only drains can hold", far_sums);
             add("sums at the limit, on every exact unit", climb);
             add("an adder that is wrong before conversion", wrong_adder);
         }
         Registration({families[0].kernel, "operands of ten bits do not fit", ten_bits});
-        Registration({families[2].kernel, "14 bits do not fit", hopper_fp8});
+        for (const unsigned e4m3 : {2u, 5u})
+            Registration({families[e4m3].kernel, "14 bits do not fit", [e4m3](Case& c) { hopper_fp8(c, families[e4m3]); }});
     }
 } const cases;
 

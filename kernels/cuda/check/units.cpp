@@ -66,6 +66,9 @@ const Worked by_hand[] = {
     {"hopper", 0, {two(25), 1, -two(25)}, 1},
     {"hopper", 0, {two(26), 1, -two(26)}, 0},
     {"b200", 0, {two(25), 1, -two(25)}, 1},
+    {"b200", 0, {two(26), 1, -two(26)}, 0},
+    {"b200-fp8", 0, {two(25), 1, -two(25)}, 1},
+    {"b200-fp8", 0, {two(26), 1, -two(26)}, 0},
     // Groups: what a group's end rounds away does not come back in the next one.
     {"v100", 0, placed({{0, two(23)}, {1, 1}, {3, -two(23)}}), 1},
     {"v100", 0, placed({{0, two(23)}, {1, two(23)}, {2, 1}, {4, -two(24)}}), 0},
@@ -88,6 +91,7 @@ const Worked by_hand[] = {
     {"b200-mxf4", 0, placed({{0, two(40)}, {1, 1}, {15, -two(40)}}), 1},
     {"b200-mxf4", 0, placed({{0, two(40)}, {16, 1}, {32, -two(40)}}), 0},
     {"b200-mxf4", 0, placed({{0, two(35)}, {16, 1}, {32, -two(35)}}), 1},
+    {"b200-mxf4", 0, placed({{0, two(36)}, {16, 1}, {32, -two(36)}}), 0},
     // MI100: pairs exact, FP32 to nearest between them.
     {"mi100", 0, {two(24), 3}, 16777220.0f},
     {"mi100", 0, {two(30), -two(30), 1}, 1},
@@ -147,14 +151,16 @@ void codes(check::Case& c) {
         {Format::bf16, 0x0001, std::ldexp(1, -133)},                     {Format::f16, 0x3C00, 1},       {Format::f16, 0x7BFF, 65504},
         {Format::f16, 0x0001, std::ldexp(1, -24)},                       {Format::e4m3, 0x38, 1},        {Format::e4m3, 0x7E, 448},
         {Format::e4m3, 0x01, std::ldexp(1, -9)},                         {Format::e4m3, 0xD0, -8},
+        {Format::e2m1, 0x1, 0.5},       {Format::e2m1, 0x7, 6},          {Format::e2m1, 0xB, -1.5},
     };
     for (const auto& k : known) {
         c.at("code " + std::to_string(k.code) + " of format " + std::to_string(static_cast<int>(k.format)));
         const Term term = emulation::decoded(k.format, k.code);
         c.expect(std::ldexp(static_cast<double>(term.significand), term.scale) == k.value, "another value");
-        const bool is_integer = k.value == std::floor(k.value) && std::fabs(k.value) <= 32767;
+        const double scaled = std::ldexp(k.value, emulation::steps_of(k.format));
+        const bool is_integer = scaled == std::floor(scaled) && std::fabs(scaled) <= 32767;
         const std::int32_t integer = emulation::integers_of(k.format)[k.code];
-        c.expect(integer == (is_integer ? static_cast<std::int32_t>(k.value) : emulation::no_integer), "another integer");
+        c.expect(integer == (is_integer ? static_cast<std::int32_t>(scaled) : emulation::no_integer), "another integer");
     }
 }
 
@@ -183,6 +189,28 @@ void exact_units(check::Case& c) {
         }
 }
 
+/// The same of E2M1, whose products are quarters.
+void exact_quarters(check::Case& c) {
+    constexpr unsigned inner = 64;
+    const Unit& unit = unit_of(c, "b200-mxf4");
+    for (unsigned turn = 0; turn < 200; ++turn) {
+        emulation::Rows<1, inner> left, right;
+        double expected = (static_cast<std::int32_t>(c.random().below(1 << 20)) - (1 << 19)) / 4.0;
+        const auto before = static_cast<float>(expected);
+        Term terms[inner];
+        for (unsigned k = 0; k < inner; ++k) {
+            left.codes[0][k] = static_cast<std::uint16_t>(c.random().below(16));
+            right.codes[0][k] = static_cast<std::uint16_t>(c.random().below(16));
+            terms[k] = emulation::product(emulation::decoded(Format::e2m1, left.codes[0][k]), emulation::decoded(Format::e2m1, right.codes[0][k]));
+            expected += std::ldexp(static_cast<double>(terms[k].significand), terms[k].scale);
+        }
+        left.decode(Format::e2m1);
+        right.decode(Format::e2m1);
+        c.expect(emulation::sum(unit, before, terms, inner) == expected, "the model gives another sum");
+        c.expect(emulation::Products(unit, Format::e2m1, left, right).sum(before, 0, 0) == expected, "the shortcut gives another sum");
+    }
+}
+
 /// The unit of an instruction is its architecture's, unless the launch names another.
 void chosen(check::Case& c) {
     const check::Buffer left(32), right(32), out(4 * 128);
@@ -205,7 +233,7 @@ void chosen(check::Case& c) {
     c.at("the unit of the architecture");
     c.expect(sum() == 4, "another sum");
     c.at("hopper-fp8 in its place");
-    c.expect(emulation::parse_units("e4m3:a100,bf16:hopper-fp8", c.settings().units), "the setting is refused");
+    c.expect(emulation::parse_units("e4m3:a100,e2m1:hopper,bf16:hopper-fp8", c.settings().units), "the setting is refused");
     // The accumulator's 3 loses its last bit as well.
     c.expect(sum() == 2, "another sum");
     c.at("settings that are none");
@@ -219,6 +247,7 @@ const check::Registration cases[] = {
     check::Registration({"check_units", "sums worked by hand", worked}),
     check::Registration({"check_units", "codes of every format", codes}),
     check::Registration({"check_units", "exact units, random operands", exact_units}),
+    check::Registration({"check_units", "E2M1, random operands", exact_quarters}),
     check::Registration({"check_units", "the unit that a launch names", chosen}),
 };
 

@@ -43,6 +43,7 @@ LaunchResult Block::run(const Launch& launch, Index index) {
     turns_ = 0;
     static_arrays_.clear();
     states_.clear();
+    end_checks_.clear();
     shared_end_ = shared_base + round_up(launch.dynamic_bytes, 128);
     std::memset(shared_ + shared_base, poison, launch.dynamic_bytes);
     tracker_.begin();
@@ -55,6 +56,7 @@ LaunchResult Block::run(const Launch& launch, Index index) {
     prepare_threads();
     schedule_warps();
     check_stacks();
+    check_end();
     current_block = nullptr;
     return std::move(result_);
 }
@@ -234,6 +236,13 @@ void Block::check_stacks() {
         if (std::memcmp(stacks_ + i * stack_bytes, &stack_mark, sizeof stack_mark) == 0) continue;
         current_ = i;
         return set_fault(Code::stack, "its frame is larger than a fiber's stack");
+    }
+}
+
+void Block::check_end() {
+    for (const auto check : end_checks_) {
+        if (result_.code != Code::ok) return;
+        if (const char* wrong = check()) set_fault(Code::tensor_memory, wrong);
     }
 }
 

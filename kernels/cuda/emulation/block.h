@@ -101,6 +101,8 @@ public:
     /// Counts towards the watchdog's budget.
     void step();
     void fence();
+    /// Called when all threads of the block have ended: gives what is wrong, or null.
+    void at_end(const char* (*check)()) { end_checks_.push_back(check); }
     /// Ends the launch. Does not return: the fibers are abandoned.
     [[noreturn]] void fail(Code code, const char* format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -143,6 +145,7 @@ private:
     void describe_standstill();
     void set_fault(Code code, const char* text);
     void check_stacks();
+    void check_end();
 
     const Launch* launch_ = nullptr;
     Index index_;
@@ -159,6 +162,7 @@ private:
     std::vector<StaticArray> static_arrays_;
     std::vector<UnfencedStore> unfenced_;
     std::vector<State> states_;
+    std::vector<const char* (*)()> end_checks_;
     Tracker tracker_;
 };
 

@@ -16,6 +16,7 @@ enum class Code {
     stack,              // a thread overran its fiber's stack
     unsupported,        // something that the emulation does not know
     barrier,            // a memory barrier of Hopper used against its counts
+    tensor_memory,      // tensor memory of Blackwell that is not the warp's, or not given back
 };
 
 /// How a launch ended. `message` names the kernel, block and thread, and is empty when it went well.
@@ -38,6 +39,7 @@ inline const char* name_of(Code code) {
         case Code::stack: return "stack overrun";
         case Code::unsupported: return "unsupported";
         case Code::barrier: return "memory barrier";
+        case Code::tensor_memory: return "tensor memory";
     }
     return "?";
 }

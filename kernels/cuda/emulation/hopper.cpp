@@ -16,29 +16,6 @@ constexpr std::uint64_t map_mark = 0xA55A714E50434D41;
 constexpr std::int64_t most_bytes = (1 << 20) - 1;
 constexpr std::uint32_t pieces_of_box = 4, rows_of_swizzle = 8;
 
-/// The barrier at an address, as a thread uses it: seen only after the __syncthreads behind its init.
-Barrier& barrier_at(std::uint32_t address) {
-    block().shared(address, 8, 8);
-    for (auto& barrier : hopper().barriers)
-        if (barrier.address == address) {
-            note_read(address, 8);
-            return barrier;
-        }
-    block().fail(Code::barrier, "shared address %u is no barrier", address);
-}
-
-void check_late_fault() {
-    if (const char* fault = hopper().late_fault) block().fail(Code::barrier, "%s", fault);
-}
-
-void end_phase_if_complete(Hopper& state, Barrier& barrier) {
-    if (barrier.pending != 0 || barrier.bytes != 0) return;
-    barrier.phase ^= 1;
-    barrier.telling.step_barrier(static_cast<std::size_t>(&barrier - state.barriers.data()));
-    barrier.told = barrier.telling;
-    barrier.pending = barrier.arrivals;
-}
-
 /// Copies a piece to where its map's swizzle puts it: within every 1024 bytes, the 16-byte column XOR the row.
 void land(Hopper& state, const Piece& piece) {
     const TensorMap& map = piece.map;
@@ -79,11 +56,15 @@ struct Wait {
 };
 
 /// Also runs in the scheduler, which has no thread to blame: no fault may be raised here. When a thread asks
-/// again, nothing else may be left to happen but copies: those for its barrier land.
+/// again, nothing else may be left to happen but copies and tcgen05.mma: those for its barrier end.
 bool phase_ended(const void* argument) {
     auto& wait = *static_cast<Wait*>(const_cast<void*>(argument));
     land_some(*wait.state);
-    if (wait.asked_before) land_all_of(*wait.state, wait.barrier);
+    tensor_some(*wait.state);
+    if (wait.asked_before) {
+        land_all_of(*wait.state, wait.barrier);
+        tensor_all_of(*wait.state, wait.barrier);
+    }
     wait.asked_before = true;
     return wait.state->barriers[wait.barrier].phase != wait.parity || wait.state->late_fault;
 }
@@ -117,6 +98,28 @@ void require_alignment(std::uint32_t address, std::uint32_t bytes) {
 }
 
 // ---- barriers
+
+Barrier& barrier_at(std::uint32_t address) {
+    block().shared(address, 8, 8);
+    for (auto& barrier : hopper().barriers)
+        if (barrier.address == address) {
+            note_read(address, 8);
+            return barrier;
+        }
+    block().fail(Code::barrier, "shared address %u is no barrier", address);
+}
+
+void check_late_fault() {
+    if (const char* fault = hopper().late_fault) block().fail(hopper().late_code, "%s", fault);
+}
+
+void end_phase_if_complete(Hopper& state, Barrier& barrier) {
+    if (barrier.pending != 0 || barrier.bytes != 0) return;
+    barrier.phase ^= 1;
+    barrier.telling.step_barrier(static_cast<std::size_t>(&barrier - state.barriers.data()));
+    barrier.told = barrier.telling;
+    barrier.pending = barrier.arrivals;
+}
 
 void barrier_init(std::uint32_t address, std::uint32_t arrivals) {
     block().shared(address, 8, 8);
@@ -198,8 +201,9 @@ void copy_box(std::uint32_t to, const TensorMap& map, std::uint32_t address, std
     if (!barrier.seen_by_copies) block().fail(Code::race, "a copy on a barrier that no fence has shown to copies");
     Hopper& state = hopper();
     if (state.copied(to, to + bytes)) block().fail(Code::race, "a copy to where another one is under way");
-    if (state.may_be_read(to, to + bytes, block().thread() / warp_threads))
-        block().fail(Code::race, "a copy to what a wgmma may still be reading: no barrier says that it has ended");
+    const unsigned warp = block().thread() / warp_threads;
+    if (state.may_be_read(to, to + bytes, warp) || tensor_may_read(to, to + bytes, state.warps[warp].clock))
+        block().fail(Code::race, "a copy to what a wgmma or tcgen05.mma may still be reading: no barrier says that it has ended");
     const auto index = static_cast<std::size_t>(&barrier - state.barriers.data());
     state.note_box({to, to + bytes, index, barrier.telling.of_barrier(index) + 1});
     const std::uint32_t rows = std::max(map.box_rows / pieces_of_box, rows_of_swizzle);

@@ -1,4 +1,5 @@
-// What a block of Hopper has under way: barriers, copies and wgmma. Inside of hopper.cpp and wgmma.cpp.
+// What a block of Hopper has under way: barriers, copies and wgmma. Inside of hopper.cpp and wgmma.cpp, and of what Blackwell
+// adds (tensor_state.h).
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -13,20 +14,24 @@ constexpr unsigned register_file = 65536, register_unit = 8, most_registers = 25
 constexpr unsigned most_barriers = 64;
 
 /// How far a warp knows others to have come, by what memory barriers told it: a vector clock. A warp's own time
-/// steps at each of its arrivals, a barrier's when one of its phases ends. __syncthreads tells nothing here.
+/// steps at each of its arrivals, a barrier's when one of its phases ends, that of tcgen05.mma at each commit that arrives.
+/// __syncthreads tells nothing here.
 class Clock {
 public:
     std::uint32_t of_warp(unsigned warp) const { return times_[warp]; }
     std::uint32_t of_barrier(std::size_t barrier) const { return times_[max_warps + barrier]; }
+    std::uint32_t of_tensor() const { return times_[max_warps + most_barriers]; }
     void step_warp(unsigned warp) { ++times_[warp]; }
     void step_barrier(std::size_t barrier) { ++times_[max_warps + barrier]; }
     void hear(const Clock& other) {
-        for (unsigned i = 0; i < max_warps + most_barriers; ++i)
+        for (unsigned i = 0; i < count; ++i)
             if (other.times_[i] > times_[i]) times_[i] = other.times_[i];
     }
+    void hear_tensor(std::uint32_t time) { times_[max_warps + most_barriers] = time; }
 
 private:
-    std::uint32_t times_[max_warps + most_barriers] = {};
+    static constexpr unsigned count = max_warps + most_barriers + 1;
+    std::uint32_t times_[count] = {};
 };
 
 /// A memory barrier: a phase ends when as many have arrived as are expected, and its count of bytes is 0.
@@ -104,9 +109,24 @@ struct Hopper {
     std::vector<unsigned> registers;  // of each thread
     unsigned registers_left = 0;
     const char* late_fault = nullptr;  // found where no thread could be stopped
+    Code late_code = Code::barrier;
+    bool has_tensor = false;           // tcgen05 is used
 };
 
 Hopper& hopper();
+/// The barrier at an address, as a thread uses it: seen only after the __syncthreads behind its init.
+Barrier& barrier_at(std::uint32_t address);
+/// Ends the launch with what was found where no thread could be stopped.
+void check_late_fault();
+void end_phase_if_complete(Hopper& state, Barrier& barrier);
+
+// blackwell.cpp: what tcgen05 has under way.
+/// Some of it is done, in order.
+void tensor_some(Hopper& hopper);
+/// All of it that a phase of this barrier waits for.
+void tensor_all_of(Hopper& hopper, std::size_t barrier);
+/// Whether a tcgen05.mma may still be reading there, as far as this clock can know.
+bool tensor_may_read(std::uint32_t begin, std::uint32_t end, const Clock& by);
 
 /// Where the 16-byte piece at an address lies under a swizzle of 0, 32, 64 or 128 bytes.
 std::uint32_t swizzled(std::uint32_t address, std::uint32_t swizzle_bytes);

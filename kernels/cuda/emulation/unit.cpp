@@ -152,6 +152,7 @@ Term decoded(Format format, std::uint32_t code) {
         case Format::f16: return float_term(code, 5, 10);
         case Format::bf16: return float_term(code, 8, 7);
         case Format::e4m3: return float_term(code, 4, 3);
+        case Format::e2m1: return float_term(code, 2, 1);
     }
     return {};
 }
@@ -166,11 +167,15 @@ const std::int32_t* integers_of(Format format) {
     };
     const auto make = [&](Format of, std::uint32_t codes) {
         std::vector<std::int32_t> table(codes);
-        for (std::uint32_t code = 0; code < codes; ++code) table[code] = integer(decoded(of, code));
+        for (std::uint32_t code = 0; code < codes; ++code) {
+            Term term = decoded(of, code);
+            term.scale += steps_of(of);
+            table[code] = integer(term);
+        }
         return table;
     };
     static const std::vector<std::int32_t> tables[] = {make(Format::int8, 256), make(Format::f16, 65536), make(Format::bf16, 65536),
-                                                       make(Format::e4m3, 256)};
+                                                       make(Format::e4m3, 256), make(Format::e2m1, 16)};
     return tables[static_cast<unsigned>(format)].data();
 }
 
@@ -226,15 +231,15 @@ float sum(const Unit& unit, float accumulator, const Term* terms, unsigned count
 }
 
 bool parse_units(const char* text, Units& units) {
-    static const char* const formats[] = {"int8", "f16", "bf16", "e4m3"};
+    static const char* const names[] = {"int8", "f16", "bf16", "e4m3", "e2m1"};
     const std::string all = text;
     for (std::size_t at = 0; at < all.size();) {
         const std::size_t end = std::min(all.find(',', at), all.size()), colon = all.find(':', at);
         if (colon == std::string::npos || colon > end) return false;
         const std::string format = all.substr(at, colon - at), name = all.substr(colon + 1, end - colon - 1);
         bool known = false;
-        for (unsigned i = 0; i < 4; ++i)
-            if (format == formats[i]) {
+        for (unsigned i = 0; i < formats; ++i)
+            if (format == names[i]) {
                 units.of[i] = find_unit(name.c_str());
                 known = units.of[i] != nullptr;
             }

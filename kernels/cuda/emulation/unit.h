@@ -11,7 +11,8 @@
 namespace emulation {
 
 /// What an operand's code stands for.
-enum class Format { int8, f16, bf16, e4m3 };
+enum class Format { int8, f16, bf16, e4m3, e2m1 };
+constexpr unsigned formats = 5;
 
 /// significand · 2^scale. A unit that aligns terms looks at `exponent`, which is not that of the value: of a product it is
 /// the sum of its factors', though the significands' product may carry into the next.
@@ -23,9 +24,11 @@ struct Term {
 };
 
 Term decoded(Format format, std::uint32_t code);
-/// For each code the 16-bit integer that it is, or `no_integer`.
+/// For each code the 16-bit integer that it is in units of 2^-`steps_of`, or `no_integer`.
 constexpr std::int32_t no_integer = INT32_MIN;
 const std::int32_t* integers_of(Format format);
+/// E2M1 has halves.
+constexpr int steps_of(Format format) { return format == Format::e2m1 ? 1 : 0; }
 Term product(const Term& left, const Term& right);
 
 /// One matrix unit.
@@ -67,10 +70,10 @@ float sum(const Unit& unit, float accumulator, const Term* terms, unsigned count
 
 /// The unit of each kind of instruction; null for the one that its first architecture has.
 struct Units {
-    const Unit* of[4] = {};
+    const Unit* of[formats] = {};
     const Unit* get(Format format) const { return of[static_cast<unsigned>(format)]; }
 };
-/// "FORMAT:UNIT" with commas between, FORMAT one of int8, f16, bf16, e4m3. False when it is none.
+/// "FORMAT:UNIT" with commas between, FORMAT one of int8, f16, bf16, e4m3, e2m1. False when it is none.
 bool parse_units(const char* text, Units& units);
 
 /// Rows of operands of one instruction, by their codes.
@@ -109,10 +112,12 @@ public:
     bool are_zero() const { return is_exact_ && bound_ == 0; }
 
     float sum(float before, unsigned row, unsigned column) const {
-        if (is_exact_ && before > -static_cast<float>(safe) && before < static_cast<float>(safe)) {
-            const auto integer = static_cast<std::int32_t>(before);
-            if (bound_ + (integer < 0 ? -integer : integer) < safe && static_cast<float>(integer) == before)
-                return static_cast<float>(integer + (bound_ == 0 ? 0 : integers_[row][column]));
+        const auto units = static_cast<float>(1 << (2 * steps_of(format_)));
+        const float scaled = before * units;
+        if (is_exact_ && scaled > -static_cast<float>(safe) && scaled < static_cast<float>(safe)) {
+            const auto integer = static_cast<std::int32_t>(scaled);
+            if (bound_ + (integer < 0 ? -integer : integer) < safe && static_cast<float>(integer) == scaled)
+                return static_cast<float>(integer + (bound_ == 0 ? 0 : integers_[row][column])) / units;
         }
         Term terms[INNER];
         for (unsigned k = 0; k < INNER; ++k) terms[k] = product(decoded(format_, left_.codes[row][k]), decoded(format_, right_.codes[column][k]));

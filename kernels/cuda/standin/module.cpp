@@ -25,16 +25,19 @@ std::vector<std::size_t> parameters(const std::string& declaration) {
 
 unsigned Module::load(Device& device, const char* ptx, std::unique_ptr<Module>& module) {
     const std::string text = ptx;
-    static const std::regex version(R"(\.version\s+(\d+)\.(\d+))"), target(R"(\.target\s+sm_(\d+)(a?))");
+    static const std::regex version(R"(\.version\s+(\d+)\.(\d+))"), target(R"(\.target\s+sm_(\d+)([af]?))");
     std::smatch found;
     if (!std::regex_search(text, found, version)) return invalid_ptx;
-    // PTX 8.0 came with CUDA 12.0, and each later minor version with one of CUDA's.
-    const int newest = 80 + (Settings::get().driver_version - 12000) / 10;
+    // PTX 8.0 came with CUDA 12.0, and each later minor version with one of CUDA's, but for 12.6, which had none; 9.0 with 13.0.
+    const int cuda = Settings::get().driver_version / 10, minor = cuda % 100;
+    const int newest = cuda >= 1300 ? 90 + minor : 80 + minor - (minor >= 6 ? 1 : 0);
     if (std::stoi(found[1]) * 10 + std::stoi(found[2]) > newest) return unsupported_version;
     if (!std::regex_search(text, found, target)) return invalid_ptx;
     const unsigned needed = unsigned(std::stoul(found[1]));
-    const bool exact = found[2].length() > 0;
+    // For this architecture alone, for the later ones of its family, or for all later ones.
+    const bool exact = found[2] == "a", family = found[2] == "f";
     if (exact ? needed != device.capability : needed > device.capability) return no_binary;
+    if (family && needed / 10 != device.capability / 10) return no_binary;
     module = std::make_unique<Module>();
     module->device_ = &device;
     module->ptx_ = text;

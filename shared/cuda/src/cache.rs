@@ -41,6 +41,11 @@ fn make_private(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// The folder that the driver uses; none where that is not known.
+fn in_use(folder: Option<&Path>) -> Option<PathBuf> {
+    env::var_os(PATH_VARIABLE).map(PathBuf::from).or_else(|| folder.map(Path::to_owned))
+}
+
 /// The marker of what one kind of device needs compiled.
 #[derive(Debug)]
 pub(super) struct Marker(Option<PathBuf>);
@@ -48,7 +53,7 @@ pub(super) struct Marker(Option<PathBuf>);
 impl Marker {
     /// The marker in the folder that the driver uses; none where that is not known.
     pub(super) fn new(folder: Option<&Path>, modules: &[&Ptx], driver: i32, capability: Capability) -> Self {
-        let folder = env::var_os(PATH_VARIABLE).map(PathBuf::from).or_else(|| folder.map(Path::to_owned));
+        let folder = in_use(folder);
         let mut hasher = blake3::Hasher::new();
         for ptx in modules {
             hasher.update(blake3::hash(ptx.text.as_bytes()).as_bytes());
@@ -75,6 +80,54 @@ impl Marker {
     }
 }
 
+/// A self-test of a unit that is running: while it does, a file lies in the folder, one byte for each test that has begun
+/// and not ended. A kernel that the hardware does not take ends the context, and with it the process: only a file can tell the
+/// next one.
+#[derive(Debug)]
+pub(super) struct Trial(Option<(PathBuf, fs::File)>);
+
+impl Trial {
+    /// Tests that may have ended with their process before a unit is not tested again: one may have been interrupted.
+    const MAX_UNENDED: u64 = 2;
+
+    /// Begins a test of a module's unit on a device. Where no file can be written, and where another process tests the same
+    /// at this moment, the test is not noted.
+    ///
+    /// # Errors
+    /// The file, where too many tests of this module with this driver on this device have not ended.
+    pub(super) fn begin(folder: Option<&Path>, ptx: &Ptx, driver: i32, device: &[u8]) -> Result<Self, PathBuf> {
+        let Some(folder) = in_use(folder) else { return Ok(Self(None)) };
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(blake3::hash(ptx.text.as_bytes()).as_bytes());
+        hasher.update(&driver.to_le_bytes());
+        hasher.update(device);
+        let path = folder.join(format!("assay-{}-{}.testing", ptx.name, &hasher.finalize().to_hex()[..16]));
+        let Ok(file) = fs::File::options().create(true).append(true).open(&path) else { return Ok(Self(None)) };
+        if file.try_lock().is_err() {
+            return Ok(Self(None));
+        }
+        if file.metadata().is_ok_and(|data| data.len() >= Self::MAX_UNENDED) {
+            return Err(path);
+        }
+        let noted = io::Write::write_all(&mut &file, b".").and_then(|()| file.sync_all());
+        if let Err(error) = noted {
+            tracing::debug!(path = %path.display(), %error, "no note that a unit is being tested");
+        }
+        Ok(Self(Some((path, file))))
+    }
+
+    /// The test has ended, whatever it found.
+    pub(super) fn end(self) {
+        if let Some((path, file)) = self.0 {
+            // Another process may have opened the file before it is gone: it must see it empty.
+            let gone = file.set_len(0).and_then(|()| fs::remove_file(&path));
+            if let Err(error) = gone {
+                tracing::debug!(path = %path.display(), %error, "the note that a unit is being tested stays");
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,6 +146,40 @@ mod tests {
         assert!(!marker(".version 8.0", 12_000, CAPABILITY).is_set());
         assert!(!marker(PTX.text, 12_010, CAPABILITY).is_set());
         assert!(!marker(PTX.text, 12_000, Capability { minor: 6, ..CAPABILITY }).is_set());
+    }
+
+    #[test]
+    fn a_unit_whose_tests_do_not_end_is_not_tested_for_ever() {
+        let folder = tempfile::tempdir().unwrap();
+        let begin = |driver, device| Trial::begin(Some(folder.path()), &PTX, driver, device);
+        // Each that is dropped stands for a process that ended.
+        for _ in 0..Trial::MAX_UNENDED {
+            drop(begin(13_000, b"one").unwrap());
+        }
+        let path = begin(13_000, b"one").unwrap_err();
+        assert!(path.starts_with(folder.path()), "{path:?}");
+        // Other devices and drivers have tests of their own.
+        begin(13_000, b"two").unwrap().end();
+        begin(13_010, b"one").unwrap().end();
+        fs::remove_file(path).unwrap();
+        begin(13_000, b"one").unwrap().end();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn tests_that_end_are_forgotten_and_those_under_way_count_for_nobody_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let begin = || Trial::begin(Some(folder.path()), &PTX, 13_000, b"one");
+        for _ in 0..3 * Trial::MAX_UNENDED {
+            begin().unwrap().end();
+        }
+        let first = begin().unwrap();
+        let others: Vec<_> = (0..3 * Trial::MAX_UNENDED).map(|_| begin().unwrap()).collect();
+        assert!(others.iter().all(|trial| trial.0.is_none()));
+        first.end();
+        assert!(begin().is_ok_and(|trial| trial.0.is_some()));
+        // Without a folder nothing is noted.
+        assert!(Trial::begin(Some(&folder.path().join("none")), &PTX, 13_000, b"one").unwrap().0.is_none());
     }
 
     #[cfg(unix)]

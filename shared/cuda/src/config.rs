@@ -39,6 +39,18 @@ pub enum KernelChoice {
     /// FP8 tensor cores of Blackwell's cards: `mma.sync`.
     #[value(name = "mma-fp8-sm120")]
     MmaFp8Sm120,
+    /// INT8 tensor cores of B200: `tcgen05`.
+    #[value(name = "tcgen05-int8-sm100a")]
+    Tcgen05Int8Sm100a,
+    /// BF16 tensor cores of data-centre Blackwell: `tcgen05`.
+    #[value(name = "tcgen05-bf16-sm100f")]
+    Tcgen05Bf16Sm100f,
+    /// FP8 tensor cores of data-centre Blackwell: `tcgen05`.
+    #[value(name = "tcgen05-fp8-sm100f")]
+    Tcgen05Fp8Sm100f,
+    /// FP4 tensor cores of data-centre Blackwell: `tcgen05`.
+    #[value(name = "tcgen05-fp4-sm100f")]
+    Tcgen05Fp4Sm100f,
 }
 
 impl KernelChoice {
@@ -55,6 +67,10 @@ impl KernelChoice {
             Self::MmaBf16Sm80 => "mma-bf16-sm80",
             Self::WgmmaBf16Sm90a => "wgmma-bf16-sm90a",
             Self::MmaFp8Sm120 => "mma-fp8-sm120",
+            Self::Tcgen05Int8Sm100a => "tcgen05-int8-sm100a",
+            Self::Tcgen05Bf16Sm100f => "tcgen05-bf16-sm100f",
+            Self::Tcgen05Fp8Sm100f => "tcgen05-fp8-sm100f",
+            Self::Tcgen05Fp4Sm100f => "tcgen05-fp4-sm100f",
         }
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::cache::Trial;
 use super::config::CudaConfig;
 use super::copies::{Copier, CopyAreas};
 use super::describe::{self, DeviceDescription};
@@ -14,6 +15,7 @@ use super::flow::{Flow, Lane, Marks};
 use super::kernels::Kernels;
 use super::library::Library;
 use super::memory::Memory;
+use super::modules;
 use super::multiply::Multiplier;
 use super::pass::Filling;
 use super::plan::{self, BLOCK_CHUNKS, CHUNK_BYTES, HASH_BYTES, Layout, STATE_BYTES};
@@ -21,7 +23,6 @@ use super::probe::Walking;
 use super::products::{self, NotThis};
 use super::self_test::{self, Bench};
 use super::wait;
-use assay_device::accumulator::Sums;
 use assay_device::backend::{BackendKind, Preparing};
 use assay_device::copies::Area;
 use assay_device::pace::{Rates, Timing, WorkKind};
@@ -72,22 +73,22 @@ impl CudaDevice {
         let context = Arc::new(Context::new(library, handle).map_err(failed)?);
         let kernels = Kernels::load(&context, &description, &config, progress)?;
         let mut device = Self::with_kernels(context, description.clone(), config, kernels).map_err(failed)?;
-        device.choose_floats()?;
+        device.choose_tested()?;
+        device.kernels.products.require_int8(&device.description)?;
         Ok(device)
     }
 
-    /// For each kind of work that no integer unit computes, or where a family with float sums was asked for: the first
-    /// family that loads and passes the self-test.
-    fn choose_floats(&mut self) -> Result<(), CudaError> {
+    /// For each kind of work the first family that loads and passes the self-test, of those that need it and are faster than the
+    /// chosen one, if there is one.
+    fn choose_tested(&mut self) -> Result<(), CudaError> {
         if !self.config.float_units {
             return Ok(());
         }
-        let missing = |device: &Self, precision: &Precision| device.kernels.products.of(*precision).is_none();
         for precision in Precision::ALL {
-            if !missing(self, &precision) {
-                continue;
-            }
-            for family in family::candidates(precision, self.config.kernel, self.description.capability) {
+            let chosen = self.kernels.products.of(precision).map(|loaded| loaded.family.choice);
+            let candidates = family::candidates(precision, self.config.kernel, self.description.capability);
+            let faster = candidates.into_iter().take_while(|family| Some(family.choice) != chosen);
+            for family in faster.filter(|family| family.needs_test()) {
                 match self.prepare_family(precision, family) {
                     Ok(()) => {
                         self.kernels.products.choose(precision, family);
@@ -105,18 +106,25 @@ impl CudaDevice {
         Ok(())
     }
 
-    /// Loads a family, and tests its unit where its sums are floats.
+    /// Loads a family, and tests its unit where it needs that.
     fn prepare_family(&mut self, precision: Precision, family: &'static Family) -> Result<(), NotThis> {
         self.kernels.products.load(&self.context, &self.description, family)?;
-        if family.sums() == Sums::Float32 && self.kernels.products.finding(precision, family).is_none() {
+        if family.needs_test() && self.kernels.products.finding(precision, family).is_none() {
             let CudaConfig { stall_limit, float_test_terms: most_terms, .. } = self.config;
             let bench = Bench { context: &self.context, stream: &self.compute, stall_limit, most_terms };
             let Some(loaded) = self.kernels.products.get(family) else {
                 return Err(NotThis::Family("not loaded".into()));
             };
+            if self.context.is_lost() {
+                return Err(NotThis::Family("not tested: the device was lost before".into()));
+            }
+            let trial = self.begin_trial(family)?;
             // A launch that fails says nothing about the unit, and a lost device is found at its next use.
-            let finding = self_test::test(bench, &self.kernels, loaded, precision)
-                .map_err(|error| NotThis::Family(format!("its unit could not be tested: {error}")))?;
+            let tested = self_test::test(bench, &self.kernels, loaded, precision);
+            if !self.context.is_lost() {
+                trial.end();
+            }
+            let finding = tested.map_err(|error| NotThis::Family(format!("its unit could not be tested: {error}")))?;
             let driver = self.context.library().version;
             tracing::info!(device = %self.description.id, driver, "{finding}");
             self.kernels.products.units.push(finding);
@@ -125,6 +133,17 @@ impl CudaDevice {
             Some(failed) => Err(NotThis::Family(format!("its unit is not exact for {precision}: {failed}"))),
             None => Ok(()),
         }
+    }
+
+    /// Notes that a family is being tested. One whose tests keep losing the device is not tested again, so that the next start
+    /// has the device with another family.
+    fn begin_trial(&self, family: &Family) -> Result<Trial, NotThis> {
+        let module = modules::find(family.module).ok_or_else(|| NotThis::Family("not in this build".into()))?;
+        let (driver, id) = (self.context.library().version, self.description.id.0);
+        Trial::begin(self.config.cache_folder.as_deref(), module, driver, &id).map_err(|path| {
+            let again = format!("remove {} to test it again", path.display());
+            NotThis::Family(format!("its last tests on this device did not end; {again}"))
+        })
     }
 
     fn with_kernels(

@@ -60,14 +60,21 @@ impl Family {
         if matches!(self.format, OperandFormat::Int8) { Sums::Int32 } else { Sums::Float32 }
     }
 
-    /// Whether a slot's bytes are its operands as they are.
+    /// Whether it computes only after the self-test of its kernel: units with float sums, which may not be exact, and kernels
+    /// of which no GPU has shown that they are right.
+    pub(super) fn needs_test(&self) -> bool {
+        self.sums() == Sums::Float32 || self.choice == KernelChoice::Tcgen05Int8Sm100a
+    }
+
+    /// Whether a slot's bytes are its operands as they are; those of E2M1 are then halves.
     pub(super) fn takes_slots(&self, precision: Precision) -> bool {
-        self.format == OperandFormat::Int8 && precision == Precision::Int8
+        let own = [(OperandFormat::Int8, Precision::Int8), (OperandFormat::E2m1, Precision::Fp4)];
+        own.contains(&(self.format, precision))
     }
 
     /// Bytes of the operands of one byte of a slot.
     pub(super) const fn bytes_per_byte(&self, precision: Precision) -> u32 {
-        precision.terms_per_byte() * (self.format.bits() / 8) as u32
+        precision.terms_per_byte() * self.format.bits() as u32 / 8
     }
 
     /// Operands of a row after which float sums are drained (docs/NUMERICS.md): with operands as random as slots are, no
@@ -85,7 +92,7 @@ impl Family {
         let depth = n * self.bytes_per_byte(precision);
         match self.sums() {
             Sums::Int32 => depth,
-            Sums::Float32 => depth.min(self.chunk_terms(precision) * (self.format.bits() / 8) as u32),
+            Sums::Float32 => depth.min(self.format.row_bytes(self.chunk_terms(precision)) as u32),
         }
     }
 
@@ -109,9 +116,60 @@ impl Family {
 /// Kinds of work whose operands fit INT8.
 const BY_INT8: [Precision; 3] = [Precision::Int8, Precision::Fp8, Precision::Fp4];
 
-/// All families, for each kind of work the fastest first. FP8 units come after INT8 ones: no card with the family below has
-/// them faster (docs/NUMERICS.md).
+/// Whether a device is data-centre Blackwell, for which PTX of the family sm_100f is.
+const fn has_tcgen05(capability: Capability) -> bool {
+    capability.major == 10 && matches!(capability.minor, 0 | 3)
+}
+
+/// What the families of data-centre Blackwell have in common.
+const TCGEN05: Family = Family {
+    choice: KernelChoice::Tcgen05Bf16Sm100f,
+    module: "product_tcgen05_bf16_sm100f",
+    entry: "assay_product_tcgen05_bf16_sm100f",
+    runs_on: has_tcgen05,
+    needs: "compute capability 10.0 or 10.3",
+    format: OperandFormat::Bf16,
+    computes: &[Precision::Int8, Precision::F16],
+    threads: 192,
+    shared_bytes: 196_608,
+    tile_rows: 128,
+    tile_columns: 256,
+    is_persistent: true,
+    takes_tensor_maps: true,
+};
+
+/// All families, for each kind of work the fastest first, by the makers' figures (docs/NUMERICS.md). Data-centre Blackwell has
+/// its rates with `tcgen05` alone. B300 has no INT8 by it, and INT8 by `mma.sync` at a fifteenth of the rate of BF16. FP8 units
+/// of cards come after INT8 ones: none has them faster.
 pub(super) const FAMILIES: &[Family] = &[
+    Family {
+        choice: KernelChoice::Tcgen05Fp4Sm100f,
+        module: "product_tcgen05_fp4_sm100f",
+        entry: "assay_product_tcgen05_fp4_sm100f",
+        format: OperandFormat::E2m1,
+        computes: &[Precision::Fp4],
+        ..TCGEN05
+    },
+    Family {
+        choice: KernelChoice::Tcgen05Fp8Sm100f,
+        module: "product_tcgen05_fp8_sm100f",
+        entry: "assay_product_tcgen05_fp8_sm100f",
+        format: OperandFormat::E4m3,
+        computes: &[Precision::Fp8, Precision::Fp4],
+        ..TCGEN05
+    },
+    Family {
+        choice: KernelChoice::Tcgen05Int8Sm100a,
+        module: "product_tcgen05_int8_sm100a",
+        entry: "assay_product_tcgen05_int8_sm100a",
+        // PTX for sm_100a runs on no other architecture.
+        runs_on: |capability| capability == Capability { major: 10, minor: 0 },
+        needs: "compute capability 10.0 exactly",
+        format: OperandFormat::Int8,
+        computes: &BY_INT8,
+        ..TCGEN05
+    },
+    TCGEN05,
     Family {
         choice: KernelChoice::WgmmaSm90a,
         module: "product_wgmma_sm90a",
@@ -271,6 +329,16 @@ mod tests {
             assert_eq!(names_of(precision, auto, 9, 0), names(auto, 9, 0));
             assert_eq!(names_of(precision, auto, 12, 0), ["mma-sm80", "mma-sm75", "dp4a", "mma-fp8-sm120"]);
         }
+        for minor in [0, 3] {
+            // Only the first of the two has INT8 in tcgen05.
+            let own: &[_] = if minor == 0 { &["tcgen05-int8-sm100a"] } else { &[] };
+            let plain: &[_] = &["mma-sm80", "mma-sm75", "dp4a"];
+            let of = |precision| names_of(precision, auto, 10, minor);
+            assert_eq!(of(Precision::Int8), [own, &["tcgen05-bf16-sm100f"], plain].concat());
+            assert_eq!(of(Precision::F16), ["tcgen05-bf16-sm100f", "mma-bf16-sm80", "mma-f16-sm75"]);
+            assert_eq!(of(Precision::Fp8), [&["tcgen05-fp8-sm100f"], own, plain].concat());
+            assert_eq!(of(Precision::Fp4), [&["tcgen05-fp4-sm100f", "tcgen05-fp8-sm100f"], own, plain].concat());
+        }
         // A family asked for leaves the kinds that it does not compute to the others.
         assert_eq!(names_of(Precision::F16, KernelChoice::Dp4a, 8, 0), ["mma-bf16-sm80", "mma-f16-sm75"]);
         assert_eq!(names(KernelChoice::MmaBf16Sm80, 8, 0), ["mma-sm80", "mma-sm75", "dp4a"]);
@@ -301,7 +369,8 @@ mod tests {
     fn each_architecture_gets_its_own_and_falls_back_to_the_plain_one() {
         let auto = KernelChoice::Auto;
         assert_eq!(names(auto, 7, 5), ["mma-sm75", "dp4a"]);
-        for (major, minor) in [(8, 0), (8, 6), (8, 9), (10, 0), (10, 3), (12, 0), (12, 1)] {
+        // Neighbours of 10.0 and 10.3 whose tensor cores have no tests here.
+        for (major, minor) in [(8, 0), (8, 6), (8, 9), (10, 1), (11, 0), (12, 0), (12, 1)] {
             assert_eq!(names(auto, major, minor), ["mma-sm80", "mma-sm75", "dp4a"], "{major}.{minor}");
         }
         assert_eq!(names(auto, 9, 0), ["wgmma-sm90a", "mma-sm80", "mma-sm75", "dp4a"]);

@@ -51,8 +51,8 @@ pub(super) struct Kernels {
 }
 
 impl Kernels {
-    /// Loads the modules of a device, which the driver compiles the first time. Of the families with integer sums the
-    /// fastest that loads computes each kind of work; those with float sums need a self-test first.
+    /// Loads the modules of a device, which the driver compiles the first time. Of the families that need no
+    /// self-test the fastest that loads computes each kind of work.
     pub(super) fn load(
         context: &Arc<Context>,
         device: &DeviceDescription,
@@ -77,7 +77,7 @@ impl Kernels {
         }
         step();
         let mut products = Products::default();
-        products.choose_integers(context, device, config.kernel)?;
+        products.choose_untested(context, device, config.kernel)?;
         step();
         marker.set();
         let digest = function(device, &common[1], "assay_digest")?;

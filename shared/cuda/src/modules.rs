@@ -26,6 +26,10 @@ static MODULES: &[Ptx] = modules! {
     "product_mma_fp8_sm120"
     "product_mma_sm75"
     "product_mma_sm80"
+    "product_tcgen05_bf16_sm100f"
+    "product_tcgen05_fp4_sm100f"
+    "product_tcgen05_fp8_sm100f"
+    "product_tcgen05_int8_sm100a"
     "product_wgmma_bf16_sm90a"
     "product_wgmma_sm90a"
 };

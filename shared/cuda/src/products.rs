@@ -9,7 +9,7 @@ use super::error::{CudaError, Fault};
 use super::family::{self, FAMILIES, Family};
 use super::modules;
 use super::plan::ProductRoom;
-use assay_device::accumulator::{Sums, UnitFinding};
+use assay_device::accumulator::UnitFinding;
 use assay_work::Precision;
 
 /// Shared memory that a block may take without asking.
@@ -105,11 +105,11 @@ impl Products {
         }
     }
 
-    /// Chooses the first family with integer sums that loads, for each kind of work that one computes.
+    /// Chooses the first family that loads of those that need no test, for each kind of work that one computes.
     ///
     /// # Errors
-    /// The device's fault; [`CudaError::NoKernel`] where nothing computes INT8, or the family asked for does not load.
-    pub(super) fn choose_integers(
+    /// The device's fault.
+    pub(super) fn choose_untested(
         &mut self,
         context: &Arc<Context>,
         device: &DeviceDescription,
@@ -117,7 +117,7 @@ impl Products {
     ) -> Result<(), CudaError> {
         for precision in Precision::ALL {
             let candidates = family::candidates(precision, choice, device.capability);
-            for family in candidates.into_iter().filter(|family| family.sums() == Sums::Int32) {
+            for family in candidates.into_iter().filter(|family| !family.needs_test()) {
                 match self.load(context, device, family) {
                     Ok(()) => {
                         self.choose(precision, family);
@@ -128,10 +128,22 @@ impl Products {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Makes sure that something computes INT8, once all families have been tried.
+    ///
+    /// # Errors
+    /// [`CudaError::NoKernel`] where nothing does: the family asked for cannot be used.
+    pub(super) fn require_int8(&self, device: &DeviceDescription) -> Result<(), CudaError> {
         if self.of(Precision::Int8).is_some() {
             return Ok(());
         }
-        Err(CudaError::NoKernel { device: device.title(), reasons: self.passed_over.join("; ") })
+        let reasons = match self.passed_over.as_slice() {
+            [] => "the family asked for needs a test, and float units are switched off".to_owned(),
+            reasons => reasons.join("; "),
+        };
+        Err(CudaError::NoKernel { device: device.title(), reasons })
     }
 }
 

@@ -1,0 +1,24 @@
+// INT8 by tcgen05.mma kind::i8: B200; B300 lacks it (product_tcgen05.cuh).
+#include "product_tcgen05.cuh"
+
+namespace product_tcgen05_int8_sm100a {
+
+struct Arithmetic {
+    static constexpr unsigned buffers = 2, step = 0;
+    static constexpr bool drains = false, has_scales = false;
+    static __device__ __forceinline__ void multiply(uint32_t sums, uint64_t left, uint64_t right, bool accumulate, uint32_t) {
+        constexpr uint32_t int8 = 1;
+        ptx::tensor_multiply_int8(sums, left, right, product_tcgen05::instruction(product_tcgen05::int32_sums, int8), accumulate);
+    }
+};
+
+}  // namespace product_tcgen05_int8_sm100a
+
+extern "C" __global__ void __launch_bounds__(product_tcgen05::threads, 1)
+assay_product_tcgen05_int8_sm100a(const __grid_constant__ TensorMap left, const __grid_constant__ TensorMap right,
+                                  const __grid_constant__ assay::Product product) {
+    product_tcgen05::run<product_tcgen05_int8_sm100a::Arithmetic>(left, right, product);
+}
+
+ASSAY_PRODUCT(assay_product_tcgen05_int8_sm100a, product_tcgen05::threads, product_tcgen05::shared_bytes, product_tcgen05::tile_rows,
+              product_tcgen05::tile_columns);
