@@ -8,7 +8,7 @@ use crate::successor::Successor;
 use crate::verdict::{ReasonCode, Verdict};
 use assay_work::commitment::DeviceEvidence;
 use assay_work::opening::{Sample, SampleOpenings};
-use assay_work::probe::{DeviceAnswer, Probe};
+use assay_work::probe::{DeviceAnswer, Link, Probe};
 use assay_work::segment::{Segment, SegmentOpenings};
 use assay_work::split::{SplitError, Weight, split};
 use assay_work::{
@@ -82,6 +82,8 @@ pub struct Inventory {
     pub sequence: u32,
     /// In order of id, ids distinct.
     pub devices: Vec<DeviceClaim>,
+    /// The furthest link of a probe that the miner walks.
+    pub max_link: Link,
 }
 
 impl Inventory {
@@ -322,11 +324,13 @@ pub struct OpenItem {
     pub what: OpenWhat,
 }
 
-/// Segments of the probe, or samples of one iteration.
+/// Segments of a probe, or samples of one iteration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OpenWhat {
-    /// Segments of the probe.
+    /// Segments of the probe over the device's own slots.
     Segments(Vec<Segment>),
+    /// Segments of the linked probe.
+    LinkedSegments(Vec<Segment>),
     /// Samples of one iteration.
     Samples {
         /// The iteration.

@@ -180,6 +180,7 @@ reason_codes! {
     AbandonedRepeatedly "abandoned_repeatedly" Evasive "The miner broke off too many of its last challenges after positions were named." "Treat the host as dishonest, or its link as unfit to be judged over.";
     DeviceGone "device_gone" Short "A device that the key showed before took no part." "Look for the device on the host; if it was removed on purpose, run `assay-validator forget` for the key.";
     ExpectationMissed "expectation_missed" Short "The host showed less than the operator expects of this key." "Compare the host with the expectations file of the validator.";
+    LinkSlow "link_slow" Short "The devices reach the memory of one another more slowly than the policy asks for, or did not show it." "Compare the host with others of its kind: its devices may be in several hosts, or their links down.";
     TooSlow "too_slow" Short "The work took longer than a device of the model that is claimed takes." "Compare the device with others of its model: it may be throttled, shared, or not that model.";
     MemoryBelowClaim "memory_below_claim" Short "Less memory was shown than a device of the model that is claimed has." "Look for what else holds the memory of the device; else treat the claimed model as not there.";
     BandwidthBelowClaim "bandwidth_below_claim" Short "The probe read slower than a device of the model that is claimed reads." "Compare the device with others of its model: its memory may be shared, or elsewhere.";
@@ -219,6 +220,7 @@ impl ReasonCode {
             Self::DeviceMissing
                 | Self::DeviceGone
                 | Self::ExpectationMissed
+                | Self::LinkSlow
                 | Self::TooSlow
                 | Self::MemoryBelowClaim
                 | Self::BandwidthBelowClaim
@@ -491,6 +493,29 @@ pub struct Hiding {
     pub share: f64,
 }
 
+/// What a linked probe showed: that all devices reach the memory of one another at once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct LinkWork {
+    /// From the linked probe out to its answer in, on the validator's clock, with the round trip in it.
+    pub seconds: f64,
+    /// Those of one step of all walks: `seconds / (steps · rounds)`.
+    pub step_seconds: f64,
+    /// Bytes that at least crossed between devices: 64 for each step but the first of a round whose line is on another
+    /// device than the one before, by the devices' shares of the slots.
+    pub crossed_bytes: u64,
+    /// Into each device, in the mean: crossed bytes / devices / seconds / 10⁹.
+    pub gb_per_s: f64,
+    /// What the network cards of a host must carry in one direction, had two hosts half of the slots each.
+    pub half_gb_per_s: f64,
+    /// The same, were the device with the fewest slots alone in another host: the slowest network that passes.
+    pub least_gb_per_s: f64,
+    /// Segments checked of each device.
+    pub segments: u32,
+    /// The bounds for 1 %, 5 % and 10 % of the lines wrong.
+    pub bounds: Vec<Bound>,
+}
+
 /// A device of the inventory that was not challenged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -579,6 +604,9 @@ pub struct Verdict {
     pub recent_challenges: u32,
     /// When the challenge was sent, or files were judged: seconds since 1970, by the validator's clock.
     pub unix_seconds: u64,
+    /// What the devices showed of the memory of one another; `None` where no linked probe was answered and held.
+    #[serde(default)]
+    pub link: Option<LinkWork>,
     /// The signed receipt of this verdict, where one was issued: a token, which has the verdict in it.
     #[serde(skip)]
     pub receipt: Option<String>,

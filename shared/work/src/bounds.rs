@@ -1,6 +1,7 @@
 //! What a verdict may claim: how likely a faked answer is to pass (WORK.md, Verification), how much work an audit leaves
 //! open (Audit), and how much memory a probe leaves open (Residency probe, "What can hide").
 
+use super::challenge::Challenge;
 use super::probe::{LINE_BYTES, Probe};
 
 /// The chance that `samples` independent draws all miss a fraction `faked` of what is drawn from: `(1 - g)^q`.
@@ -86,6 +87,37 @@ impl IterationDraw {
             return 0.0;
         }
         (0..self.drawn).map(|i| f64::from(honest - i) / f64::from(others - i)).product()
+    }
+}
+
+/// The bytes that a linked probe moves between memories (WORK.md, Linked probe, "What it shows"): 64 for each step whose
+/// line is not where its walk is, in all steps but the first of a round.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Crossing {
+    /// Between the devices, at least: all but the share of the device with the most slots.
+    pub devices_bytes: f64,
+    /// In one direction between two hosts, had each half of the slots.
+    pub halves_bytes: f64,
+    /// In one direction between two hosts, were the device with the fewest slots alone on one of them.
+    pub least_bytes: f64,
+}
+
+impl Crossing {
+    /// What crosses in all rounds of a linked probe of a challenge.
+    #[must_use]
+    pub fn of(challenge: &Challenge, probe: &Probe) -> Self {
+        let shares = challenge.shares();
+        let counts = || shares.iter().map(|share| f64::from(share.count));
+        let (total, most) = (counts().sum::<f64>(), counts().fold(0.0, f64::max));
+        let least = counts().fold(f64::INFINITY, f64::min) / total;
+        let steps = f64::from(probe.steps() - 1) * f64::from(probe.rounds());
+        let bytes = shares.len() as f64 * probe.out_bytes() as f64 * steps;
+        // A walk that moves crosses a cut into parts s and 1 - s in s · (1 - s) of its steps, each way.
+        Self {
+            devices_bytes: bytes * (1.0 - most / total),
+            halves_bytes: bytes / 4.0,
+            least_bytes: bytes * least * (1.0 - least),
+        }
     }
 }
 

@@ -301,6 +301,12 @@ impl SegmentCheck {
         Self::over(audit, slot_digests)
     }
 
+    /// The digests that the lines lead to.
+    #[must_use]
+    pub fn slot_digests(&self) -> Arc<SlotDigests> {
+        self.slot_digests.clone()
+    }
+
     fn over(audit: &SegmentAudit<'_>, slot_digests: Arc<SlotDigests>) -> Self {
         let drawn = |&segment: &Segment| DrawnSegment {
             segment,

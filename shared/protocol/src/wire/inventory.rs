@@ -5,6 +5,7 @@ use super::field::{self, BoundedText, BoxedOnWire, ByteString, DeviceList, Field
 use super::limits::{MAX_BACKEND_BYTES, MAX_DEVICE_DETAIL_BYTES, MAX_DEVICES, MAX_NAME_BYTES, MAX_PRECISIONS};
 use crate::message::{DeviceClaim, Inventory, MATRIX_SIZES};
 use assay_work::Precision;
+use assay_work::probe::Link;
 
 const SLOTS: &str = "Device.slots";
 
@@ -15,6 +16,7 @@ messages! {
     v1::Inventory = Inventory {
         sequence,
         devices: DeviceList(MAX_DEVICES, |device: &DeviceClaim| device.id),
+        max_link: HighestLink,
     }
     v1::Device = DeviceClaim {
         device_id as id: ByteString,
@@ -24,6 +26,19 @@ messages! {
         free_bytes & total_bytes & slots: DeviceMemory,
         claimed_hardware: Optional(BoxedOnWire),
         precisions: Precisions,
+    }
+}
+
+/// The number of the furthest link; one above those known is the furthest known.
+struct HighestLink;
+
+impl FieldKind<u32, Link> for HighestLink {
+    fn read(&self, _field: &'static str, code: u32) -> Result<Link, WireError> {
+        Ok(Link::from_code(code).unwrap_or(Link::All))
+    }
+
+    fn write(&self, link: Link) -> u32 {
+        link.code()
     }
 }
 

@@ -21,7 +21,7 @@ use super::limits::{
 use super::v1::{FILE_DESCRIPTOR_SET, SessionRequest, SessionResponse};
 
 /// The most entries of each list in one message of a session, all occurrences together.
-pub(super) const MAX_ENTRIES: [(&str, usize); 22] = [
+pub(super) const MAX_ENTRIES: [(&str, usize); 23] = [
     ("Hello.versions", MAX_VERSIONS),
     ("Hello.successors", MAX_SUCCESSORS),
     ("Welcome.successors", MAX_SUCCESSORS),
@@ -39,6 +39,7 @@ pub(super) const MAX_ENTRIES: [(&str, usize); 22] = [
     ("Verdict.work_bounds", MAX_BOUNDS),
     ("Verdict.probe_bounds", MAX_BOUNDS),
     ("Verdict.iteration_bounds", MAX_BOUNDS),
+    ("Link.bounds", MAX_BOUNDS),
     ("Open.items", MAX_OPEN_ITEMS),
     ("OpenSegments.segments", MAX_OPEN_DRAWS),
     ("OpenSamples.samples", MAX_OPEN_DRAWS),

@@ -59,6 +59,7 @@ messages! {
 oneof! {
     What = OpenWhat {
         Segments(segments),
+        LinkedSegments(segments),
         Samples { iteration, samples },
     }
 }
@@ -79,7 +80,7 @@ impl FieldKind<Vec<v1::OpenItem>, Vec<OpenItem>> for OpenItems {
     fn read(&self, field: &'static str, items: Vec<v1::OpenItem>) -> Result<Vec<OpenItem>, WireError> {
         field::at_most(field, MAX_OPEN_ITEMS, items.len())?;
         let draws = |item: &v1::OpenItem| match &item.what {
-            Some(What::Segments(segments)) => segments.segments.len(),
+            Some(What::Segments(segments) | What::LinkedSegments(segments)) => segments.segments.len(),
             Some(What::Samples(samples)) => samples.samples.len(),
             None => 0,
         };

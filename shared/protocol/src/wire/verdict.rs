@@ -15,7 +15,7 @@ use super::limits::{
 };
 use super::v1;
 use crate::verdict::{
-    Bound, Class, DeviceWork, Hiding, KindRate, NamedDevice, NotChallenged, Reason, ReasonCode, Verdict, Work,
+    Bound, Class, DeviceWork, Hiding, KindRate, LinkWork, NamedDevice, NotChallenged, Reason, ReasonCode, Verdict, Work,
 };
 use assay_work::Precision;
 
@@ -47,6 +47,7 @@ messages! {
         missing_devices: DeviceList(MAX_DEVICES, |device: &NamedDevice| device.device_id),
         new_devices: DeviceList(MAX_DEVICES, |device: &NamedDevice| device.device_id),
         receipt: Optional(BoundedText(MAX_RECEIPT_BYTES)),
+        link: Optional(Nested),
     }
     v1::Reason = Reason { code & class & detail as code & detail: CodeOfClass, device_id: Optional(ByteString) }
     v1::DeviceWork = DeviceWork {
@@ -79,6 +80,16 @@ messages! {
         samples,
         segments,
         claimed_seconds: Optional(Finite),
+    }
+    v1::Link = LinkWork {
+        seconds: Finite,
+        step_seconds: Finite,
+        crossed_bytes,
+        gb_per_s: Finite,
+        half_gb_per_s: Finite,
+        least_gb_per_s: Finite,
+        segments,
+        bounds: List(MAX_BOUNDS),
     }
     v1::Bound = Bound { fraction: Finite, log2_probability: Finite }
 }

@@ -45,7 +45,7 @@ messages! {
     v1::Share = Share { device_id: ByteString, offset, count }
     v1::Probe = (ChallengeId, Probe, Duration) {
         challenge_id: ByteString,
-        seed & walks & steps & rounds as probe: CheckedProbe,
+        seed & walks & steps & rounds & link as probe: CheckedProbe,
         deadline_ms as deadline: DEADLINE,
     }
     v1::DeviceRoots = DeviceRoots {
@@ -100,14 +100,14 @@ impl FieldKind<(Vec<u8>, Vec<u8>), DeviceAnswer> for Digests {
 /// A probe by the rules of WORK.md: [`Problem::Rule`].
 struct CheckedProbe;
 
-impl FieldKind<(Vec<u8>, u32, u32, u32), Probe> for CheckedProbe {
+impl FieldKind<(Vec<u8>, u32, u32, u32, u32), Probe> for CheckedProbe {
     fn read(
         &self,
         _fields: &'static str,
-        (seed, walks, steps, rounds): (Vec<u8>, u32, u32, u32),
+        (seed, walks, steps, rounds, link): (Vec<u8>, u32, u32, u32, u32),
     ) -> Result<Probe, WireError> {
         let seed = ByteString.read("Probe.seed", seed)?;
-        Probe::try_from(UncheckedProbe { seed, walks, steps, rounds, link: 0 }).map_err(|error| {
+        Probe::try_from(UncheckedProbe { seed, walks, steps, rounds, link }).map_err(|error| {
             let field = match error {
                 ProbeError::Walks(_) => "Probe.walks",
                 ProbeError::Steps(_) => "Probe.steps",
@@ -118,8 +118,8 @@ impl FieldKind<(Vec<u8>, u32, u32, u32), Probe> for CheckedProbe {
         })
     }
 
-    fn write(&self, probe: Probe) -> (Vec<u8>, u32, u32, u32) {
-        let UncheckedProbe { seed, walks, steps, rounds, link: _ } = *probe.fields();
-        (ByteString.write(seed), walks, steps, rounds)
+    fn write(&self, probe: Probe) -> (Vec<u8>, u32, u32, u32, u32) {
+        let UncheckedProbe { seed, walks, steps, rounds, link } = *probe.fields();
+        (ByteString.write(seed), walks, steps, rounds, link)
     }
 }

@@ -39,9 +39,10 @@ pub struct UncheckedProbe {
 }
 
 /// Over which slots the devices walk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Link {
     /// Each device over its own: the residency probe.
+    #[default]
     Own,
     /// Each device over those of all devices: the linked probe.
     All,

@@ -6,6 +6,7 @@ use super::super::{Problem, WireError, v1};
 use super::{Read, samples};
 use crate::message::{Inventory, MATRIX_SIZES};
 use assay_work::Precision;
+use assay_work::probe::Link;
 
 /// Refused with this field's name.
 #[track_caller]
@@ -169,6 +170,9 @@ fn lists_of_a_verdict() {
     at_most(verdict(), "Verdict.work_bounds", MAX_BOUNDS, |m, n| m.work_bounds = vec![bound; n]);
     at_most(verdict(), "Verdict.iteration_bounds", MAX_BOUNDS, |m, n| m.iteration_bounds = vec![bound; n]);
     at_most(verdict(), "Verdict.probe_bounds", MAX_BOUNDS, |m, n| m.probe_bounds = vec![bound; n]);
+    at_most(verdict(), "Link.bounds", MAX_BOUNDS, |m, n| {
+        m.link = Some(v1::Link { bounds: vec![bound; n], ..samples::link() })
+    });
 }
 
 #[test]
@@ -372,6 +376,15 @@ fn devices_out_of_order_or_named_twice() {
     assert_eq!(refused(verdict, "Verdict.devices"), Problem::NotAscending(1));
 }
 
+/// A miner of a newer version may walk more.
+#[test]
+fn a_further_link_than_is_known_is_the_furthest_known() {
+    for (max_link, link) in [(0, Link::Own), (1, Link::All), (2, Link::All), (u32::MAX, Link::All)] {
+        let inventory = v1::Inventory { max_link, ..samples::inventory(1) };
+        assert_eq!(Inventory::try_from(inventory).map(|inventory| inventory.max_link), Ok(link));
+    }
+}
+
 #[test]
 fn probes_that_break_a_rule_of_the_work() {
     let ok = samples::probe();
@@ -386,6 +399,10 @@ fn probes_that_break_a_rule_of_the_work() {
     }
     for rounds in [0, 65_537] {
         refused(v1::Probe { rounds, ..ok.clone() }, "Probe.rounds");
+    }
+    assert_eq!(v1::Probe { link: 1, ..ok.clone() }.read(), Ok(()));
+    for link in [2, u32::MAX] {
+        refused(v1::Probe { link, ..ok.clone() }, "Probe.link");
     }
 }
 
@@ -402,6 +419,8 @@ fn numbers_that_are_not_finite() {
         refuse("Verdict.roots_ms", |v, x| v.roots_ms = Some(x));
         refuse("Verdict.digests_ms", |v, x| v.digests_ms = Some(x));
         refuse("Hiding.share", |v, x| v.devices[0].hiding = Some(v1::Hiding { share: x, ..Default::default() }));
+        refuse("Link.seconds", |v, x| v.link = Some(v1::Link { seconds: x, ..samples::link() }));
+        refuse("Link.gb_per_s", |v, x| v.link = Some(v1::Link { gb_per_s: x, ..samples::link() }));
         refuse("Bound.fraction", |v, x| v.work_bounds[0].fraction = x);
         refuse("Bound.log2_probability", |v, x| v.probe_bounds[0].log2_probability = x);
         refuse("Work.seconds", |v, x| v.whole = Some(v1::Work { seconds: x, ..samples::work() }));

@@ -91,7 +91,7 @@ fn an_inventory_and_a_verdict() {
         ..samples::device(id)
     };
     let devices = (0..64).map(device).collect();
-    let inventory = v1::Inventory { sequence: u32::MAX, devices };
+    let inventory = v1::Inventory { sequence: u32::MAX, devices, max_link: u32::MAX };
     request(Request::Inventory(inventory.clone()));
     let versions = vec![1; MAX_VERSIONS];
     let hello = v1::Hello {
@@ -112,7 +112,8 @@ fn an_inventory_and_a_verdict() {
         devices: (0..64).map(device).collect(),
         work_bounds: bounds.clone(),
         iteration_bounds: bounds.clone(),
-        probe_bounds: bounds,
+        probe_bounds: bounds.clone(),
+        link: Some(v1::Link { bounds, ..samples::link() }),
         receipt: Some(text(MAX_RECEIPT_BYTES)),
         ..samples::verdict()
     }));
@@ -122,11 +123,11 @@ fn an_inventory_and_a_verdict() {
 #[test]
 fn an_empty_device_in_memory() {
     let empty = v1::Device::default();
-    let inventory = v1::Inventory { sequence: 0, devices: vec![empty; 10] };
+    let inventory = v1::Inventory { sequence: 0, devices: vec![empty; 10], max_link: 0 };
     assert_eq!(inventory.encoded_len(), 20);
     assert!(size_of::<v1::Device>() <= 90 * 2, "{} bytes", size_of::<v1::Device>());
     let with_hardware = v1::Device { claimed_hardware: Some(Box::default()), ..v1::Device::default() };
-    assert_eq!(v1::Inventory { sequence: 0, devices: vec![with_hardware; 10] }.encoded_len(), 40);
+    assert_eq!(v1::Inventory { sequence: 0, devices: vec![with_hardware; 10], max_link: 0 }.encoded_len(), 40);
     let bytes = size_of::<v1::Device>() + size_of::<v1::Hardware>();
     assert!(bytes <= 90 * 4, "{bytes} bytes");
 }

@@ -51,7 +51,7 @@ pub fn telemetry() -> v1::Telemetry {
 }
 
 pub fn inventory(devices: u8) -> v1::Inventory {
-    v1::Inventory { sequence: 7, devices: (0..devices).map(device).collect() }
+    v1::Inventory { sequence: 7, devices: (0..devices).map(device).collect(), max_link: 1 }
 }
 
 pub fn hello() -> v1::Hello {
@@ -137,7 +137,8 @@ pub fn device_digests() -> v1::DeviceDigests {
 }
 
 pub fn probe() -> v1::Probe {
-    v1::Probe { challenge_id: vec![1; 16], seed: vec![2; 32], walks: 64, steps: 8, rounds: 2, deadline_ms: 5000 }
+    let (challenge_id, seed) = (vec![1; 16], vec![2; 32]);
+    v1::Probe { challenge_id, seed, walks: 64, steps: 8, rounds: 2, deadline_ms: 5000, link: 0 }
 }
 
 pub fn segments(count: usize) -> v1::OpenItem {
@@ -240,5 +241,19 @@ pub fn verdict() -> v1::Verdict {
         missing_devices: vec![v1::NamedDevice { device_id: vec![7; 16], name: "a lost device".into() }],
         new_devices: vec![v1::NamedDevice { device_id: vec![8; 16], name: "a new device".into() }],
         receipt: Some("a.receipt.token".into()),
+        link: Some(link()),
+    }
+}
+
+pub fn link() -> v1::Link {
+    v1::Link {
+        seconds: 0.1,
+        step_seconds: 0.00001,
+        crossed_bytes: 1 << 40,
+        gb_per_s: 300.0,
+        half_gb_per_s: 1200.0,
+        least_gb_per_s: 250.0,
+        segments: 32,
+        bounds: vec![v1::Bound { fraction: 0.01, log2_probability: -20.0 }],
     }
 }

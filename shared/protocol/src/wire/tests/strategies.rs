@@ -10,12 +10,13 @@ use crate::claims::{ConfidentialComputing, Hardware, Spread, Telemetry, Throttle
 use crate::message::*;
 use crate::successor::Successor;
 use crate::verdict::{
-    Bound, DeviceWork, Hiding, KindRate, Mode, NamedDevice, NotChallenged, Outcome, Reason, ReasonCode, Verdict, Work,
+    Bound, DeviceWork, Hiding, KindRate, LinkWork, Mode, NamedDevice, NotChallenged, Outcome, Reason, ReasonCode,
+    Verdict, Work,
 };
 use crate::wire::limits::*;
 use assay_work::commitment::DeviceEvidence;
 use assay_work::opening::{OpenedRange, Parents, Sample, SampleOpenings};
-use assay_work::probe::{DeviceAnswer, Probe, UncheckedProbe};
+use assay_work::probe::{DeviceAnswer, Link, Probe, UncheckedProbe};
 use assay_work::segment::{Opening, Segment, SegmentOpenings};
 use assay_work::{ChallengeId, DeviceId, Precision};
 
@@ -131,7 +132,8 @@ fn device(id: [u8; 16]) -> impl Strategy<Value = DeviceClaim> {
 fn inventory() -> impl Strategy<Value = Inventory> {
     let devices = btree_map(any::<[u8; 16]>(), Just(()), 0..6)
         .prop_flat_map(|ids| ids.into_keys().map(device).collect::<Vec<_>>());
-    (any::<u32>(), devices).prop_map(|(sequence, devices)| Inventory { sequence, devices })
+    let links = prop_oneof![Just(Link::Own), Just(Link::All)];
+    (any::<u32>(), devices, links).prop_map(|(sequence, devices, max_link)| Inventory { sequence, devices, max_link })
 }
 
 fn stop_code() -> impl Strategy<Value = StopCode> {
@@ -246,9 +248,12 @@ fn device_digests() -> impl Strategy<Value = DeviceDigests> {
 }
 
 fn probe() -> impl Strategy<Value = Probe> {
-    (bytes(), 6..=22_u32, 1..=1024_u32, 1..=65_536_u32).prop_map(|(seed, log2_walks, steps, rounds)| {
-        Probe::try_from(UncheckedProbe { seed, walks: 1 << log2_walks, steps, rounds, link: 0 }).expect("in its ranges")
-    })
+    (bytes(), 6..=22_u32, 1..=1024_u32, 1..=65_536_u32, 0..=1_u32).prop_map(
+        |(seed, log2_walks, steps, rounds, link)| {
+            Probe::try_from(UncheckedProbe { seed, walks: 1 << log2_walks, steps, rounds, link })
+                .expect("in its ranges")
+        },
+    )
 }
 
 fn segment() -> impl Strategy<Value = Segment> {
@@ -265,6 +270,7 @@ fn open_item() -> impl Strategy<Value = OpenItem> {
     let samples = (any::<u32>(), vec(sample(), 0..9));
     let what = prop_oneof![
         vec(segment(), 0..9).prop_map(OpenWhat::Segments),
+        vec(segment(), 0..9).prop_map(OpenWhat::LinkedSegments),
         samples.prop_map(|(iteration, samples)| OpenWhat::Samples { iteration, samples }),
     ];
     (bytes(), what).prop_map(|(device_id, what)| OpenItem { device_id, what })
@@ -380,6 +386,14 @@ fn bounds() -> impl Strategy<Value = Vec<Bound>> {
     vec(bound, 0..4)
 }
 
+fn link_work() -> impl Strategy<Value = LinkWork> {
+    let figures = [finite(), finite(), finite(), finite(), finite()];
+    (figures, any::<u64>(), any::<u32>(), bounds()).prop_map(|(figures, crossed_bytes, segments, bounds)| {
+        let [seconds, step_seconds, gb_per_s, half_gb_per_s, least_gb_per_s] = figures;
+        LinkWork { seconds, step_seconds, crossed_bytes, gb_per_s, half_gb_per_s, least_gb_per_s, segments, bounds }
+    })
+}
+
 fn verdict() -> impl Strategy<Value = Verdict> {
     let ids = (bytes(), bytes(), bytes());
     let outcome = proptest::sample::select(vec![Outcome::Pass, Outcome::Fail, Outcome::Inconclusive]);
@@ -388,11 +402,11 @@ fn verdict() -> impl Strategy<Value = Verdict> {
     let round_trip_ms = option::of(finite().prop_filter("0 stands for none", |ms| *ms != 0.0));
     let times = (round_trip_ms, [option::of(finite()), option::of(finite()), option::of(finite())]);
     let lists = (not_challenged(), named_devices(), named_devices());
-    let works = (device_works(), lists, work(), [bounds(), bounds(), bounds()]);
+    let works = (device_works(), lists, work(), [bounds(), bounds(), bounds()], option::of(link_work()));
     (ids, outcome, vec(reason(), 0..4), mode, numbers, works, times).prop_map(
         |(ids, outcome, reasons, mode, (counts, precision, unix_seconds, receipt), works, (round_trip_ms, gaps))| {
             let (challenge_id, miner_key, validator_key) = ids;
-            let (devices, lists, whole, [work_bounds, iteration_bounds, probe_bounds]) = works;
+            let (devices, lists, whole, [work_bounds, iteration_bounds, probe_bounds], link) = works;
             let (not_challenged, missing_devices, new_devices) = lists;
             let [n, iterations, iterations_checked, abandoned_recently, recent_challenges] = counts;
             let [handover_ms, roots_ms, digests_ms] = gaps;
@@ -422,6 +436,7 @@ fn verdict() -> impl Strategy<Value = Verdict> {
                 abandoned_recently,
                 recent_challenges,
                 unix_seconds,
+                link,
                 receipt,
             }
         },
