@@ -114,10 +114,14 @@ pub enum Command {
     /// INT8 product. Everything of one kind of work and matrix size is measured in turn, round after round; figures are
     /// medians. Stop other work on the machine first: this command measures in its own process, and nothing keeps others
     /// off.
+    ///
+    /// With --link it measures instead how fast the devices reach one another's memory as a linked probe does: states that
+    /// one device has stepped and another one steps, for each pair, and the probe over all devices.
     #[command(after_help = "Examples:
   assay-miner bench
   assay-miner bench --n 8192 --rounds 9 --json
   assay-miner bench --kinds int8,f16,fp8,fp4
+  assay-miner bench --link
   assay-miner bench --backend cpu --kernels avx2,portable --svg chart.svg")]
     Bench(BenchArgs),
     /// Burn this machine's devices in: every pass compared exactly; passes or fails
@@ -297,6 +301,10 @@ pub struct BenchArgs {
     /// Kinds of work of products and passes, with commas between: int8, f16, fp8, fp4
     #[arg(long, value_delimiter = ',', value_name = "KIND", default_value = "int8")]
     pub kinds: Vec<Precision>,
+    /// Measure how fast the devices reach one another, all of them together, in place of each by itself; one --n, 1024 if
+    /// omitted
+    #[arg(long, conflicts_with_all = ["kernels", "kinds", "svg"])]
+    pub link: bool,
     /// How many samples of each
     #[arg(long, default_value_t = 5)]
     pub rounds: u32,
@@ -432,6 +440,7 @@ mod tests {
             "check --timeout 45s --devices 8 --min-memory 1TiB --validator-connected --last-verdict-within 24h --json",
             "work --challenge c.json --probe p.json --answer-out a.json --out e.json --json",
             "bench --n 1024,2048 --kernels portable --include-device ab --rounds 3 --json --svg a.svg",
+            "bench --link --n 2048 --rounds 3 --json --cpu-devices 2",
             "diag",
             "diag --minutes 0 --n 256 --share 50 --samples 0 --kernels portable,avx2 --include-device ab --json --svg a.svg",
             "diag --rounds 2 --max-drift-percent 5 --min-tops 1.5 --on-throttle fail --on-corrected-ecc fail --stall-s 9",
@@ -456,6 +465,9 @@ mod tests {
             ("work --challenge c --answer-out a", ErrorKind::MissingRequiredArgument),
             ("run --cpu-devices two", ErrorKind::ValueValidation),
             ("bench --n large", ErrorKind::ValueValidation),
+            ("bench --link --kernels portable", ErrorKind::ArgumentConflict),
+            ("bench --link --kinds int8", ErrorKind::ArgumentConflict),
+            ("bench --link --svg a.svg", ErrorKind::ArgumentConflict),
             ("diag --rounds 0", ErrorKind::ValueValidation),
             ("diag --rounds 1 --minutes 1", ErrorKind::ArgumentConflict),
             ("diag --share 101", ErrorKind::ValueValidation),

@@ -11,7 +11,7 @@ use assay_protocol::identity::Identity;
 use assay_protocol::join_token::JoinToken;
 use assay_protocol::message::{Inventory, MinerMessage, OpenItem, Stop, ValidatorMessage};
 use assay_protocol::verdict::Verdict;
-use assay_work::probe::Probe;
+use assay_work::probe::{Link, Probe};
 use assay_work::{Challenge, ChallengeId, Nonce, PublicKey};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -117,17 +117,23 @@ pub enum Part {
     Fill,
     /// The probe is walked.
     Probe,
+    /// The linked probe is walked.
+    LinkedProbe,
     /// Openings are read and sent.
     Open,
 }
 
 impl Part {
+    /// All of them, in the order of a challenge.
+    pub const ALL: [Self; 4] = [Self::Fill, Self::Probe, Self::LinkedProbe, Self::Open];
+
     /// Its name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fill => "fill",
             Self::Probe => "probe",
+            Self::LinkedProbe => "linked_probe",
             Self::Open => "open",
         }
     }
@@ -149,12 +155,11 @@ pub struct PartEnded<'a> {
 }
 
 impl<'a> PartEnded<'a> {
-    /// What an event of the engine says; `None` for any other.
-    fn of(event: &'a Event, began: Instant) -> Option<Self> {
-        let (challenge, part, error, messages) = match event {
-            Event::Worked(id, ended) => (*id, Part::Fill, ended.as_ref().err(), ended.as_deref().ok()),
-            Event::Probed(id, ended) => (*id, Part::Probe, ended.as_ref().err(), ended.as_deref().ok()),
-            Event::Opened(id, ended) => (*id, Part::Open, ended.as_ref().err(), None),
+    /// What an event of the engine says of the part that ran; `None` for any other.
+    fn of(event: &'a Event, (part, began): (Part, Instant)) -> Option<Self> {
+        let (challenge, error, messages) = match event {
+            Event::Worked(id, ended) | Event::Probed(id, ended) => (*id, ended.as_ref().err(), ended.as_deref().ok()),
+            Event::Opened(id, ended) => (*id, ended.as_ref().err(), None),
             _ => return None,
         };
         let claimed = |message: &MinerMessage| match message {
@@ -172,6 +177,8 @@ impl<'a> PartEnded<'a> {
 pub enum Stage {
     /// The probe is walked.
     Probe,
+    /// The linked probe is walked.
+    LinkedProbe,
     /// Openings are read and sent.
     Openings,
 }
@@ -182,6 +189,7 @@ impl Stage {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Probe => "probe",
+            Self::LinkedProbe => "linked probe",
             Self::Openings => "openings",
         }
     }
@@ -191,6 +199,7 @@ impl Stage {
     pub const fn about(self) -> &'static str {
         match self {
             Self::Probe => "committed: walking the probe",
+            Self::LinkedProbe => "committed: walking the linked probe",
             Self::Openings => "answered the probe: opening",
         }
     }
@@ -232,7 +241,7 @@ pub async fn drive(
         observer,
         handle,
         queue: None,
-        part_began: now,
+        part: (Part::Fill, now),
         changes_seen,
         inventory_read: Instant::now(),
         idle,
@@ -268,8 +277,8 @@ struct Driver<'a> {
     handle: Handle,
     /// The last thing asked of the engine: each waits for the one before.
     queue: Option<JoinHandle<()>>,
-    /// When the part of a challenge began that runs, or ran last.
-    part_began: Instant,
+    /// The part of a challenge that runs, or ran last, and when it began.
+    part: (Part, Instant),
     /// The engine's changes when the inventory was read last.
     changes_seen: Arc<AtomicU64>,
     inventory_read: Instant,
@@ -318,7 +327,7 @@ impl Driver<'_> {
                     None => return Err("the validator closed the stream".into()),
                 },
                 Some(event) = reports.recv() => {
-                    if let Some(ended) = PartEnded::of(&event, self.part_began) {
+                    if let Some(ended) = PartEnded::of(&event, self.part) {
                         self.observer.part_ended(&ended);
                     }
                     event
@@ -392,10 +401,7 @@ impl Driver<'_> {
                     self.send(message).await?;
                 }
                 Action::StartWork(challenge) => self.start_work(challenge),
-                Action::StartProbe(id, probe) => {
-                    self.observer.stage(Stage::Probe);
-                    self.start_probe(id, probe);
-                }
+                Action::StartProbe(id, probe) => self.start_probe(id, probe),
                 Action::StartOpening(id, items) => {
                     self.observer.stage(Stage::Openings);
                     self.start_opening(id, items);
@@ -435,7 +441,7 @@ impl Driver<'_> {
     }
 
     fn start_work(&mut self, challenge: Arc<Challenge>) {
-        self.part_began = Instant::now();
+        self.part = (Part::Fill, Instant::now());
         if let Some(turn) = &self.turn {
             turn.begin();
         }
@@ -447,13 +453,18 @@ impl Driver<'_> {
     }
 
     fn start_probe(&mut self, id: ChallengeId, probe: Probe) {
-        self.part_began = Instant::now();
+        let (part, stage) = match probe.link() {
+            Link::Own => (Part::Probe, Stage::Probe),
+            Link::All => (Part::LinkedProbe, Stage::LinkedProbe),
+        };
+        self.observer.stage(stage);
+        self.part = (part, Instant::now());
         let handle = self.handle.clone();
         self.report(move |engine| Event::Probed(id, engine.probe(id, &probe, &handle)));
     }
 
     fn start_opening(&mut self, id: ChallengeId, items: Vec<OpenItem>) {
-        self.part_began = Instant::now();
+        self.part = (Part::Open, Instant::now());
         let (handle, openings) = (self.handle.clone(), self.outbox.openings.clone());
         self.report(move |engine| {
             let give = |chunk| openings.blocking_send(chunk).is_ok();

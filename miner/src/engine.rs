@@ -2,8 +2,10 @@
 //!
 //! Everything here blocks; the driver calls it from threads of its own.
 
+mod linked;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use assay_device::host::{DeviceReport, Host, Pending};
 use assay_device::open::{AuditedPass, ProbedDevice, SamplePlan, SegmentPlan};
@@ -18,10 +20,11 @@ use assay_telemetry::{NoSensors, Reading, SensorWatch};
 use assay_work::audit::roots_at;
 use assay_work::commitment::{Evidence, commitment_message};
 use assay_work::opening::Sample;
-use assay_work::probe::{Answer, Probe, probe_key, probe_message};
+use assay_work::probe::{Answer, Link, Probe, probe_key, probe_message};
 use assay_work::segment::Segment;
 use assay_work::{Challenge, ChallengeId, DeviceId, Digest, Root};
 
+use self::linked::LinkedOpening;
 use crate::limits::SharedLimits;
 use crate::telemetry;
 
@@ -67,8 +70,15 @@ struct Held {
     evidence: Evidence,
     /// In the order of the evidence's devices.
     devices: Vec<HeldDevice>,
-    /// The last probe, and what was answered to it.
-    answered: Mutex<Option<(Probe, Arc<Answer>)>>,
+    /// The probes, and what was answered to them.
+    answered: Mutex<AnsweredProbes>,
+}
+
+/// The last probe of each link, and what was answered to it.
+#[derive(Default)]
+struct AnsweredProbes {
+    own: Option<(Probe, Arc<Answer>)>,
+    linked: Option<(Probe, Arc<Answer>)>,
 }
 
 /// One device's part of it.
@@ -194,7 +204,9 @@ impl Engine {
             })
             .unzip();
         *lock(&self.asked) = asked;
-        Inventory { sequence, devices: devices.into_iter().flatten().collect() }
+        let devices: Vec<_> = devices.into_iter().flatten().collect();
+        let max_link = if devices.len() > 1 { Link::All } else { Link::Own };
+        Inventory { sequence, devices, max_link }
     }
 
     /// Computes every share of a challenge, all devices at once, and commits to it: gives the signed commitment and
@@ -236,7 +248,7 @@ impl Engine {
                 claimed_telemetry,
             })
         }));
-        let held = Held { challenge: challenge.clone(), evidence, devices, answered: Mutex::new(None) };
+        let held = Held { challenge: challenge.clone(), evidence, devices, answered: Mutex::default() };
         *lock(&self.held) = Some(Arc::new(held));
         Ok(messages)
     }
@@ -249,17 +261,10 @@ impl Engine {
     pub fn probe(&self, id: ChallengeId, probe: &Probe, handle: &Handle) -> Result<Vec<MinerMessage>, DeviceError> {
         let start = Instant::now();
         let held = self.held(id)?;
-        let submit = |of: &HeldDevice| {
-            let last = last_root(held.roots(&of.task));
-            let (task, probe, handle) = (of.task.clone(), *probe, handle.clone());
-            self.host.submit(task.share.device_id, move |device| {
-                let began = Instant::now();
-                let digests = task.run_probe(device, &probe, &last, &handle);
-                cancel_on_error(&handle, digests.map(|d| (d, began.elapsed())))
-            })
+        let results = match probe.link() {
+            Link::Own => self.walk_own(&held, probe, handle)?,
+            Link::All => held.walk_linked(&self.host, probe, handle)?,
         };
-        let jobs = held.devices.iter().map(submit).collect::<Result<Vec<_>, _>>()?;
-        let results = first_error(jobs)?;
         let (digests, times): (Vec<_>, Vec<_>) = results.into_iter().unzip();
         let answer = Answer::assemble(&held.challenge, probe, digests);
         let (challenge_id, checksum) = (id, answer.checksum);
@@ -270,8 +275,31 @@ impl Engine {
         messages.extend(answer.devices.iter().zip(times).map(|(answer, claimed)| {
             MinerMessage::DeviceDigests(DeviceDigests { challenge_id, answer: answer.clone(), claimed })
         }));
-        *lock(&held.answered) = Some((*probe, Arc::new(answer)));
+        let answered = Some((*probe, Arc::new(answer)));
+        match probe.link() {
+            Link::Own => lock(&held.answered).own = answered,
+            Link::All => lock(&held.answered).linked = answered,
+        }
         Ok(messages)
+    }
+
+    /// Walks a probe on each device over its own slots: the digests of each, and how long it took.
+    fn walk_own(
+        &self,
+        held: &Held,
+        probe: &Probe,
+        handle: &Handle,
+    ) -> Result<Vec<(Vec<Digest>, Duration)>, DeviceError> {
+        let submit = |of: &HeldDevice| {
+            let last = last_root(held.roots(&of.task));
+            let (task, probe, handle) = (of.task.clone(), *probe, handle.clone());
+            self.host.submit(task.share.device_id, move |device| {
+                let began = Instant::now();
+                let digests = task.run_probe(device, &probe, &last, &handle);
+                cancel_on_error(&handle, digests.map(|d| (d, began.elapsed())))
+            })
+        };
+        first_error(held.devices.iter().map(submit).collect::<Result<Vec<_>, _>>()?)
     }
 
     /// Opens items, each device on its own thread, and gives the chunks in the order of the items. Stops
@@ -288,29 +316,48 @@ impl Engine {
         mut give: impl FnMut(OpeningsChunk) -> bool,
     ) -> Result<(), DeviceError> {
         let held = self.held(id)?;
+        check_linked_items(&items)?;
+        let mut linked = None;
         let mut streams = Vec::with_capacity(items.len());
-        for item in items {
-            let (parts, stream) = mpsc::sync_channel(MAX_PARTS_AHEAD);
-            let (held, handle, device_id) = (held.clone(), handle.clone(), item.device_id);
-            let done = self.host.submit(device_id, move |device| held.open_item(device, &item, &handle, &parts))?;
-            streams.push((stream, done));
-        }
-        for (index, (stream, done)) in streams.into_iter().enumerate() {
-            // The Open had this many items, which its bounds keep far below a u32.
-            let item = index as u32;
-            for part in stream {
-                if !give(OpeningsChunk { challenge_id: id, item, part }) {
-                    handle.cancel();
-                    return Err(DeviceError::Cancelled);
+        for item in &items {
+            if is_linked(item) {
+                if linked.is_none() {
+                    linked = Some(LinkedOpening::start(&self.host, &held, &items, handle)?);
                 }
+                streams.push(None);
+                continue;
             }
-            cancel_on_error(handle, done.wait()?)?;
-            if !give(OpeningsChunk { challenge_id: id, item, part: OpeningsPart::End }) {
-                handle.cancel();
-                return Err(DeviceError::Cancelled);
-            }
+            let (parts, stream) = mpsc::sync_channel(MAX_PARTS_AHEAD);
+            let (held, handle, device_id, item) = (held.clone(), handle.clone(), item.device_id, item.clone());
+            let done = self.host.submit(device_id, move |device| held.open_item(device, &item, &handle, &parts))?;
+            streams.push(Some((stream, done)));
         }
-        Ok(())
+        let mut has_digests = false;
+        for (index, (item, stream)) in items.iter().zip(streams).enumerate() {
+            // The Open had this many items, which its bounds keep far below a u32.
+            let number = index as u32;
+            let mut give =
+                |part| give_or_cancel(&mut give, handle, OpeningsChunk { challenge_id: id, item: number, part });
+            match (stream, &mut linked, &item.what) {
+                (Some((stream, done)), _, _) => {
+                    stream.into_iter().try_for_each(&mut give)?;
+                    cancel_on_error(handle, done.wait()?)?;
+                }
+                (None, Some(linked), OpenWhat::LinkedSegments(segments)) => {
+                    if !std::mem::replace(&mut has_digests, true) {
+                        let digests = linked.digests()?;
+                        let chunks = digests.chunks(DIGESTS_PER_CHUNK);
+                        chunks.map(|chunk| OpeningsPart::SlotDigests(chunk.to_vec())).try_for_each(&mut give)?;
+                    }
+                    for _ in segments {
+                        give(OpeningsPart::Segment(cancel_on_error(handle, linked.next_segment())?))?;
+                    }
+                }
+                (None, ..) => return Err(DeviceError::Unsupported("an item without a stream".into())),
+            }
+            give(OpeningsPart::End)?;
+        }
+        linked.map_or(Ok(()), LinkedOpening::finish)
     }
 
     /// Forgets the challenge held and gives the devices' memory back, once running jobs have ended.
@@ -376,10 +423,19 @@ type Parts = mpsc::SyncSender<OpeningsPart>;
 
 impl Held {
     fn device(&self, id: DeviceId) -> Result<&HeldDevice, DeviceError> {
-        self.devices
-            .iter()
-            .find(|d| d.task.share.device_id == id)
-            .ok_or_else(|| DeviceError::Unsupported(format!("the challenge has no share for device {id}")))
+        self.index_of(id).map(|index| &self.devices[index])
+    }
+
+    /// Which of the devices this is, in the order of the shares.
+    fn index_of(&self, id: DeviceId) -> Result<usize, DeviceError> {
+        let index = self.devices.iter().position(|d| d.task.share.device_id == id);
+        index.ok_or_else(|| DeviceError::Unsupported(format!("the challenge has no share for device {id}")))
+    }
+
+    /// The linked probe, and what all devices answered.
+    fn answered_linked(&self) -> Result<(Probe, Arc<Answer>), DeviceError> {
+        let answered = lock(&self.answered).linked.clone();
+        answered.ok_or_else(|| DeviceError::Unsupported("no linked probe was answered".into()))
     }
 
     /// What a device committed to: the evidence has every device of the challenge.
@@ -396,6 +452,8 @@ impl Held {
     ) -> Result<(), DeviceError> {
         match &item.what {
             OpenWhat::Segments(segments) => self.open_segments(device, item.device_id, segments, handle, parts),
+            // All devices open those together.
+            OpenWhat::LinkedSegments(_) => Err(DeviceError::Unsupported("linked segments of one device alone".into())),
             OpenWhat::Samples { iteration, samples } => {
                 self.open_samples(device, item.device_id, *iteration, samples, handle, parts)
             }
@@ -411,9 +469,8 @@ impl Held {
         parts: &Parts,
     ) -> Result<(), DeviceError> {
         let of = self.device(id)?;
-        let Some((probe, answer)) = lock(&self.answered).clone() else {
-            return Err(DeviceError::Unsupported("no probe was answered".into()));
-        };
+        let answered = lock(&self.answered).own.clone();
+        let (probe, answer) = answered.ok_or_else(|| DeviceError::Unsupported("no probe was answered".into()))?;
         let roots = self.roots(&of.task);
         let slot_digests = of.make_resident(device, roots, of.task.iterations - 1, handle)?;
         let probed = ProbedDevice {
@@ -476,6 +533,29 @@ fn give(parts: &Parts, part: OpeningsPart) -> Result<(), DeviceError> {
     parts.send(part).map_err(|_| DeviceError::Cancelled)
 }
 
+/// Items of linked segments must stand together: a device that has other work between two of them would keep the others
+/// waiting.
+fn check_linked_items(items: &[OpenItem]) -> Result<(), DeviceError> {
+    let groups = items.chunk_by(|a, b| is_linked(a) == is_linked(b));
+    if groups.filter(|group| is_linked(&group[0])).count() > 1 {
+        return Err(DeviceError::Unsupported("items of linked segments that do not stand together".into()));
+    }
+    Ok(())
+}
+
+const fn is_linked(item: &OpenItem) -> bool {
+    matches!(item.what, OpenWhat::LinkedSegments(_))
+}
+
+/// Hands a chunk on; when nobody takes it, the devices stop.
+fn give_or_cancel(
+    give: &mut impl FnMut(OpeningsChunk) -> bool,
+    handle: &Handle,
+    chunk: OpeningsChunk,
+) -> Result<(), DeviceError> {
+    cancel_on_error(handle, if give(chunk) { Ok(()) } else { Err(DeviceError::Cancelled) })
+}
+
 /// One device's failure stops the others: nothing partial is committed to.
 fn cancel_on_error<T>(handle: &Handle, result: Result<T, DeviceError>) -> Result<T, DeviceError> {
     if result.is_err() {
@@ -501,3 +581,6 @@ fn last_root(roots: &[Root]) -> Root {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;

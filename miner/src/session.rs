@@ -189,9 +189,7 @@ impl Session {
             ValidatorMessage::Ping(sequence) => vec![Action::Send(MinerMessage::Pong(sequence))],
             ValidatorMessage::Challenge(offer) => self.challenge(&offer, now),
             ValidatorMessage::Probe { challenge_id, probe, deadline } => {
-                self.advance(challenge_id, WorkStage::Committed, WorkStage::Probing, now + deadline, "a probe", || {
-                    Action::StartProbe(challenge_id, probe)
-                })
+                self.probe(challenge_id, probe, now + deadline)
             }
             ValidatorMessage::Open { challenge_id, items, deadline } => {
                 self.advance(challenge_id, WorkStage::Answered, WorkStage::Opening, now + deadline, "an open", || {
@@ -203,11 +201,12 @@ impl Session {
     }
 
     fn take_inventory(&mut self, inventory: Inventory) -> Vec<Action> {
-        let devices_differ = inventory.devices != self.inventory.devices;
+        let devices_differ =
+            inventory.devices != self.inventory.devices || inventory.max_link != self.inventory.max_link;
         if self.running.is_some() || !devices_differ || !matches!(self.handshake, Handshake::Done { .. }) {
             return Vec::new();
         }
-        self.inventory = Inventory { sequence: self.inventory.sequence.wrapping_add(1), devices: inventory.devices };
+        self.inventory = Inventory { sequence: self.inventory.sequence.wrapping_add(1), ..inventory };
         vec![Action::Send(MinerMessage::Inventory(self.inventory.clone()))]
     }
 

@@ -110,7 +110,7 @@ pub struct RunningStatus {
     pub iterations: u32,
     /// How many devices work.
     pub devices: usize,
-    /// `work`, `probe` or `openings`.
+    /// `work`, `probe`, `linked probe` or `openings`.
     pub stage: String,
     /// Since when it runs.
     pub since: u64,

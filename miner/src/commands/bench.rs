@@ -1,5 +1,6 @@
 //! `assay-miner bench`.
 
+use assay_bench::link::{self, LinkError, LinkPlan};
 use assay_bench::{BenchPlan, BenchReport, chart};
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::file;
@@ -13,26 +14,18 @@ use crate::config::MinerConfig;
 
 /// The sizes measured when none is named.
 const DEFAULT_SIZES: std::ops::RangeInclusive<u32> = 1024..=16384;
+/// The size at which linked devices are measured when none is named.
+const DEFAULT_LINK_SIZE: u32 = 1024;
 /// The most rounds: more say nothing new.
 const MAX_ROUNDS: u32 = 1000;
 
-/// Measures each device, one after the other, in this process.
+/// Measures each device, one after the other, in this process; or all of them together, as the daemon opens them.
 ///
 /// # Errors
 /// No device can be had, a device fails, or standard output.
 pub fn execute(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<Exit> {
-    let plan = plan(args)?;
-    args.svg.as_deref().map_or(Ok(()), file::check_writable)?;
-    super::warn_of_a_running_miner(config);
-    let host = config.devices.host(&own_key::identity(&config.key_file)?.origin());
-    // Without them drivers work too, but complain, or compile again what a worker has compiled.
-    if let Err(error) = assay_bench::environment::restart_with(&host) {
-        tracing::warn!(%error, "cannot start again with the variables that drivers read");
-    }
-    let found = assay_bench::detect(&host).map_err(|error| Failure::because(Exit::Config, "devices", error))?;
-    let devices = found.iter().map(|found| assay_bench::run(&host, found, &plan)).collect::<Result<_, _>>()?;
-    let program = concat!("assay-miner ", env!("CARGO_PKG_VERSION")).to_owned();
-    let report = BenchReport { program, devices };
+    check(args)?;
+    let report = if args.link { measure_link(config, args)? } else { measure(config, args)? };
     if let Some(path) = &args.svg {
         let chart = chart::draw(&report)?;
         file::write_text(path, &chart)?;
@@ -45,7 +38,38 @@ pub fn execute(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn plan(args: &BenchArgs) -> Result<BenchPlan, Failure> {
+fn program() -> String {
+    concat!("assay-miner ", env!("CARGO_PKG_VERSION")).to_owned()
+}
+
+fn measure(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<BenchReport> {
+    let plan = plan(args);
+    args.svg.as_deref().map_or(Ok(()), file::check_writable)?;
+    super::warn_of_a_running_miner(config);
+    let host = config.devices.host(&own_key::identity(&config.key_file)?.origin());
+    // Without them drivers work too, but complain, or compile again what a worker has compiled.
+    if let Err(error) = assay_bench::environment::restart_with(&host) {
+        tracing::warn!(%error, "cannot start again with the variables that drivers read");
+    }
+    let found = assay_bench::detect(&host).map_err(|error| Failure::because(Exit::Config, "devices", error))?;
+    let devices = found.iter().map(|found| assay_bench::run(&host, found, &plan)).collect::<Result<_, _>>()?;
+    Ok(BenchReport { program: program(), devices, link: None })
+}
+
+/// The devices in workers, as a linked probe finds them.
+fn measure_link(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<BenchReport> {
+    super::warn_of_a_running_miner(config);
+    let origin = own_key::identity(&config.key_file)?.origin();
+    let chosen = config.devices.open(&origin).map_err(|error| Failure::because(Exit::Config, "devices", error))?;
+    let plan = LinkPlan { n: args.n.first().copied().unwrap_or(DEFAULT_LINK_SIZE), rounds: args.rounds };
+    let link = link::measure(&chosen.host, &MATRIX_SIZES, &plan).map_err(|error| match error {
+        LinkError::TooFew(_) | LinkError::NoRoom { .. } => Failure::because(Exit::Config, "--link", error).into(),
+        LinkError::Device(error) => anyhow::Error::from(error),
+    })?;
+    Ok(BenchReport { program: program(), devices: Vec::new(), link: Some(link) })
+}
+
+fn check(args: &BenchArgs) -> Result<(), Failure> {
     let wrong = |message: String| Failure::new(Exit::Usage, message);
     if let Some(n) = args.n.iter().find(|n| !MATRIX_SIZES.contains(n)) {
         return Err(wrong(format!("--n {n}: must be a power of two from 256 to 32768")));
@@ -53,18 +77,25 @@ fn plan(args: &BenchArgs) -> Result<BenchPlan, Failure> {
     if !(1..=MAX_ROUNDS).contains(&args.rounds) {
         return Err(wrong(format!("--rounds {}: must be from 1 to {MAX_ROUNDS}", args.rounds)));
     }
+    if args.link && args.n.len() > 1 {
+        return Err(wrong("--link: measures at one --n".into()));
+    }
+    Ok(())
+}
+
+fn plan(args: &BenchArgs) -> BenchPlan {
     let sizes = MATRIX_SIZES.into_iter().filter(|n| match args.n.is_empty() {
         true => DEFAULT_SIZES.contains(n),
         false => args.n.contains(n),
     });
-    Ok(BenchPlan {
+    BenchPlan {
         sizes: sizes.collect(),
         // What was asked for by name is measured, however long it takes.
         patient: !args.n.is_empty(),
         kernels: args.kernels.clone(),
         precisions: distinct(&args.kinds),
         rounds: args.rounds,
-    })
+    }
 }
 
 /// Each kind of work once, in the order written.

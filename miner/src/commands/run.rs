@@ -338,6 +338,7 @@ impl Observer for Log {
         let place = match part {
             Part::Fill => &places::FILL,
             Part::Probe => &places::WALK,
+            Part::LinkedProbe => &places::LINKED_WALK,
             Part::Open => &places::OPEN,
         };
         self.watch.traces.add(|| {

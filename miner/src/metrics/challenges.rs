@@ -85,9 +85,7 @@ impl ChallengeMetrics {
         for code in ReasonCode::ALL {
             self.reasons.with_label_values(&[code.name(), code.class().name()]);
         }
-        for (part, end) in
-            [Part::Fill, Part::Probe, Part::Open].into_iter().flat_map(|part| ENDS.map(|end| (part, end)))
-        {
+        for (part, end) in Part::ALL.into_iter().flat_map(|part| ENDS.map(|end| (part, end))) {
             self.parts.with_label_values(&[part.name(), end]);
         }
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use assay_device::DeviceError;
 use assay_protocol::message::{MinerMessage, Offer, Stop, StopCode};
 use assay_protocol::verdict::Verdict;
+use assay_work::probe::{Link, Probe};
 use assay_work::{Challenge, ChallengeId, Precision, PublicKey};
 
 use super::handshake::Handshake;
@@ -20,6 +21,20 @@ pub(super) struct RunningChallenge {
     pub(super) until: Instant,
     /// When the challenge is stopped for the operator's limit, and that limit.
     pub(super) stop: Option<(Instant, Duration)>,
+    /// The link of the last probe.
+    pub(super) probed: Option<Link>,
+}
+
+impl RunningChallenge {
+    /// Why a probe is not walked after those before it (WORK.md, Residency probe).
+    fn refuses(&self, probe: &Probe) -> Option<String> {
+        if let Err(error) = probe.check_devices(self.challenge.shares().len()) {
+            return Some(error.to_string());
+        }
+        let before = self.probed?;
+        (probe.link() <= before)
+            .then(|| format!("link = {} after a probe of link = {}", probe.link().code(), before.code()))
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,8 +57,9 @@ impl Session {
                 let challenge = Arc::new(challenge);
                 let until = now + offer.deadline;
                 let stop = self.limits.max_challenge.map(|limit| (now + limit, limit));
+                let stage = WorkStage::Working;
                 self.running =
-                    Some(RunningChallenge { challenge: challenge.clone(), stage: WorkStage::Working, until, stop });
+                    Some(RunningChallenge { challenge: challenge.clone(), stage, until, stop, probed: None });
                 vec![Action::StartWork(challenge)]
             }
             Err((code, detail)) => {
@@ -90,6 +106,23 @@ impl Session {
             }
         }
         Ok(challenge)
+    }
+
+    /// Walks a probe: the first one after the commitment, a linked one after the answer to the other too.
+    pub(super) fn probe(&mut self, id: ChallengeId, probe: Probe, until: Instant) -> Vec<Action> {
+        let Some(running) = self.running.as_ref().filter(|running| running.challenge.id() == id) else {
+            // It crossed our abort on the way.
+            return Vec::new();
+        };
+        let from = running.stage;
+        if !matches!(from, WorkStage::Committed | WorkStage::Answered) {
+            return self.close(Closed::OutOfPlace("a probe"));
+        }
+        if let Some(why) = running.refuses(&probe) {
+            return self.abort_with(StopCode::Invalid, format!("the probe breaks rule link: {why}"));
+        }
+        self.running.iter_mut().for_each(|running| running.probed = Some(probe.link()));
+        self.advance(id, from, WorkStage::Probing, until, "a probe", || Action::StartProbe(id, probe))
     }
 
     /// Goes from one stage to the next on the validator's word.

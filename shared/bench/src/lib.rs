@@ -1,4 +1,5 @@
-//! Measures the devices of a host stage by stage, in this process, and reports that as tables, JSON and a chart.
+//! Measures the devices of a host stage by stage, in this process, and reports that as tables, JSON and a chart; and how fast
+//! the devices reach one another ([`link`]), as the daemon opens them.
 //!
 //! What crashes here takes nothing along, so there is no worker. [`environment`] prepares the process, [`detect`] finds
 //! devices, [`run`] measures one.
@@ -7,6 +8,7 @@
 
 pub mod chart;
 pub mod environment;
+pub mod link;
 pub mod report;
 mod runner;
 
@@ -16,7 +18,7 @@ use assay_devices::HostConfig;
 use assay_devices::choice::{ChooseError, detect_all};
 use assay_devices::merge::merge;
 
-pub use report::{BenchReport, DeviceFigures, Figure, KindLimit};
+pub use report::{BenchReport, DeviceFigures, Figure, KindLimit, LinkFigures};
 pub use runner::{BenchPlan, median};
 
 /// The devices that a daemon would use.

@@ -10,8 +10,73 @@ use serde::Serialize;
 pub struct BenchReport {
     /// The program and its version.
     pub program: String,
-    /// The devices, in the order measured.
+    /// The devices that were measured by themselves, in the order measured.
     pub devices: Vec<DeviceFigures>,
+    /// How fast the devices reach one another, where that was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<LinkFigures>,
+}
+
+/// How fast the devices of a host reach one another's memory, by the path that a linked probe takes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LinkFigures {
+    /// The matrix size.
+    pub n: u32,
+    /// All devices, in the order of the challenge.
+    pub devices: Vec<LinkedDevice>,
+    /// Every ordered pair, and every device with itself, row by row.
+    pub pairs: Vec<PairFigure>,
+    /// The linked probe over all of them.
+    pub probe: LinkedProbeFigure,
+}
+
+/// A device among those linked.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LinkedDevice {
+    /// The device.
+    pub device_id: DeviceId,
+    /// The model.
+    pub name: String,
+    /// The backend's name.
+    pub backend: String,
+    /// How many slots it held.
+    pub slots: u32,
+}
+
+/// States that one device stepped and another one stepped after it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PairFigure {
+    /// Which device they come from, in the order of the devices.
+    pub from: usize,
+    /// Which device they go to; the same: its own states, which go nowhere.
+    pub to: usize,
+    /// The median, in bytes of states a second. As many bytes of lines are read beside on each of both.
+    pub bytes_per_s: f64,
+    /// Every sample's.
+    pub samples_per_s: Vec<f64>,
+}
+
+/// A linked probe over all devices.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LinkedProbeFigure {
+    /// Walks of each device.
+    pub walks: u32,
+    /// Steps of a round.
+    pub steps: u32,
+    /// Rounds.
+    pub rounds: u32,
+    /// How long it took, the median.
+    pub seconds: f64,
+    /// The time of one step of all walks.
+    pub step_seconds: f64,
+    /// What crosses between devices, at least: 64 bytes a step, all but the share of the device with the most slots.
+    pub crossed_bytes: f64,
+    /// That over the time.
+    pub bytes_per_s: f64,
+    /// The same into each device, in the mean: what a verdict states.
+    pub bytes_per_s_into_each: f64,
+    /// Every sample's time.
+    pub samples_s: Vec<f64>,
 }
 
 /// One device.
@@ -71,8 +136,34 @@ impl BenchReport {
     /// The report as a person reads it.
     #[must_use]
     pub fn text(&self, screen: &Screen) -> String {
-        self.devices.iter().map(|device| device_text(device, screen)).collect::<Vec<_>>().join("\n\n")
+        let link = self.link.iter().map(|link| link_text(link, screen));
+        self.devices.iter().map(|device| device_text(device, screen)).chain(link).collect::<Vec<_>>().join("\n\n")
     }
+}
+
+/// The matrix of all pairs, from row to column, then the probe.
+fn link_text(link: &LinkFigures, screen: &Screen) -> String {
+    let mut lines = vec![format!("linked devices, n = {}", link.n)];
+    let device = |(place, device): (usize, &LinkedDevice)| {
+        format!("  {place}: {} ({}, {}), {} slots", device.name, device.backend, device.device_id, device.slots)
+    };
+    lines.extend(link.devices.iter().enumerate().map(device));
+    lines.push("GB/s of states stepped on one device, then on another, by way of host memory:".into());
+    let header: Vec<_> = (0..link.devices.len()).map(|to| format!("to {to}")).collect();
+    let header: Vec<_> = std::iter::once("from").chain(header.iter().map(String::as_str)).collect();
+    let mut matrix = table::new(screen, &header);
+    for row in link.pairs.chunks(link.devices.len().max(1)) {
+        let from = row.first().map_or(String::new(), |pair| pair.from.to_string());
+        let rates = row.iter().map(|pair| table::figure(giga(pair.bytes_per_s)));
+        matrix.add_row(std::iter::once(table::figure(from)).chain(rates));
+    }
+    lines.push(table::text(&matrix));
+    let LinkedProbeFigure { walks, steps, rounds, seconds, step_seconds, .. } = link.probe;
+    lines.push(format!("linked probe of {walks} walks on each device, {steps} steps, {rounds} rounds:"));
+    let (all, each) = (giga(link.probe.bytes_per_s), giga(link.probe.bytes_per_s_into_each));
+    let (seconds, step) = (units::figures(seconds), units::figures(step_seconds * 1e6));
+    lines.push(format!("  {seconds} s, {step} µs a step, {all} GB/s crossed, {each} GB/s into each device"));
+    lines.join("\n")
 }
 
 fn device_text(device: &DeviceFigures, screen: &Screen) -> String {
@@ -200,7 +291,54 @@ pub(crate) mod tests {
             figures: figures.collect(),
             left_out: vec!["n = 4096: too large".into()],
         };
-        BenchReport { program: "a program 0.1.0".into(), devices: vec![device] }
+        BenchReport { program: "a program 0.1.0".into(), devices: vec![device], link: None }
+    }
+
+    fn linked() -> BenchReport {
+        let device = |id| LinkedDevice {
+            device_id: DeviceId([id; 16]),
+            name: format!("card {id}"),
+            backend: "cuda".into(),
+            slots: 200 + u32::from(id),
+        };
+        let pair = |(from, to, bytes_per_s)| PairFigure { from, to, bytes_per_s, samples_per_s: vec![bytes_per_s] };
+        let probe = LinkedProbeFigure {
+            walks: 65_536,
+            steps: 64,
+            rounds: 9,
+            seconds: 1.25,
+            step_seconds: 2.17e-3,
+            crossed_bytes: 1e9,
+            bytes_per_s: 8e8,
+            bytes_per_s_into_each: 4e8,
+            samples_s: vec![1.25],
+        };
+        let pairs = [(0, 0, 9e9), (0, 1, 1.5e9), (1, 0, 2.5e9), (1, 1, 8e9)].map(pair).into();
+        let link = Some(LinkFigures { n: 1024, devices: vec![device(7), device(8)], pairs, probe });
+        BenchReport { program: "a program 0.1.0".into(), devices: Vec::new(), link }
+    }
+
+    #[test]
+    fn linked_devices_are_a_matrix_from_row_to_column() {
+        let text = linked().text(&Screen::FILE);
+        let lines: Vec<_> = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        for line in [
+            "0: card 7 (cuda, 07070707070707070707070707070707), 207 slots",
+            "1: card 8 (cuda, 08080808080808080808080808080808), 208 slots",
+            "from to 0 to 1",
+            "0 9.00 1.50",
+            "1 2.50 8.00",
+            "linked probe of 65536 walks on each device, 64 steps, 9 rounds:",
+            "1.25 s, 2170 µs a step, 0.80 GB/s crossed, 0.40 GB/s into each device",
+        ] {
+            assert!(lines.iter().any(|found| found == line), "{line} in\n{text}");
+        }
+        let json = serde_json::to_value(linked()).unwrap();
+        assert_eq!(
+            (&json["link"]["pairs"][1]["to"], &json["link"]["pairs"][1]["bytes_per_s"]),
+            (&1.into(), &1.5e9.into())
+        );
+        assert_eq!(serde_json::to_value(example()).unwrap().get("link"), None, "what was not measured is not there");
     }
 
     #[test]

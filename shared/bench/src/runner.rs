@@ -16,7 +16,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::report::{DeviceFigures, Figure, KindLimit};
 
 /// How long one sample is to take, in seconds: long beside a launch, short beside a drift.
-const SAMPLE_S: f64 = 0.1;
+pub(crate) const SAMPLE_S: f64 = 0.1;
 /// The longest first sample that is not asked for by name, in seconds.
 const PATIENCE_S: f64 = 10.0;
 /// The most repeats in one sample.
@@ -61,8 +61,13 @@ impl BenchProgress {
         self.0.set_message(format!("{}{part}", now.what));
     }
 
+    /// Shows what is being measured.
+    pub(crate) fn show_text(&self, text: &str) {
+        self.0.set_message(text.to_owned());
+    }
+
     fn show(&self, cell: &Cell) {
-        self.0.set_message(cell.to_string());
+        self.show_text(&cell.to_string());
     }
 }
 

@@ -9,14 +9,16 @@ use super::kernel::{Kernel, KernelKind};
 use super::memory::{LARGE_PAGE, Mapping, promised_bytes};
 use super::pass::{PassRun, Stages};
 use super::plan::Plan;
-use super::probe::WalkRound;
+use super::probe::{LinkedStep, WalkRound};
 use super::thread_team::ThreadTeam;
 use super::walk::{LINE_BYTES, State};
 use assay_device::backend::BackendKind;
 use assay_device::copies::Area;
 use assay_device::machine;
 use assay_device::resident::{Residency, Slots};
-use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, SlotRange, check_size};
+use assay_device::{
+    Device, DeviceError, DeviceInfo, Handle, LinkedShare, Pass, ProbeRound, SlotRange, StateBytes, check_size,
+};
 use assay_work::challenge::MAX_TOTAL;
 use assay_work::tree::subtree_values;
 use assay_work::{DeviceId, Digest, Precision};
@@ -220,6 +222,17 @@ impl Device for CpuDevice {
         self.residency.walked(round.walks);
         handle.advance(1);
         Ok(digest)
+    }
+
+    fn step_states(&mut self, share: &LinkedShare, states: &mut [StateBytes]) -> Result<(), DeviceError> {
+        share.check(states.len())?;
+        let (slots, resident) = self.resident_slots()?;
+        if share.n != resident.n || share.count > resident.count {
+            return Err(DeviceError::Unsupported(format!("{share:?}, of which {resident:?} are resident")));
+        }
+        let step = LinkedStep { share, kernel: self.kernel, threads: self.threads, slots: slots.base() };
+        // SAFETY: the share's slots are filled, and stay while the device is borrowed.
+        unsafe { step.run(states) }
     }
 
     fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {

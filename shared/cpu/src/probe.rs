@@ -1,4 +1,5 @@
-//! A round of the residency probe on all threads of a device (WORK.md, Residency probe).
+//! A round of the residency probe on all threads of a device, and single steps of a linked one (WORK.md, Residency probe,
+//! Linked probe).
 
 use parking_lot::Mutex;
 use rand_chacha::ChaCha8Rng;
@@ -8,8 +9,9 @@ use super::hash::{CHUNK_BYTES, Pieces, chaining_value};
 use super::kernel::Kernel;
 use super::thread_team::{Stopped, ThreadTeam};
 use super::walk::{BATCH, LINE_BYTES, State, WalkBatch};
-use assay_device::{DeviceError, Handle, ProbeRound};
+use assay_device::{DeviceError, Handle, LinkedShare, ProbeRound, StateBytes};
 use assay_work::Digest;
+use assay_work::probe::{state_bytes, state_from_bytes};
 
 /// Bytes of states that one item starts, or hashes.
 const PIECE_BYTES: usize = 64 << 10;
@@ -98,6 +100,83 @@ impl WalkRound<'_> {
             };
             // SAFETY: the item's states, each item taken once; the slots are filled; the processor has the features.
             unsafe { (self.kernel.walk)(&batch) };
+        }
+        Ok(())
+    }
+}
+
+/// One step of walks of a linked probe, over lines of this device.
+pub(super) struct LinkedStep<'a> {
+    /// Where the device's slots are among those of all devices.
+    pub(super) share: &'a LinkedShare,
+    /// What walks.
+    pub(super) kernel: &'static Kernel,
+    /// How many threads.
+    pub(super) threads: usize,
+    /// The first byte of the device's first slot.
+    pub(super) slots: *const u8,
+}
+
+// SAFETY: the slots are only read.
+unsafe impl Sync for LinkedStep<'_> {}
+
+/// States of a batch, aligned as the kernels want them.
+#[repr(align(64))]
+struct BatchStates([State; BATCH]);
+
+impl LinkedStep<'_> {
+    /// Moves every state on by one step.
+    ///
+    /// # Safety
+    /// The share's slots are filled, from `slots` on.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] for the line of another device, [`DeviceError::Sick`] as [`ThreadTeam::run`].
+    pub(super) unsafe fn run(&self, states: &mut [StateBytes]) -> Result<(), DeviceError> {
+        let batches: Vec<_> = states.chunks_mut(BATCH).map(Mutex::new).collect();
+        let refused = Mutex::new(None);
+        // So few states that nobody needs to cancel it.
+        let done = ThreadTeam::run(self.threads.min(batches.len()).max(1), &Handle::default(), |team, _| {
+            while let Some(item) = team.take(batches.len())? {
+                // SAFETY: the caller's promise.
+                if let Err(error) = unsafe { self.step(&mut batches[item].lock()) } {
+                    *refused.lock() = Some(error);
+                    return Err(Stopped);
+                }
+            }
+            Ok(())
+        });
+        refused.into_inner().map_or(done, Err)
+    }
+
+    /// The same for one batch.
+    ///
+    /// # Safety
+    /// As [`LinkedStep::run`].
+    unsafe fn step(&self, states: &mut [StateBytes]) -> Result<(), DeviceError> {
+        let mut batch = BatchStates([[0; 16]; BATCH]);
+        for (state, bytes) in batch.0.iter_mut().zip(&*states) {
+            *state = state_from_bytes(bytes);
+            self.share.line_of(state)?;
+        }
+        // The kernels take whole groups of 4: the last one is filled up with walks whose lines are here as well.
+        let walks = states.len().next_multiple_of(4);
+        let first = batch.0[0];
+        batch.0[states.len()..walks].fill(first);
+        let slot_bytes = u64::from(self.share.n) * u64::from(self.share.n);
+        let walk = WalkBatch {
+            slots: self.slots.wrapping_sub((u64::from(self.share.offset) * slot_bytes) as usize),
+            count: self.share.total,
+            slot_bytes,
+            states: batch.0.as_mut_ptr(),
+            walks,
+            steps: 1,
+        };
+        // SAFETY: `line_of` found every line of the step in the share, whose slots are filled; the states are this
+        // batch's alone; the processor has the features.
+        unsafe { (self.kernel.walk)(&walk) };
+        for (bytes, state) in states.iter_mut().zip(&batch.0) {
+            *bytes = state_bytes(state);
         }
         Ok(())
     }

@@ -1,7 +1,8 @@
 //! The device as a whole against the reference.
 
 use super::*;
-use assay_device::{Device, DeviceError, Handle, Pass, ProbeRound};
+use assay_device::{Device, DeviceError, Handle, LinkedShare, Pass, ProbeRound};
+use assay_work::probe::{start_state, state_bytes, step};
 use assay_work::{Digest, PassKey, Precision, RoundKey, keys, product, reference};
 
 const MEMORY_BYTES: u64 = 1 << 30;
@@ -132,6 +133,30 @@ fn a_probe_walks_the_naive_walks_on_every_kernel() {
             assert!(device.probe_states().unwrap() == states, "{}: {walks} walks", device.info().detail);
             assert_eq!(digest, Digest(blake3::hash(&states).into()));
             assert_eq!(handle.done_steps(), 1);
+        }
+    }
+}
+
+/// Steps of a linked probe over slots that lie among those of others, in batches that are no whole groups of 4 too.
+#[test]
+fn linked_steps_are_the_naive_steps_on_every_kernel() {
+    let pass = pass(256, 2, 5, 9);
+    let slots = naive_pass(&pass);
+    let share = LinkedShare { n: 256, offset: 7, count: 5, total: 20 };
+    let starts = (0..).map(|walk| start_state(&RoundKey([6; 32]), walk));
+    let states: Vec<_> = starts.filter(|state| share.line_of(state).is_ok()).take(400).collect();
+    for count in [1, 5, 128, 129, 400] {
+        let stepped = states[..count].iter().map(|state| {
+            let (mut state, line) = (*state, share.line_of(state).unwrap());
+            step(&mut state, slots[line.slot as usize][line.first_byte as usize..].first_chunk().unwrap());
+            state_bytes(&state)
+        });
+        let stepped: Vec<_> = stepped.collect();
+        for mut device in every_device() {
+            device.fill(&pass, &Handle::default()).unwrap();
+            let mut states: Vec<_> = states[..count].iter().map(state_bytes).collect();
+            device.step_states(&share, &mut states).unwrap();
+            assert!(states == stepped, "{}: {count} states", device.info().detail);
         }
     }
 }

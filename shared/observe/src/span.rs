@@ -44,6 +44,8 @@ pub mod places {
     pub static HELD: Place = Place { side: VALIDATOR, name: "held", parent: Some(&CHALLENGE) };
     /// From the probe to its answer.
     pub static PROBE: Place = Place { side: VALIDATOR, name: "probe", parent: Some(&CHALLENGE) };
+    /// From the linked probe to its answer.
+    pub static LINKED_PROBE: Place = Place { side: VALIDATOR, name: "linked probe", parent: Some(&CHALLENGE) };
     /// From the request for openings to the last that was checked.
     pub static OPENINGS: Place = Place { side: VALIDATOR, name: "openings", parent: Some(&CHALLENGE) };
     /// From the first check of an opening to the end of the last.
@@ -56,6 +58,8 @@ pub mod places {
     pub static FILL: Place = Place { side: MINER, name: "fill", parent: Some(&WORK) };
     /// The miner's walks.
     pub static WALK: Place = Place { side: MINER, name: "probe", parent: Some(&PROBE) };
+    /// The miner's walks of a linked probe.
+    pub static LINKED_WALK: Place = Place { side: MINER, name: "linked probe", parent: Some(&LINKED_PROBE) };
     /// The miner's openings.
     pub static OPEN: Place = Place { side: MINER, name: "open", parent: Some(&OPENINGS) };
 }
@@ -169,7 +173,7 @@ fn bounded(value: Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::places::{CHALLENGE, CHECK, FILL, OPEN, OPENINGS, PROBE, RECORD, WALK, WORK};
+    use super::places::{CHALLENGE, CHECK, FILL, LINKED_PROBE, LINKED_WALK, OPEN, OPENINGS, PROBE, RECORD, WALK, WORK};
     use super::*;
 
     const CHALLENGE_ID: ChallengeId = ChallengeId([7; 16]);
@@ -191,6 +195,7 @@ mod tests {
             (&CHECK, &OPENINGS, false),
             (&FILL, &WORK, true),
             (&WALK, &PROBE, true),
+            (&LINKED_WALK, &LINKED_PROBE, true),
             (&OPEN, &OPENINGS, true),
         ] {
             let (child, parent) = (data(child, None), data(parent, None));
@@ -207,9 +212,10 @@ mod tests {
         let ids: std::collections::BTreeSet<_> = [data(&PROBE, None), data(&WALK, None), data(&WALK, Some(0))]
             .into_iter()
             .chain([data(&WALK, Some(1)), data(&OPEN, Some(1))])
+            .chain([data(&LINKED_PROBE, None), data(&LINKED_WALK, None), data(&LINKED_WALK, Some(0))])
             .map(|data| data.span_context.span_id().to_bytes())
             .collect();
-        assert_eq!(ids.len(), 5);
+        assert_eq!(ids.len(), 8);
     }
 
     #[test]

@@ -6,12 +6,14 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::link::{Link, LinkError, Steps};
-use super::message::{MAX_RANGES, Reply, Request};
+use super::message::{MAX_RANGES, MAX_SENT_STATES, Reply, Request};
 use super::supervisor::{SharedWorker, StartOutcome, WorkerMonitor, WorkerSpec, supervise};
 use assay_device::backend::Preparing;
 use assay_device::copies::{CopyReport, CopySource};
 use assay_device::resident::{HASH_BYTES, STATE_BYTES, hashes_of};
-use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, ProbeRounds, SlotRange};
+use assay_device::{
+    Device, DeviceError, DeviceInfo, Handle, LinkedShare, Pass, ProbeRound, ProbeRounds, SlotRange, StateBytes,
+};
 use assay_work::probe::{MAX_ROUNDS, MAX_WALKS};
 use assay_work::{DeviceId, Digest, Precision};
 use parking_lot::Mutex;
@@ -176,6 +178,20 @@ impl Device for WorkerDevice {
         })?;
         self.note_walks(probe.walks);
         Ok(digests_of(&bytes))
+    }
+
+    fn step_states(&mut self, share: &LinkedShare, states: &mut [StateBytes]) -> Result<(), DeviceError> {
+        share.check(states.len())?;
+        for states in states.chunks_mut(MAX_SENT_STATES) {
+            let sent = states.as_flattened().to_vec();
+            let stepped = self.with_resident(|link, _| {
+                let (bytes, request) = (sent.len() as u64, Request::StepStates { share: *share, states: sent });
+                link.ask_bytes(request, bytes, &Handle::default(), Steps::none())
+            })?;
+            // As many bytes as were sent came back.
+            states.as_flattened_mut().copy_from_slice(&stepped);
+        }
+        Ok(())
     }
 
     fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {

@@ -11,10 +11,11 @@ use assay_device::backend::{BackendKind, Found, MAX_HOST_DEVICES, MAX_SPEC_BYTES
 use assay_device::copies::{CopyReport, CopySource};
 use assay_device::place::{MAX_PCI_DEVICE, MAX_PCI_FUNCTION};
 use assay_device::{
-    DeviceError, DeviceInfo, MAX_DEVICE_DETAIL_BYTES, MAX_DEVICE_NAME_BYTES, Pass, ProbeRound, ProbeRounds, SlotRange,
+    DeviceError, DeviceInfo, LinkedShare, MAX_DEVICE_DETAIL_BYTES, MAX_DEVICE_NAME_BYTES, Pass, ProbeRound,
+    ProbeRounds, SlotRange,
 };
 use assay_work::Precision;
-use assay_work::probe::MAX_ROUNDS;
+use assay_work::probe::{LINE_BYTES, MAX_ROUNDS};
 use assay_work::text::{is_printable, printable};
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,8 @@ use super::frame::MAX_DATA_BYTES;
 
 /// Ranges of one request: the lines of four of the longest walks.
 pub const MAX_RANGES: usize = 4096;
+/// States of one request to move them on.
+pub const MAX_SENT_STATES: usize = MAX_DATA_BYTES / LINE_BYTES;
 /// Product kernels of one device.
 pub const MAX_KERNELS: usize = 64;
 /// Bytes of a kernel's name.
@@ -72,6 +75,14 @@ pub enum Request {
     Probe(ProbeRounds),
     /// `Device::probe_round`.
     Round(ProbeRound),
+    /// `Device::step_states`.
+    StepStates {
+        /// Where the device's slots are among all.
+        share: LinkedShare,
+        /// At most [`MAX_SENT_STATES`], one after another.
+        #[serde(with = "serde_bytes")]
+        states: Vec<u8>,
+    },
     /// `Device::probe_states`.
     ReadStates,
     /// `Device::read_all`.
@@ -173,6 +184,10 @@ impl ToWorker {
             Self::Request(_, Request::Probe(ProbeRounds { rounds, .. })) => {
                 at_most("Probe.rounds", MAX_ROUNDS as usize, *rounds as usize)?;
                 ensure("Probe.rounds", *rounds > 0, || "0, at least 1 is needed".into())
+            }
+            Self::Request(_, Request::StepStates { states, .. }) => {
+                at_most("StepStates.states", MAX_DATA_BYTES, states.len())?;
+                ensure("StepStates.states", states.len() % LINE_BYTES == 0, || "a part of a state".into())
             }
             Self::Request(_, Request::ChooseKernel(_, kernel)) => {
                 at_most("ChooseKernel.kernel", MAX_KERNEL_BYTES, kernel.len())
@@ -287,6 +302,8 @@ mod tests {
     use assay_device::place::{PciAddress, Place};
     use assay_work::{DeviceId, PassKey, ProbeKey, RoundKey};
 
+    const SHARE: LinkedShare = LinkedShare { n: 256, offset: 3, count: 3, total: 9 };
+
     fn info() -> DeviceInfo {
         DeviceInfo {
             id: DeviceId([3; 16]),
@@ -344,6 +361,7 @@ mod tests {
             }),
             Request::Probe(ProbeRounds { key: ProbeKey([2; 32]), walks: 64, steps: 1, rounds: 1 }),
             Request::Round(ProbeRound { key: RoundKey([3; 32]), walks: 64, steps: 1 }),
+            Request::StepStates { share: SHARE, states: vec![4; MAX_SENT_STATES * LINE_BYTES] },
             Request::ReadStates,
             Request::Read(vec![SlotRange { slot: 1, first_byte: u64::MAX, bytes: 7 }]),
             Request::ReadChainingValues { slot: 1, subtree_bytes: 1024 },
@@ -437,6 +455,10 @@ mod tests {
         );
         let bytes = CopySource::Bytes(vec![0; MAX_DATA_BYTES + 1]);
         assert_eq!(request(Request::TestCopies(bytes)), "TestCopies.bytes");
+        for bytes in [MAX_DATA_BYTES + LINE_BYTES, LINE_BYTES - 1] {
+            let states = Request::StepStates { share: SHARE, states: vec![0; bytes] };
+            assert_eq!(request(states), "StepStates.states");
+        }
         let range = SlotRange { slot: 0, first_byte: 0, bytes: 0 };
         assert_eq!(request(Request::Read(vec![range; MAX_RANGES + 1])), "Read.ranges");
         for rounds in [0, MAX_ROUNDS + 1] {
@@ -450,6 +472,9 @@ mod tests {
     fn the_longest_messages_fit() {
         let range = SlotRange { slot: u32::MAX, first_byte: u64::MAX, bytes: u64::MAX };
         carried(&ToWorker::Request(u64::MAX, Request::Read(vec![range; MAX_RANGES])));
+        let share = LinkedShare { n: u32::MAX, offset: u32::MAX, count: u32::MAX, total: u32::MAX };
+        let states = vec![u8::MAX; MAX_SENT_STATES * LINE_BYTES];
+        carried(&ToWorker::Request(u64::MAX, Request::StepStates { share, states }));
         let long = |id: u8| {
             let info =
                 DeviceInfo { id: DeviceId([id; 16]), name: "n".repeat(9999), detail: "\n".repeat(9999), ..info() };

@@ -16,6 +16,7 @@ use super::message::{FromWorker, MAX_KERNELS, Reply, Request, ToWorker, VERSION}
 use super::self_test::self_test;
 use assay_device::backend::{Backend, BackendKind, Preparing};
 use assay_device::{Device, DeviceError, Handle, SlotRange};
+use assay_work::probe::LINE_BYTES;
 use assay_work::{Digest, Precision};
 use parking_lot::Mutex;
 
@@ -178,6 +179,11 @@ impl DeviceServer {
             Request::Round(round) => {
                 let digest = self.device()?.probe_round(&round, handle)?;
                 self.send(number, handle, &digest.0)
+            }
+            Request::StepStates { share, mut states } => {
+                let (whole, _) = states.as_chunks_mut::<LINE_BYTES>();
+                self.device()?.step_states(&share, whole)?;
+                self.send(number, handle, &states)
             }
             Request::ReadStates => {
                 let states = self.device()?.probe_states()?;

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use proptest::prelude::*;
 
-use super::message::{FromWorker, VERSION};
+use super::message::{FromWorker, MAX_SENT_STATES, VERSION};
 use super::testing::FakeFault::{self, Busy, Panic, Sick, SickRead, Slow};
 use super::testing::{Fakes, LONG, PASS, Pretended, Threads, fakes, found, reference};
 use super::*;
@@ -16,12 +16,15 @@ use assay_cpu::CpuConfig;
 use assay_device::backend::{Backend, BackendKind, Preparing};
 use assay_device::host::Changes;
 use assay_device::place::Place;
-use assay_device::{Device, Handle, Pass, ProbeRound, ProbeRounds, SlotRange};
+use assay_device::{Device, Handle, LinkedShare, Pass, ProbeRound, ProbeRounds, SlotRange};
+use assay_work::probe::{LINE_BYTES, position, start_state, state_bytes, state_from_bytes};
 use assay_work::{Digest, PassKey, Precision, ProbeKey, RoundKey};
 
 const PROBE: ProbeRounds = ProbeRounds { key: ProbeKey([2; 32]), walks: 64, steps: 4, rounds: 3 };
 /// Its states are more than one part of data.
 const ROUND: ProbeRound = ProbeRound { key: RoundKey([3; 32]), walks: 8192, steps: 1 };
+/// All slots of [`PASS`], and no others.
+const SHARE: LinkedShare = LinkedShare { n: 256, offset: 0, count: 8, total: 8 };
 
 fn spec(fault: FakeFault, launcher: Arc<dyn Launcher>) -> WorkerSpec {
     let found = found(BackendKind::Cpu, 9, fault, Place::default());
@@ -86,6 +89,22 @@ fn a_device_in_a_worker_is_the_device() {
         near.read(7, first, &mut b).unwrap();
         assert_eq!(a, b);
     }
+    // More states than one request takes.
+    let share = LinkedShare { n: 256, offset: 5, count: 8, total: 8 + 5 };
+    let of_share = |i: u32| {
+        // Other states name lines of other devices.
+        let state = state_bytes(&start_state(&RoundKey([9; 32]), i));
+        let place = position(&state_from_bytes(&state), share.total, share.n).0;
+        (share.offset..share.offset + share.count).contains(&place).then_some(state)
+    };
+    let mut states: Vec<_> = (0..20_000).filter_map(of_share).collect();
+    assert!(states.len() > 2 * MAX_SENT_STATES);
+    let mut expected = states.clone();
+    near.step_states(&share, &mut expected).unwrap();
+    far.step_states(&share, &mut states).unwrap();
+    assert_eq!(states, expected);
+    let foreign = far.step_states(&LinkedShare { offset: 0, ..share }, &mut states);
+    assert!(matches!(foreign, Err(DeviceError::Unsupported(_))), "{foreign:?}");
     // More ranges than one request takes, and more bytes than one part.
     let range = |i: u64| SlotRange { slot: (i % 8) as u32, first_byte: i * 7 % 60_000, bytes: i % 200 };
     let ranges: Vec<_> = (0..5000).map(range).collect();
@@ -176,10 +195,25 @@ fn slots_of_a_lost_worker_are_lost_for_its_reason() {
     assert_eq!(error, DeviceError::Sick("it fell off the bus".into()));
     wait_until(|| device.fault().is_none());
     assert_eq!(device.probe_rounds(&PROBE, &Handle::default()), Err(error.clone()));
+    assert_eq!(device.step_states(&SHARE, &mut [[0; LINE_BYTES]]), Err(error.clone()));
     assert_eq!(device.read(3, 0, &mut [0]), Err(error));
     assert_eq!(device.fault(), None, "the worker that is there now is well");
     fill(&mut device).unwrap();
     device.read(3, 0, &mut [0]).unwrap();
+}
+
+/// A device that fails while it steps walks of others is lost as in any other request.
+#[test]
+fn a_device_that_fails_at_a_step_is_sick() {
+    let mut device = device(SickRead);
+    fill(&mut device).unwrap();
+    // All words zero: the first line of the first slot; that of slot 4 fails.
+    assert_eq!(device.step_states(&SHARE, &mut [[0; LINE_BYTES]]), Ok(()));
+    let states = (0..).map(|walk| start_state(&RoundKey([4; 32]), walk));
+    let mut fifths = states.filter(|state| SHARE.line_of(state).is_ok_and(|line| line.slot == 4));
+    let sick = DeviceError::Sick("it fell off the bus".into());
+    assert_eq!(device.step_states(&SHARE, &mut [state_bytes(&fifths.next().unwrap())]), Err(sick.clone()));
+    assert_eq!(device.fault(), Some(sick));
 }
 
 #[test]

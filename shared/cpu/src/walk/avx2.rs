@@ -17,8 +17,7 @@ type Halves = [__m256i; 2];
 struct Offsets([u64; QUAD]);
 
 /// # Safety
-/// `count · slot_bytes` bytes from `slots` on are readable, nobody else uses the states, `walks` is a
-/// multiple of 4, and the processor has AVX2.
+/// As [`super::portable`]; `walks` is a multiple of 4, and the processor has AVX2.
 #[target_feature(enable = "avx2")]
 pub(in super::super) unsafe fn avx2(batch: &WalkBatch) {
     let quads = batch.walks / QUAD;
@@ -35,9 +34,10 @@ pub(in super::super) unsafe fn avx2(batch: &WalkBatch) {
             let mut states = [[_mm256_setzero_si256(); 2]; QUAD];
             for (i, state) in states.iter_mut().enumerate() {
                 let address: *mut __m256i = place.wrapping_add(i).cast();
-                // SAFETY: the states as above; `locate` gives offsets of whole lines inside the slots, aligned to 64.
+                // SAFETY: the states as above; `locate` gives offsets of whole lines that the caller
+                // promised, aligned to 64.
                 unsafe {
-                    *state = step(load(address), load(batch.slots.add(offsets.0[i] as usize).cast()));
+                    *state = step(load(address), load(batch.slots.wrapping_add(offsets.0[i] as usize).cast()));
                     _mm256_store_si256(address, state[0]);
                     _mm256_store_si256(address.add(1), state[1]);
                 }

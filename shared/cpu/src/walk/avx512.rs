@@ -14,8 +14,7 @@ const QUAD: usize = 4;
 struct Offsets([u64; 8]);
 
 /// # Safety
-/// `count · slot_bytes` bytes from `slots` on are readable, nobody else uses the states, `walks` is a
-/// multiple of 4, and the processor has AVX-512 F.
+/// As [`super::portable`]; `walks` is a multiple of 4, and the processor has AVX-512 F.
 #[target_feature(enable = "avx512f")]
 pub(in super::super) unsafe fn avx512(batch: &WalkBatch) {
     let quads = batch.walks / QUAD;
@@ -31,8 +30,8 @@ pub(in super::super) unsafe fn avx512(batch: &WalkBatch) {
             // SAFETY: as above.
             let mut states = unsafe { load(place) };
             for (i, state) in states.iter_mut().enumerate() {
-                // SAFETY: `locate` gives offsets of whole lines inside the slots; lines are aligned to 64.
-                let line = unsafe { _mm512_load_si512(batch.slots.add(offsets.0[2 * i] as usize).cast()) };
+                // SAFETY: `locate` gives offsets of whole lines that the caller promised; lines are aligned to 64.
+                let line = unsafe { _mm512_load_si512(batch.slots.wrapping_add(offsets.0[2 * i] as usize).cast()) };
                 *state = step(*state, line);
                 // SAFETY: as above.
                 unsafe { _mm512_store_si512(place.add(i), *state) };

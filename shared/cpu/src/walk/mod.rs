@@ -26,9 +26,10 @@ const SECOND_FACTOR: u32 = 0x85EB_CA6B;
 
 /// Walks to move together.
 pub(super) struct WalkBatch {
-    /// The first byte of slot 0; slots follow one another.
+    /// The first byte of slot 0; slots follow one another. Where only some of them are in memory, as for one step of a
+    /// linked probe, it is where slot 0 would be.
     pub(super) slots: *const u8,
-    /// How many slots.
+    /// How many slots there are to walk over.
     pub(super) count: u32,
     /// Bytes of a slot, a power of two.
     pub(super) slot_bytes: u64,
@@ -41,7 +42,8 @@ pub(super) struct WalkBatch {
 }
 
 /// # Safety
-/// `count · slot_bytes` bytes from `slots` on are readable, and nobody else uses the states.
+/// Every line that the walks come to is readable, as all are when `count · slot_bytes` bytes from `slots` on are, and
+/// nobody else uses the states.
 pub(super) unsafe fn portable(batch: &WalkBatch) {
     // SAFETY: the caller's promise: the states are `walks` states that only this batch uses.
     let states = unsafe { std::slice::from_raw_parts_mut(batch.states, batch.walks) };
@@ -52,7 +54,7 @@ pub(super) unsafe fn portable(batch: &WalkBatch) {
     }
     for _ in 0..batch.steps {
         for (state, line) in states.iter_mut().zip(&mut lines) {
-            // SAFETY: `offset` is below `count · slot_bytes` by the length of a line at least.
+            // SAFETY: `offset` is a line that the caller promised.
             step(state, unsafe { &*line.cast::<[u8; LINE_BYTES]>() });
             *line = batch.slots.wrapping_add(offset(state, batch));
             prefetch(*line);

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use assay_work::keys::pass_key;
-use assay_work::probe::probe_key;
+use assay_work::probe::{LINE_BYTES, probe_key, start_state, state_bytes, state_from_bytes, step};
 use assay_work::{DeviceId, Digest, PassKey, Precision, ProbeKey, RoundKey, Sample, Segment, reference};
 
 use super::vectors::{LARGE, check_vector, precision_of, vectors};
@@ -15,7 +15,7 @@ use super::{Worked, probe};
 use crate::copies::CopySource;
 use crate::open::{AuditedPass, ProbedDevice, open_samples, open_segments};
 use crate::reference::ReferenceDevice;
-use crate::{Device, DeviceError, Handle, Pass, ProbeRound, ProbeRounds};
+use crate::{Device, DeviceError, Handle, LinkedShare, MAX_STEPPED_STATES, Pass, ProbeRound, ProbeRounds, StateBytes};
 
 /// A round for slots of any size.
 const ROUND: ProbeRound = ProbeRound { key: RoundKey([4; 32]), walks: 64, steps: 3 };
@@ -45,6 +45,7 @@ macro_rules! device_conformance {
                 random_passes_and_rounds_are_the_references
                 rounds_of_a_probe_follow_one_another
                 every_kind_of_work_is_the_references
+                steps_of_linked_walks_are_the_references
                 openings_are_those_of_the_reference
                 chaining_values_and_reads_are_the_references
                 a_cancelled_call_leaves_a_usable_device
@@ -232,6 +233,63 @@ fn check_segments_of(worked: &Worked, device: &mut dyn Device) {
     };
     let opened = open_segments(device, &probed, &segments, &Handle::default()).unwrap();
     assert_eq!(opened, reference::open_probe(&worked.slots, n, &key, &probe, id, &segments));
+}
+
+/// States of linked walks whose next lines are in `share`, different for every seed.
+fn states_over(share: &LinkedShare, count: usize, seed: u8) -> Vec<StateBytes> {
+    let key = RoundKey([seed; 32]);
+    let starts = (0..).map(|walk| start_state(&key, walk));
+    starts.filter(|state| share.line_of(state).is_ok()).take(count).map(|state| state_bytes(&state)).collect()
+}
+
+/// Single steps of walks over the slots of several devices: as many as there may be at once, few, none; those of others
+/// are refused.
+///
+/// # Panics
+/// When the device gives anything else.
+pub fn steps_of_linked_walks_are_the_references(device: &mut dyn Device) {
+    let alone = LinkedShare { n: 256, offset: 0, count: 3, total: 3 };
+    check_refused(device.step_states(&alone, &mut [[0; LINE_BYTES]]));
+    for (n, count, offset, behind) in [(256, 5, 4, 3), (256, 3, 0, 0), (1024, 3, 0, 5), (256, 4, 100, 0)] {
+        let pass = pass(n, count, 3);
+        let slots = reference::pass(pass.precision, &pass.key, n, pass.offset, count);
+        let share = LinkedShare { n, offset, count, total: offset + count + behind };
+        check_fill(device, &pass);
+        for states in [MAX_STEPPED_STATES, 1, 2, 3, 127, 130, 0] {
+            // As many as there may be once: a device may read them line by line.
+            let states = if n == 256 && count == 5 { states } else { states.min(300) };
+            let mut moved = states_over(&share, states, count as u8);
+            let mut expected = moved.clone();
+            for bytes in &mut expected {
+                let mut state = state_from_bytes(bytes);
+                let line = share.line_of(&state).unwrap();
+                let first_byte = line.first_byte as usize;
+                step(&mut state, slots[line.slot as usize][first_byte..].first_chunk().unwrap());
+                *bytes = state_bytes(&state);
+            }
+            device.step_states(&share, &mut moved).unwrap();
+            assert!(moved == expected, "{states} states, {share:?}");
+        }
+        let other = LinkedShare { offset: 0, count: offset, ..share };
+        if offset > 0 {
+            let mut states = states_over(&share, 130, 1);
+            states[129] = states_over(&other, 1, 1)[0];
+            check_refused(device.step_states(&share, &mut states));
+        }
+        let mut states = states_over(&share, 1, 1);
+        for wrong in
+            [LinkedShare { n: 300, ..share }, LinkedShare { count: 0, ..share }, LinkedShare { total: 2, ..share }]
+        {
+            check_refused(device.step_states(&wrong, &mut states));
+        }
+        // More slots than are resident.
+        let more = LinkedShare { count: count + 1, total: count + 1, offset: 0, n };
+        let beyond = LinkedShare { count: 1, total: count + 1, offset: count, n };
+        check_refused(device.step_states(&more, &mut states_over(&beyond, 1, 1)));
+        check_refused(device.step_states(&share, &mut vec![[0; LINE_BYTES]; MAX_STEPPED_STATES + 1]));
+    }
+    device.release();
+    check_refused(device.step_states(&alone, &mut [[0; LINE_BYTES]]));
 }
 
 /// Subtrees that the device makes, larger ones, which the host merges, and reads that start and end anywhere.

@@ -1,0 +1,164 @@
+//! The linked probe of a challenge: all devices walk over the slots of all of them, and open their lines together.
+
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use assay_device::host::{Host, Pending};
+use assay_device::linked::{self, LinkedPart};
+use assay_device::open::{LinkedPlan, LinkedProbed, LinkedSegment, SegmentPiece, join_segment};
+use assay_device::{Device, DeviceError, Handle};
+use assay_protocol::message::{OpenItem, OpenWhat};
+use assay_work::probe::{LinkedSlots, Probe};
+use assay_work::segment::SegmentOpenings;
+use assay_work::{Digest, Root};
+
+use super::{Held, HeldDevice, MAX_PARTS_AHEAD, cancel_on_error, first_error, last_root};
+
+/// What a device gives of the linked segments of an open: its digests, then its piece of each segment in order.
+enum Opened {
+    Digests(Arc<Vec<Digest>>),
+    Piece(SegmentPiece),
+}
+
+/// One device's part of an opening under way.
+struct OpeningDevice {
+    opened: mpsc::Receiver<Opened>,
+    done: Pending<Result<(), DeviceError>>,
+}
+
+/// All linked segments of an open, while the devices give them.
+pub(super) struct LinkedOpening {
+    slots: LinkedSlots,
+    segments: Vec<LinkedSegment>,
+    /// In the order of the shares.
+    devices: Vec<OpeningDevice>,
+    next: usize,
+    /// Of the open.
+    handle: Handle,
+}
+
+impl Held {
+    /// Walks a linked probe on all devices at once: the digests of each, and how long it took.
+    pub(super) fn walk_linked(
+        &self,
+        host: &Host,
+        probe: &Probe,
+        handle: &Handle,
+    ) -> Result<Vec<(Vec<Digest>, Duration)>, DeviceError> {
+        let walk = |(of, part): (&HeldDevice, LinkedPart)| {
+            let handle = handle.clone();
+            host.submit(of.task.share.device_id, move |device| {
+                let began = Instant::now();
+                cancel_on_error(&handle, part.walk(device, &handle).map(|digests| (digests, began.elapsed())))
+            })
+        };
+        let parts = linked::parts(&self.challenge, probe, &self.last_roots())?;
+        first_error(self.devices.iter().zip(parts).map(walk).collect::<Result<Vec<_>, _>>()?)
+    }
+
+    fn last_roots(&self) -> Vec<Root> {
+        self.devices.iter().map(|of| last_root(self.roots(&of.task))).collect()
+    }
+
+    /// Gives a device's part of linked segments: the last pass resident, the rounds that were drawn walked again with
+    /// all other devices, then what it has of each segment.
+    fn open_linked(
+        &self,
+        device: &mut dyn Device,
+        (index, part): (usize, LinkedPart),
+        segments: &[LinkedSegment],
+        handle: &Handle,
+        opened: &mpsc::SyncSender<Opened>,
+    ) -> Result<(), DeviceError> {
+        let of = &self.devices[index];
+        let (probe, answer) = self.answered_linked()?;
+        let slot_digests = of.make_resident(device, self.roots(&of.task), of.task.iterations - 1, handle)?;
+        let probed =
+            LinkedProbed { n: self.challenge.n(), probe: &probe, answer: &answer, slot_digests: &slot_digests };
+        let plan = LinkedPlan::new(device, part, &probed, segments, handle)?;
+        let give = |part| opened.send(part).map_err(|_| DeviceError::Cancelled);
+        give(Opened::Digests(slot_digests.clone()))?;
+        for segment in 0..plan.len() {
+            handle.check()?;
+            give(Opened::Piece(plan.piece(device, segment)?))?;
+        }
+        Ok(())
+    }
+}
+
+impl LinkedOpening {
+    /// Has all devices open the linked segments of these items.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] when no linked probe was answered or a device has no share; else the devices'.
+    pub(super) fn start(
+        host: &Host,
+        held: &Arc<Held>,
+        items: &[OpenItem],
+        handle: &Handle,
+    ) -> Result<Self, DeviceError> {
+        let (probe, _) = held.answered_linked()?;
+        let mut segments = Vec::new();
+        for item in items {
+            let OpenWhat::LinkedSegments(of_item) = &item.what else { continue };
+            let device = held.index_of(item.device_id)?;
+            segments.extend(of_item.iter().map(|&segment| LinkedSegment { device, segment }));
+        }
+        let parts = linked::parts(&held.challenge, &probe, &held.last_roots())?;
+        let mut devices = Vec::with_capacity(parts.len());
+        for (index, part) in parts.into_iter().enumerate() {
+            let (give, opened) = mpsc::sync_channel(MAX_PARTS_AHEAD);
+            let (job, handle, segments) = (held.clone(), handle.clone(), segments.clone());
+            // A failure cancels nothing yet: items before these are to be given first, or to fail for reasons of their own.
+            let done = host.submit(held.devices[index].task.share.device_id, move |device| {
+                job.open_linked(device, (index, part), &segments, &handle, &give)
+            })?;
+            devices.push(OpeningDevice { opened, done });
+        }
+        let (slots, handle) = (LinkedSlots::new(&held.challenge), handle.clone());
+        Ok(Self { slots, segments, devices, next: 0, handle })
+    }
+
+    /// The digests of the last pass of every device, which come before the first segment.
+    pub(super) fn digests(&mut self) -> Result<Vec<Digest>, DeviceError> {
+        let of_device = |device: &OpeningDevice| match device.opened.recv() {
+            Ok(Opened::Digests(digests)) => Some(digests),
+            Ok(Opened::Piece(_)) | Err(_) => None,
+        };
+        let all: Option<Vec<_>> = self.devices.iter().map(of_device).collect();
+        all.map_or_else(
+            || Err(self.failure()),
+            |all| Ok(all.iter().flat_map(|digests| digests.iter().copied()).collect()),
+        )
+    }
+
+    /// The next segment of the items, in their order.
+    pub(super) fn next_segment(&mut self) -> Result<SegmentOpenings, DeviceError> {
+        let of_device = |device: &OpeningDevice| match device.opened.recv() {
+            Ok(Opened::Piece(piece)) => Some(piece),
+            Ok(Opened::Digests(_)) | Err(_) => None,
+        };
+        let pieces: Option<Vec<_>> = self.devices.iter().map(of_device).collect();
+        let Some(pieces) = pieces else { return Err(self.failure()) };
+        let segment = self.segments[self.next].segment;
+        self.next += 1;
+        join_segment(&self.slots, segment, pieces)
+    }
+
+    /// Waits for the devices, once every segment was taken.
+    pub(super) fn finish(self) -> Result<(), DeviceError> {
+        first_error(self.devices.into_iter().map(|device| device.done).collect()).map(drop)
+    }
+
+    /// Why a device gave less than it should: its own error, before that of those that stopped for it. All of them end.
+    fn failure(&mut self) -> DeviceError {
+        self.handle.cancel();
+        let devices = std::mem::take(&mut self.devices);
+        let jobs = devices.into_iter().map(|device| {
+            // Whoever still has something to give learns that nobody takes it.
+            drop(device.opened);
+            device.done
+        });
+        first_error(jobs.collect()).err().unwrap_or(DeviceError::Cancelled)
+    }
+}
