@@ -7,7 +7,7 @@ use assay_program::size::Size;
 use assay_protocol::message::Inventory;
 use assay_protocol::verdict::{DeviceWork, Reason, ReasonCode, Work};
 use assay_work::text::quoted;
-use assay_work::{DeviceId, PublicKey};
+use assay_work::{DeviceId, Precision, PublicKey};
 use serde::{Deserialize, Serialize};
 
 /// Bytes of the file: 65,536 miners with eight devices each, and room for comments.
@@ -26,8 +26,17 @@ pub struct Expectation {
     pub device_ids: Vec<DeviceId>,
     /// Every device that takes part claims a model that contains this text, in any case of letters.
     pub model: Option<String>,
-    /// The least TOPS of the whole host.
+    /// The least TOPS of the whole host in challenges of INT8.
     pub min_tops: Option<f64>,
+    /// The same of F16.
+    #[serde(default)]
+    pub min_tops_f16: Option<f64>,
+    /// The same of FP8.
+    #[serde(default)]
+    pub min_tops_fp8: Option<f64>,
+    /// The same of FP4.
+    #[serde(default)]
+    pub min_tops_fp4: Option<f64>,
     /// The least memory held by the whole host.
     pub min_memory: Option<Size>,
     /// The least GB/s of the probe over the whole host.
@@ -85,6 +94,9 @@ struct RawMiner {
     device_ids: Vec<DeviceId>,
     model: Option<String>,
     min_tops: Option<f64>,
+    min_tops_f16: Option<f64>,
+    min_tops_fp8: Option<f64>,
+    min_tops_fp4: Option<f64>,
     min_memory: Option<String>,
     min_gb_per_s: Option<f64>,
 }
@@ -142,7 +154,7 @@ impl Expectations {
 
 impl Expectation {
     fn check(miner: RawMiner) -> Result<Self, String> {
-        let RawMiner { key: _, devices, device_ids, model, min_tops, min_memory, min_gb_per_s } = miner;
+        let RawMiner { key: _, devices, device_ids, model, min_memory, min_gb_per_s, .. } = miner;
         let positive = |name: &str, value: Option<f64>| match value {
             Some(value) if !value.is_finite() || value <= 0.0 => Err(format!(
                 "{name} = {value}: expected a number above 0; leave the line out where nothing is expected"
@@ -161,16 +173,35 @@ impl Expectation {
             devices,
             device_ids,
             model,
-            min_tops: positive("min_tops", min_tops)?,
+            min_tops: positive("min_tops", miner.min_tops)?,
+            min_tops_f16: positive("min_tops_f16", miner.min_tops_f16)?,
+            min_tops_fp8: positive("min_tops_fp8", miner.min_tops_fp8)?,
+            min_tops_fp4: positive("min_tops_fp4", miner.min_tops_fp4)?,
             min_memory: min_memory.transpose()?,
             min_gb_per_s: positive("min_gb_per_s", min_gb_per_s)?,
         })
     }
 
-    /// One reason for each expectation that is missed by the devices that took part.
+    /// The least TOPS of the whole host in challenges of a kind of work.
+    const fn min_tops_of(&self, precision: Precision) -> Option<f64> {
+        match precision {
+            Precision::Int8 => self.min_tops,
+            Precision::F16 => self.min_tops_f16,
+            Precision::Fp8 => self.min_tops_fp8,
+            Precision::Fp4 => self.min_tops_fp4,
+        }
+    }
+
+    /// One reason for each expectation that is missed by the devices that took part in a challenge of a kind of work.
     #[must_use]
-    pub fn missed(&self, devices: &[DeviceWork], whole: &Work, inventory: &Inventory) -> Vec<Reason> {
-        let Self { devices: count, device_ids, model, min_tops, min_memory, min_gb_per_s } = self;
+    pub fn missed(
+        &self,
+        devices: &[DeviceWork],
+        whole: &Work,
+        inventory: &Inventory,
+        precision: Precision,
+    ) -> Vec<Reason> {
+        let Self { devices: count, device_ids, model, min_memory, min_gb_per_s, .. } = self;
         let missed = |detail: String| Reason::new(ReasonCode::ExpectationMissed, detail);
         let mut reasons = Vec::new();
         if let Some(count) = count.filter(|count| devices.len() < *count as usize) {
@@ -183,8 +214,9 @@ impl Expectation {
         if let Some(model) = model {
             reasons.extend(devices.iter().filter_map(|device| other_model(model, device, inventory)));
         }
-        if let Some(least) = min_tops.filter(|least| whole.tops < *least) {
-            reasons.push(missed(format!("{:.3} TOPS were shown, at least {least} are expected", whole.tops)));
+        if let Some(least) = self.min_tops_of(precision).filter(|least| whole.tops < *least) {
+            let tops = whole.tops;
+            reasons.push(missed(format!("{tops:.3} TOPS of {precision} were shown, at least {least} are expected")));
         }
         if let Some(least) = min_memory.filter(|least| whole.bytes_held < least.bytes) {
             let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use assay_protocol::verdict::KindRate;
+use assay_work::probe::Link;
 use assay_work::{DeviceId, Precision, PublicKey};
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +55,8 @@ pub struct Shown {
     pub rates: BTreeMap<Precision, ShownRate>,
     /// Bytes per second that the probe of the last one read.
     pub probe_bytes_per_s: f64,
+    /// The same of the linked probe of the last one that had one.
+    pub linked_bytes_per_s: f64,
 }
 
 /// A rate that a device showed in a challenge.
@@ -67,7 +70,25 @@ pub struct ShownRate {
     pub unix_seconds: u64,
 }
 
+/// Bytes per second that the probes of a challenge read on a device.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ProbeRates {
+    /// Of its own slots.
+    pub own: f64,
+    /// Of the slots of all devices, where there was such a probe.
+    pub linked: Option<f64>,
+}
+
 impl Shown {
+    /// Bytes per second that the last probe of this link read; 0 before there was one.
+    #[must_use]
+    pub const fn bytes_per_s(&self, link: Link) -> f64 {
+        match link {
+            Link::Own => self.probe_bytes_per_s,
+            Link::All => self.linked_bytes_per_s,
+        }
+    }
+
     /// The rates as a verdict says them, in order of kind.
     pub fn kind_rates(&self) -> impl Iterator<Item = KindRate> {
         self.rates.iter().map(|(&precision, &ShownRate { tops, unix_seconds, .. })| KindRate {
@@ -192,14 +213,7 @@ impl History {
     }
 
     /// Notes what a device showed in a challenge of a kind of work.
-    pub fn showed(
-        &self,
-        key: PublicKey,
-        device_id: DeviceId,
-        kind: Precision,
-        rate: ShownRate,
-        probe_bytes_per_s: f64,
-    ) {
+    pub fn showed(&self, key: PublicKey, device_id: DeviceId, kind: Precision, rate: ShownRate, probes: ProbeRates) {
         let mut records = self.lock();
         let devices = &mut records.entry(self.kin.root(key)).shown;
         if devices.len() >= MAX_DEVICES && !devices.contains_key(&device_id) {
@@ -207,7 +221,8 @@ impl History {
         }
         let device = devices.entry(device_id).or_default();
         device.rates.insert(kind, rate);
-        device.probe_bytes_per_s = probe_bytes_per_s;
+        device.probe_bytes_per_s = probes.own;
+        device.linked_bytes_per_s = probes.linked.unwrap_or(device.linked_bytes_per_s);
     }
 
     /// What a miner's devices showed last.
@@ -367,11 +382,13 @@ mod tests {
         let (history, id) = (History::default(), DeviceId([7; 16]));
         let rate = |per_s| ShownRate { per_s, tops: per_s / 0.5e12, unix_seconds: 9 };
         assert_eq!(Shown::default().rate_per_s(Precision::Int8), 0.0);
-        history.showed(key(1), id, Precision::Int8, rate(1e12), 5.0);
-        history.showed(key(1), id, Precision::Fp4, rate(4e12), 6.0);
+        history.showed(key(1), id, Precision::Int8, rate(1e12), ProbeRates { own: 5.0, linked: Some(2.0) });
+        history.showed(key(1), id, Precision::Fp4, rate(4e12), ProbeRates { own: 6.0, linked: None });
         let shown = history.shown(key(1)).remove(&id).unwrap();
         assert_eq!((shown.rate_per_s(Precision::Int8), shown.rate_per_s(Precision::Fp4)), (1e12, 4e12));
-        assert_eq!((shown.rate_per_s(Precision::F16), shown.probe_bytes_per_s), (4e12, 6.0));
+        assert_eq!((shown.rate_per_s(Precision::F16), shown.bytes_per_s(Link::Own)), (4e12, 6.0));
+        // A challenge without a linked probe shows nothing of that one.
+        assert_eq!(shown.bytes_per_s(Link::All), 2.0);
         assert_eq!(history.past(key(1)).rates[&id], shown.kind_rates().collect::<Vec<_>>());
         assert!(
             shown

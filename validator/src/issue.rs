@@ -9,7 +9,7 @@ use assay_protocol::verdict::{Mode, NotChallenged};
 use assay_protocol::wire::limits::{MAX_OPEN_DRAWS, MAX_OPEN_ITEMS};
 use assay_work::bounds::IterationDraw;
 use assay_work::challenge::{MAX_TOTAL, MIN_COUNT, MIN_N, WORK_VERSION};
-use assay_work::probe::{LINE_BYTES, MAX_ROUNDS, MIN_WALKS, Probe, ProbeError, UncheckedProbe};
+use assay_work::probe::{LINE_BYTES, Link, MAX_ROUNDS, MIN_WALKS, Probe, ProbeError, UncheckedProbe};
 use assay_work::split::{Weight, split};
 use assay_work::{Challenge, ChallengeId, DeviceId, Nonce, Precision, ProbeSeed, PublicKey};
 
@@ -25,6 +25,8 @@ pub const SAMPLES_BEFORE_REPLAY: u32 = 16;
 const WALKS_OF_SHARE: u64 = 256;
 /// Round trips that an honest probe takes at least.
 const PROBE_ROUND_TRIPS: u32 = 10;
+/// The fewest rounds of a linked probe, where they fit into half of its deadline (WORK.md, Linked probe).
+const MIN_LINKED_ROUNDS: f64 = 8.0;
 
 /// What a challenge is sized from.
 #[derive(Debug, Clone, Copy)]
@@ -260,6 +262,7 @@ pub fn issue_probe(
     challenge: &Challenge,
     shown: &BTreeMap<DeviceId, Shown>,
     round_trip: Option<Duration>,
+    link: Link,
     entropy: &mut dyn Entropy,
 ) -> Result<Probe, IssueError> {
     let smallest = challenge.shares().iter().map(|s| u64::from(s.count)).min().unwrap_or(0) * challenge.slot_bytes();
@@ -267,20 +270,28 @@ pub fn issue_probe(
     // The largest power of two not above.
     let walks = policy.probe.walks.min(1 << most_walks.ilog2().min(22)).max(MIN_WALKS);
     let round_bytes = f64::from(walks) * f64::from(policy.probe.steps) * LINE_BYTES as f64;
-    let expected = policy.probe.expect_gb_per_s * 1e9;
-    let rate_of = |share: &assay_work::Share| shown.get(&share.device_id).map_or(0.0, |shown| shown.probe_bytes_per_s);
+    // Of a linked probe too: what its states read over all, whether it crosses or not.
+    let expected = 1e9
+        * match (link, &policy.linked) {
+            (Link::All, Some(linked)) => linked.expect_gb_per_s,
+            _ => policy.probe.expect_gb_per_s,
+        };
+    let rate_of = |share: &assay_work::Share| shown.get(&share.device_id).map_or(0.0, |shown| shown.bytes_per_s(link));
     // All devices walk as many rounds: the slowest must still answer in time.
     let shown = challenge.shares().iter().map(rate_of).fold(f64::INFINITY, f64::min);
     let longest = (policy.probe.deadline / 2).max(policy.probe.target);
     let target = policy.probe.target.max(round_trip.unwrap_or_default() * PROBE_ROUND_TRIPS).min(longest);
-    let rounds = expected.max(shown) * target.as_secs_f64() / round_bytes;
+    let rounds_in = |time: Duration| expected.max(shown) * time.as_secs_f64() / round_bytes;
+    let least_rounds =
+        if link == Link::All { rounds_in(policy.probe.deadline / 2).clamp(1.0, MIN_LINKED_ROUNDS) } else { 1.0 };
+    let rounds = rounds_in(target);
     Ok(Probe::try_from(UncheckedProbe {
         seed: ProbeSeed(entropy.bytes()?),
         walks,
         steps: policy.probe.steps,
         // Clamped into the range of a round count.
-        rounds: rounds.round().clamp(1.0, f64::from(MAX_ROUNDS)) as u32,
-        link: 0,
+        rounds: rounds.round().clamp(least_rounds, f64::from(MAX_ROUNDS)) as u32,
+        link: link.code(),
     })?)
 }
 
@@ -294,7 +305,11 @@ mod tests {
 
     fn shown_at(per_s: f64, probe_bytes_per_s: f64) -> Shown {
         let rate = ShownRate { per_s, tops: 0.0, unix_seconds: 0 };
-        Shown { rates: BTreeMap::from([(Precision::Int8, rate)]), probe_bytes_per_s }
+        Shown {
+            rates: BTreeMap::from([(Precision::Int8, rate)]),
+            probe_bytes_per_s,
+            linked_bytes_per_s: probe_bytes_per_s / 4.0,
+        }
     }
 
     /// Devices with so many bytes of memory.
@@ -310,7 +325,7 @@ mod tests {
             precisions: vec![Precision::Int8],
             claimed_hardware: None,
         };
-        Inventory { sequence: 3, devices: bytes.iter().enumerate().map(device).collect() }
+        Inventory { sequence: 3, devices: bytes.iter().enumerate().map(device).collect(), max_link: Link::All }
     }
 
     fn issue_over(policy: &Policy, inventory: &Inventory, room: Option<&[u32]>) -> Result<Issued, IssueError> {
@@ -329,7 +344,7 @@ mod tests {
 
     fn probe_for(policy: &Policy, slots: &[u64], shown: &BTreeMap<DeviceId, Shown>, round_trip: Duration) -> Probe {
         let challenge = issue_for(policy, slots).unwrap().challenge;
-        issue_probe(policy, &challenge, shown, Some(round_trip), &mut SeededEntropy::new(6)).unwrap()
+        issue_probe(policy, &challenge, shown, Some(round_trip), Link::Own, &mut SeededEntropy::new(6)).unwrap()
     }
 
     #[test]

@@ -134,6 +134,17 @@ pub struct RawPolicy {
     /// Deadline for the answer to a probe, in milliseconds [default: 10 times probe_target_ms]
     #[arg(long, value_name = "MS")]
     pub probe_deadline_ms: Option<u64>,
+    /// Have the devices of a host walk over the memory of one another too, after the probe of each device's own: shows how
+    /// fast they reach it
+    #[arg(long, default_value_t = Switch(false))]
+    pub linked_probe: Switch,
+    /// Expected rate of a device in a linked probe, in GB/s of lines read; linked probes grow with what a miner showed last
+    #[arg(long, value_name = "GB_PER_S", default_value_t = LinkedPolicy::default().expect_gb_per_s)]
+    pub linked_expect_gb_per_s: f64,
+    /// Least rate at which the devices of a host must reach the memory of one another for a pass, in GB/s into each; 0:
+    /// report only
+    #[arg(long, value_name = "GB_PER_S", default_value_t = 0.0)]
+    pub linked_min_gb_per_s: f64,
     /// Factor from the compute rate that a device showed to the one it may have
     #[arg(long, value_name = "FACTOR", default_value_t = 2.0)]
     pub rate_factor: f64,
@@ -188,6 +199,9 @@ pub struct RawPolicy {
     pub expectations: Option<PathBuf>,
 }
 
+/// The fewest steps of a linked probe: the first one of a round need not cross.
+const MIN_LINKED_STEPS: u32 = 2;
+
 /// What is asked of miners, and how it is checked. Its serde form is the one that is kept with a challenge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
@@ -220,6 +234,9 @@ pub struct Policy {
     pub commit_deadline: Duration,
     /// What a probe is sized for.
     pub probe: ProbePolicy,
+    /// What a linked probe is sized for and must show; `None`: there is none.
+    #[serde(default)]
+    pub linked: Option<LinkedPolicy>,
     /// What may hide from it.
     pub hiding: HidingPolicy,
     /// From the request for openings to the last of them.
@@ -294,6 +311,15 @@ pub struct ProbePolicy {
     pub deadline: Duration,
 }
 
+/// What a linked probe is sized for, beside its walks, steps and deadline, which are the other probe's.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LinkedPolicy {
+    /// So many GB/s of lines read by each device.
+    pub expect_gb_per_s: f64,
+    /// The least GB/s into each device that a pass shows; 0: it is reported alone.
+    pub min_gb_per_s: f64,
+}
+
 /// Checks a matrix size.
 ///
 /// # Errors
@@ -343,6 +369,7 @@ impl Policy {
             )?,
             commit_deadline: wait("commit_deadline_s", raw.commit_deadline_s, 1)?,
             probe: ProbePolicy::check(settings, raw)?,
+            linked: LinkedPolicy::check(settings, raw)?,
             hiding: HidingPolicy::check(settings, raw)?,
             openings: OpeningsPolicy::check(settings, raw)?,
             challenge_on_connect: raw.challenge_on_connect.0,
@@ -431,6 +458,7 @@ impl Default for Policy {
                 steps: 64,
                 deadline: Duration::from_millis(2500),
             },
+            linked: None,
             hiding: HidingPolicy {
                 rate_factor: 2.0,
                 peak_per_s: None,
@@ -502,6 +530,32 @@ impl ProbePolicy {
             steps: settings.in_range("probe_steps", raw.probe_steps, 1..=1024, steps)?,
             deadline: Duration::from_millis(deadline_ms),
         })
+    }
+}
+
+impl Default for LinkedPolicy {
+    /// What the flags default to.
+    fn default() -> Self {
+        Self { expect_gb_per_s: 1.0, min_gb_per_s: 0.0 }
+    }
+}
+
+impl LinkedPolicy {
+    fn check<R: Args>(settings: &Settings<R>, raw: &RawPolicy) -> Result<Option<Self>, SettingsError> {
+        let reason = "outside the range of real links";
+        let key = "linked_expect_gb_per_s";
+        let expect_gb_per_s = settings.in_range(key, raw.linked_expect_gb_per_s, 0.001..=100_000.0, reason)?;
+        let key = "linked_min_gb_per_s";
+        let min_gb_per_s = settings.in_range(key, raw.linked_min_gb_per_s, 0.0..=100_000.0, reason)?;
+        if !raw.linked_probe.0 {
+            let asked = min_gb_per_s > 0.0;
+            let alone = || settings.wrong(key, "above zero without linked_probe, which would show it");
+            return if asked { Err(alone()) } else { Ok(None) };
+        }
+        if raw.probe_steps < MIN_LINKED_STEPS {
+            return Err(settings.wrong("probe_steps", "1 with linked_probe: in a round of one step nothing crosses"));
+        }
+        Ok(Some(Self { expect_gb_per_s, min_gb_per_s }))
     }
 }
 

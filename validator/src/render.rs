@@ -4,7 +4,9 @@ use std::fmt::Write;
 
 use assay_program::render::table::{self, Cell};
 use assay_program::render::{Screen, short_ids, units};
-use assay_protocol::verdict::{Bound, DeviceWork, Hiding, KindRate, NamedDevice, Outcome, Reason, Verdict, Work};
+use assay_protocol::verdict::{
+    Bound, DeviceWork, Hiding, KindRate, LinkWork, NamedDevice, Outcome, Reason, Verdict, Work,
+};
 use assay_work::text::{printable, quoted};
 
 const HEADER: [&str; 10] =
@@ -28,6 +30,7 @@ pub fn text(verdict: &Verdict, screen: &Screen) -> String {
         let _ = write!(out, "\n\n{}", figures(verdict, screen));
     }
     out += &rates(verdict);
+    out += &link(verdict);
     out += &bounds(verdict);
     out += &hiding(verdict);
     out += &not_challenged(verdict);
@@ -156,6 +159,24 @@ fn rates(verdict: &Verdict) -> String {
     out
 }
 
+/// What the linked probe showed, and what it does not tell apart.
+fn link(verdict: &Verdict) -> String {
+    let Some(LinkWork { gb_per_s, step_seconds, half_gb_per_s, least_gb_per_s, .. }) = &verdict.link else {
+        return String::new();
+    };
+    format!(
+        "\n\nThe {} devices reach one another's memory at {} GB/s into each, all at once:\
+         \n  - a step of all walks took {} µs\
+         \n  - two hosts with half of the slots each: only over a network of {} GB/s each way\
+         \n  - the smallest device in another host: only over a network of {} GB/s each way",
+        verdict.devices.len(),
+        units::figures(*gb_per_s),
+        units::figures(step_seconds * 1e6),
+        units::figures(*half_gb_per_s),
+        units::figures(*least_gb_per_s),
+    )
+}
+
 fn bounds(verdict: &Verdict) -> String {
     let line = |what: &str, bound: &Bound| {
         let (fraction, chance) = (units::percent(bound.fraction), units::probability(bound.log2_probability));
@@ -164,7 +185,9 @@ fn bounds(verdict: &Verdict) -> String {
     let work = verdict.work_bounds.iter().map(|b| line("the work rests on wrong values", b));
     let memory = verdict.probe_bounds.iter().map(|b| line("the memory does not hold its slots", b));
     let drawn = verdict.iteration_bounds.iter().map(|b| line("the iterations are faked", b));
-    let mut lines: String = work.chain(drawn).chain(memory).collect();
+    let linked = verdict.link.iter().flat_map(|link| &link.bounds);
+    let linked = linked.map(|b| line("the lines of the linked probe are wrong", b));
+    let mut lines: String = work.chain(drawn).chain(memory).chain(linked).collect();
     if !lines.is_empty() {
         lines = format!("\n\nProbability of passing undetected:{lines}");
     }
@@ -276,6 +299,16 @@ mod tests {
             not_challenged: vec![NotChallenged { device_id: DeviceId([0xcc; 16]), name: "tiny".into(), slots: 2 }],
             missing_devices: Vec::new(),
             new_devices: Vec::new(),
+            link: Some(LinkWork {
+                seconds: 0.2,
+                step_seconds: 39.1e-6,
+                crossed_bytes: 1 << 40,
+                gb_per_s: 375.2,
+                half_gb_per_s: 857.0,
+                least_gb_per_s: 429.0,
+                segments: 32,
+                bounds: vec![Bound { fraction: 0.01, log2_probability: -29.7 }],
+            }),
             receipt: None,
             abandoned_recently: 1,
             recent_challenges: 20,
@@ -303,6 +336,11 @@ mod tests {
             "10 % of the work rests on wrong values: 2⁻¹⁹",
             "5 % of the iterations are faked: 70.8 %",
             "1 % of the memory does not hold its slots: 27.6 %",
+            "The 2 devices reach one another's memory at 375 GB/s into each, all at once:\n",
+            "a step of all walks took 39.1 µs",
+            "two hosts with half of the slots each: only over a network of 857 GB/s each way",
+            "the smallest device in another host: only over a network of 429 GB/s each way",
+            "1 % of the lines of the linked probe are wrong: 2⁻²⁹",
         ] {
             assert!(shown.contains(part), "{part} in\n{shown}");
         }

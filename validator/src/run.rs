@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use assay_protocol::message::{Inventory, MinerMessage, SignedChecksum, Stop, StopCode, ValidatorMessage};
 use assay_protocol::verdict::{Mode, NotChallenged, Reason, ReasonCode};
 use assay_work::commitment::{DeviceEvidence, Evidence};
-use assay_work::probe::{DeviceAnswer, Probe};
+use assay_work::probe::{Answer, DeviceAnswer, Probe};
 use assay_work::text::quoted;
 use assay_work::{Challenge, ChallengeId};
 
@@ -57,6 +57,23 @@ enum Roots {
     Complete(Arc<Evidence>),
 }
 
+/// A probe that was answered.
+#[derive(Debug, Clone)]
+struct AnsweredProbe {
+    probe: Probe,
+    answer: Timed,
+    digests: Digests,
+}
+
+/// The digests behind a probe answer.
+#[derive(Debug, Clone)]
+enum Digests {
+    /// Since when they come.
+    Due { since: Instant, devices: Vec<DeviceAnswer> },
+    /// All came, and match the answer.
+    Complete(Arc<Answer>),
+}
+
 /// How far the challenge is, with what is known there.
 #[derive(Debug)]
 enum RunStage {
@@ -64,10 +81,11 @@ enum RunStage {
     Working,
     /// The commitment came and the roots come; the probe waits for the other members of the round.
     Held { commitment: Timed, roots: Roots, limit: Duration },
-    /// The commitment came and the probe is out; the roots come.
-    Probing { commitment: Timed, roots: Roots, probe: Probe, deadline: Duration },
-    /// The probe answer came, its digests come.
-    Digests { commitment: Timed, evidence: Arc<Evidence>, probe: Probe, answer: Timed, devices: Vec<DeviceAnswer> },
+    /// The commitment came and the probe is out; the roots come. With a linked probe, the digests of the one before it
+    /// come.
+    Probing { commitment: Timed, roots: Roots, before: Option<AnsweredProbe>, probe: Probe, deadline: Duration },
+    /// The last probe answer came, its digests come.
+    Digests { commitment: Timed, evidence: Arc<Evidence>, before: Option<AnsweredProbe>, last: AnsweredProbe },
     /// The openings come.
     Opening { answered: Answered, collector: Box<Collector>, pace: OpeningsPace },
     /// All openings came; checks and the replay may run.
@@ -82,6 +100,8 @@ struct Answered {
     commitment: Timed,
     probe: Probe,
     answer: Timed,
+    /// The linked probe, and the answer to it.
+    linked: Option<(Probe, Timed)>,
     checks_pending: usize,
     replay: Replay,
 }
@@ -241,7 +261,7 @@ impl ChallengeRun {
         let step = match message {
             MinerMessage::Commitment(commitment) => self.commitment(commitment, received, entropy),
             MinerMessage::DeviceRoots(roots) => self.device_roots(roots, received),
-            MinerMessage::ProbeAnswer(answer) => self.probe_answer(answer, received),
+            MinerMessage::ProbeAnswer(answer) => self.probe_answer(answer, received, entropy),
             MinerMessage::DeviceDigests(digests) => self.device_digests(digests, received, entropy),
             MinerMessage::OpeningsChunk(chunk) => self.openings(chunk, received),
             MinerMessage::Progress { done_slots, all_slots, .. } => Ok(self.progress(done_slots, all_slots)),
@@ -349,7 +369,7 @@ impl ChallengeRun {
         self.context.hold = None;
         let RunStage::Held { commitment, roots, .. } = &self.stage else { return Vec::new() };
         let (commitment, roots) = (commitment.clone(), roots.clone());
-        let step = self.send_probe(commitment, roots, now, entropy);
+        let step = self.send_probe(commitment, roots, None, now, entropy);
         self.conclude(step)
     }
 

@@ -139,6 +139,7 @@ mod tests {
             abandoned_recently: 0,
             recent_challenges: 1,
             unix_seconds: 0,
+            link: None,
             receipt: None,
         }
     }

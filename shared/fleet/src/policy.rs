@@ -147,6 +147,8 @@ pub struct Kind {
     pub commit_deadline: Option<Duration>,
     pub probe_target: Option<Duration>,
     pub probe_deadline: Option<Duration>,
+    pub linked_probe: Option<bool>,
+    pub linked_min_gb_per_s: Option<f64>,
     pub min_held_percent: Option<u32>,
 }
 

@@ -164,6 +164,9 @@ pub struct HostResult {
     /// What all devices together showed; absent where the work did not hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proven: Option<Proven>,
+    /// What the devices showed of the memory of one another; absent where no linked probe was answered and held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub linked: Option<Linked>,
     /// How likely wrong work would have passed; absent where the work did not hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soundness: Option<Soundness>,
@@ -237,6 +240,19 @@ pub struct Proven {
     pub probe_seconds: f64,
 }
 
+/// What a linked probe shows. Figures are rounded down.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Linked {
+    /// 10⁹ bytes a second into each device from the others, in the mean, over `seconds`.
+    pub gb_per_s: f64,
+    /// The least that a network carries each way, had two hosts half of the slots each.
+    pub half_gb_per_s: f64,
+    /// The same, were the device with the fewest slots alone in another host.
+    pub least_gb_per_s: f64,
+    /// From the linked probe out to its answer in, by the validator's clock. Rounded up.
+    pub seconds: f64,
+}
+
 /// How likely a host would have passed although a fraction of what was checked was wrong.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Soundness {
@@ -246,6 +262,9 @@ pub struct Soundness {
     pub iterations: Vec<BoundClaim>,
     /// Of the lines in memory.
     pub memory: Vec<BoundClaim>,
+    /// Of the lines of the linked probe; absent where there was none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub linked: Vec<BoundClaim>,
 }
 
 /// One bound.

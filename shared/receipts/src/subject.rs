@@ -3,13 +3,14 @@
 //! Figures are stated where all that was checked held, and nowhere else. No status is `affirming` unless the verdict is a
 //! pass, nothing enforced speaks against the host, and its attestation state is `passing`.
 
-use assay_protocol::verdict::{Bound, DeviceWork, KindRate, Outcome, ReasonCode, Verdict, Work};
+use assay_protocol::verdict::{Bound, DeviceWork, KindRate, LinkWork, Outcome, ReasonCode, Verdict, Work};
 use assay_work::text::printable;
 use assay_work::{DeviceId, Nonce, Precision};
 
 use crate::claims::{
     Appraisal, AttesterClaims, BoundClaim, Claims, DEVELOPER, DeviceResult, EAR_PROFILE, FindingClaim, HostResult,
-    Proven, RateClaim, ReasonClaim, SUBMODULE_PROFILE, Soundness, Submods, Tier, TrustVector, VerifierId, device_label,
+    Linked, Proven, RateClaim, ReasonClaim, SUBMODULE_PROFILE, Soundness, Submods, Tier, TrustVector, VerifierId,
+    device_label,
 };
 use crate::nonce::EatNonce;
 
@@ -157,10 +158,12 @@ impl Subject<'_> {
                 iterations: verdict.iterations,
                 iterations_checked: verdict.iterations_checked,
                 proven: proven.then(|| shown(&verdict.whole)),
+                linked: verdict.link.as_ref().filter(|_| proven).map(linked),
                 soundness: proven.then(|| Soundness {
                     work: bounds(&verdict.work_bounds),
                     iterations: bounds(&verdict.iteration_bounds),
                     memory: bounds(&verdict.probe_bounds),
+                    linked: verdict.link.as_ref().map(|link| bounds(&link.bounds)).unwrap_or_default(),
                 }),
                 reasons: reasons.collect(),
                 reasons_left_out: left_out(verdict.reasons.len()),
@@ -195,7 +198,7 @@ impl Subject<'_> {
                 proven: self.is_proven().then(|| shown(&device.work)),
                 hidden_share_at_most: hiding.map(|hiding| up(hiding.share)),
                 hidden_share_rests_on_shown_speed: hiding.is_some_and(|hiding| hiding.rate_is_shown_only),
-                other_kinds: self.is_proven().then(|| self.other_kinds(device)).unwrap_or_default(),
+                other_kinds: if self.is_proven() { self.other_kinds(device) } else { Vec::new() },
             },
         }
     }
@@ -220,6 +223,15 @@ fn shown(work: &Work) -> Proven {
         seconds: up(work.seconds),
         gb_per_s: down(work.probe_gb_per_s),
         probe_seconds: up(work.probe_seconds),
+    }
+}
+
+fn linked(link: &LinkWork) -> Linked {
+    Linked {
+        gb_per_s: down(link.gb_per_s),
+        half_gb_per_s: down(link.half_gb_per_s),
+        least_gb_per_s: down(link.least_gb_per_s),
+        seconds: up(link.seconds),
     }
 }
 

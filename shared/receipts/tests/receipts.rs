@@ -115,6 +115,7 @@ fn verdict(reasons: Vec<Reason>) -> Verdict {
         not_challenged: Vec::new(),
         missing_devices: Vec::new(),
         new_devices: Vec::new(),
+        link: None,
         receipt: None,
         abandoned_recently: 0,
         recent_challenges: 1,

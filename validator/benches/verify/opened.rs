@@ -62,6 +62,7 @@ impl Audited {
             answer: Arc::new(Answer::assemble(&challenge, &probe, vec![digests])),
             challenge: Arc::new(challenge),
             probe,
+            linked: None,
         };
         let (samples, segments) = (settings.samples, settings.segments);
         Ok(Self { device: RefCell::new(device), binding, result, samples, segments })

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use assay_fleet::policy::BandPolicy;
 use assay_protocol::message::{Inventory, MinerMessage, Offer, ValidatorMessage};
 use assay_protocol::verdict::{Reason, Verdict};
+use assay_work::probe::Link;
 
 use super::entry::{Entry, Event, Header, StoredReason, Unmade};
 use super::file::{CaseError, CaseReader};
@@ -86,6 +87,9 @@ pub fn judged_by(stored: &Policy, other: &Policy) -> Policy {
     let mut policy = stored.clone();
     policy.commit_deadline = other.commit_deadline;
     policy.probe.deadline = other.probe.deadline;
+    if let (Some(stored), Some(other)) = (&mut policy.linked, &other.linked) {
+        stored.min_gb_per_s = other.min_gb_per_s;
+    }
     policy.openings = other.openings;
     policy.hiding = other.hiding;
     policy.abandoned = other.abandoned;
@@ -100,6 +104,7 @@ impl Case {
     /// [`CaseError`], also for entries that are missing or come twice.
     pub fn read(entries: &mut CaseReader<impl Read>) -> Result<Self, CaseError> {
         let (mut header, mut inventory, mut made, mut verdict) = (None, None, None, None);
+        let mut linked = None;
         let (mut probe, mut open, mut known, mut held_up, mut fleet) = (None, None, None, None, None);
         while let Some(entry) = entries.next_entry()? {
             let is_twice = match entry {
@@ -109,6 +114,7 @@ impl Case {
                 Entry::Inventory(entry) => inventory.replace(entry).is_some(),
                 Entry::Offer(entry) => made.replace(Made::Challenge(entry)).is_some(),
                 Entry::Unchallenged(entry) => made.replace(Made::Nothing(entry)).is_some(),
+                Entry::Probe(entry) if entry.link() == Link::All => linked.replace(entry).is_some(),
                 Entry::Probe(entry) => probe.replace(entry).is_some(),
                 Entry::Open(items, iterations) => open.replace((items, iterations)).is_some(),
                 Entry::Known(entry) => known.replace(*entry).is_some(),
@@ -130,7 +136,7 @@ impl Case {
             header,
             inventory: inventory.ok_or(CaseError::Incomplete("it has no inventory"))?,
             made,
-            given: Given { probe, open, known: known.unwrap_or_default() },
+            given: Given { probe, linked, open, known: known.unwrap_or_default() },
             held_up: held_up.ok_or(CaseError::Incomplete("it does not say whose time was lost"))?,
             facts: fleet.ok_or(CaseError::Incomplete("it does not say what it was held against"))?,
             verdict: verdict.ok_or(CaseError::Incomplete("it has no verdict"))?,

@@ -105,6 +105,8 @@ fn sum_up(
         iterations_checked: if reason.is_none() { checked } else { 0 },
         work_time: None,
         probe: None,
+        linked: None,
+        linked_policy: None,
         samples: 0,
         segments: 0,
         claimed: Vec::new(),

@@ -32,17 +32,17 @@ fn host() -> (Vec<DeviceWork>, Work, Inventory) {
         total_bytes: 0,
         free_bytes: 0,
         slots: MATRIX_SIZES.map(|_| 0),
-        precisions: vec![assay_work::Precision::Int8],
+        precisions: vec![Precision::Int8],
         claimed_hardware: model.map(|model| Hardware { model: Some(model.to_owned()), ..Hardware::default() }),
     };
     let whole = Work { tops: 10.0, bytes_held: 1 << 30, probe_gb_per_s: 100.0, ..Work::default() };
     let devices = vec![claim(1, None), claim(2, Some("NVIDIA H200"))];
-    (vec![device(1), device(2)], whole, Inventory { sequence: 0, devices })
+    (vec![device(1), device(2)], whole, Inventory { devices, ..Inventory::default() })
 }
 
 fn missed(lines: &str) -> Vec<String> {
     let (devices, whole, inventory) = host();
-    let reasons = expected(lines).missed(&devices, &whole, &inventory);
+    let reasons = expected(lines).missed(&devices, &whole, &inventory, Precision::Int8);
     assert!(reasons.iter().all(|reason| reason.code == ReasonCode::ExpectationMissed));
     reasons.into_iter().map(|reason| reason.detail).collect()
 }
@@ -55,7 +55,7 @@ fn what_is_met_gives_no_reason() {
     assert_eq!(missed(&all), [""; 0]);
     assert_eq!(missed(""), [""; 0], "nothing is expected");
     let (devices, whole, inventory) = host();
-    assert!(expected("model = \"h200\"").missed(&devices[1..], &whole, &inventory).is_empty());
+    assert!(expected("model = \"h200\"").missed(&devices[1..], &whole, &inventory, Precision::Int8).is_empty());
 }
 
 #[test]
@@ -64,7 +64,18 @@ fn each_expectation_that_is_missed_is_a_reason_with_figures() {
     let absent = format!("device_ids = [\"{}\", \"{}\"]", "01".repeat(16), "03".repeat(16));
     assert_eq!(missed(&absent), ["the device is expected, and took no part"]);
     assert_eq!(missed("model = \"H200\""), ["it claims to be \"A card\", a claim of \"H200\" is expected"]);
-    assert_eq!(missed("min_tops = 10.5"), ["10.000 TOPS were shown, at least 10.5 are expected"]);
+    assert_eq!(missed("min_tops = 10.5"), ["10.000 TOPS of int8 were shown, at least 10.5 are expected"]);
+    let (devices, whole, inventory) = host();
+    let of_kind = |lines, precision| expected(lines).missed(&devices, &whole, &inventory, precision).len();
+    for (lines, precision) in [
+        ("min_tops = 11", Precision::Int8),
+        ("min_tops_f16 = 11", Precision::F16),
+        ("min_tops_fp8 = 11", Precision::Fp8),
+        ("min_tops_fp4 = 11", Precision::Fp4),
+    ] {
+        let missed_by = Precision::ALL.iter().filter(|kind| of_kind(lines, **kind) == 1);
+        assert_eq!(missed_by.collect::<Vec<_>>(), [&precision], "an expectation of one kind says nothing of others");
+    }
     let memory = ["1.000 GiB of memory were shown, at least 2.000 GiB are expected"];
     assert_eq!(missed("min_memory = \"2GiB\""), memory);
     assert_eq!(missed("min_gb_per_s = 101"), ["the probe read 100.000 GB/s, at least 101 are expected"]);

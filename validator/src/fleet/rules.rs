@@ -166,6 +166,8 @@ fn asked_by(policy: &mut Policy, kind: &Kind) {
         commit_deadline,
         probe_target,
         probe_deadline,
+        linked_probe,
+        linked_min_gb_per_s,
         min_held_percent,
     } = kind;
     if let Some(kinds) = kinds {
@@ -192,5 +194,13 @@ fn asked_by(policy: &mut Policy, kind: &Kind) {
         policy.probe.deadline = policy.probe.deadline.max(*target * 10);
     }
     set(*probe_deadline, &mut policy.probe.deadline);
+    match linked_probe {
+        Some(true) => _ = policy.linked.get_or_insert_default(),
+        Some(false) => policy.linked = None,
+        None => {}
+    }
+    if let (Some(linked), Some(least)) = (&mut policy.linked, linked_min_gb_per_s) {
+        linked.min_gb_per_s = *least;
+    }
     set(min_held_percent.map(|percent| f64::from(percent) / 100.0), &mut policy.hiding.min_held);
 }

@@ -1,13 +1,17 @@
 //! The end of a run: what was found becomes the verdict, and what the devices showed is kept.
 
+use std::time::Duration;
+
 use assay_protocol::message::ValidatorMessage;
 use assay_protocol::verdict::{Mode, Reason, ReasonCode, Verdict};
+
+use assay_work::probe::Probe;
 
 use super::{Answered, ChallengeRun, Ended, RunContext, RunStage};
 use crate::action::Action;
 use crate::case::entry::Known;
 use crate::history::devices::Attendance;
-use crate::history::{End, ShownRate};
+use crate::history::{End, ProbeRates, ShownRate};
 use crate::issue::{SAMPLES_BEFORE_REPLAY, iteration_draw};
 use crate::verify::judge::{Findings, Gaps, rate_per_s};
 
@@ -23,15 +27,21 @@ impl ChallengeRun {
         let (commitment, probe, answered) = match &self.stage {
             RunStage::Working => (None, None, false),
             RunStage::Held { commitment, .. } => (Some(commitment), None, false),
-            RunStage::Probing { commitment, probe, .. } => (Some(commitment), Some((probe, None)), false),
-            RunStage::Digests { commitment, probe, answer, .. } => {
-                (Some(commitment), Some((probe, Some(answer.took))), false)
+            RunStage::Probing { commitment, before: None, probe, .. } => (Some(commitment), Some((probe, None)), false),
+            RunStage::Probing { commitment, before: Some(own), .. }
+            | RunStage::Digests { commitment, before: Some(own), .. }
+            | RunStage::Digests { commitment, last: own, .. } => {
+                (Some(commitment), Some((&own.probe, Some(own.answer.took))), false)
             }
             RunStage::Opening { answered, .. } | RunStage::Judging(answered) => {
                 let Answered { commitment, probe, answer, .. } = answered;
                 (Some(commitment), Some((probe, Some(answer.took))), true)
             }
             RunStage::Over(_) => return Vec::new(),
+        };
+        let linked = match &self.stage {
+            RunStage::Judging(Answered { linked, .. }) => linked.as_ref().map(|(probe, answer)| (probe, answer.took)),
+            _ => None,
         };
         let RunContext { policy, mode, inventory, round_trip, unix_seconds, .. } = &self.context;
         let recent = past.recent(end, policy.abandoned);
@@ -60,6 +70,8 @@ impl ChallengeRun {
             iterations_checked: checked(iterations_checked),
             work_time: commitment.map(|commitment| commitment.took),
             probe,
+            linked,
+            linked_policy: policy.linked,
             samples: checked(samples),
             segments: checked(policy.segments),
             claimed: std::mem::take(&mut self.claimed),
@@ -88,7 +100,10 @@ impl ChallengeRun {
 
     /// Keeps what the devices showed, for the next challenge's size.
     fn remember(&self, verdict: &Verdict) {
-        let RunStage::Judging(Answered { commitment, probe, answer, .. }) = &self.stage else { return };
+        let RunStage::Judging(Answered { commitment, probe, answer, linked, .. }) = &self.stage else { return };
+        let read_per_s = |probe: &Probe, took: Duration| probe.read_bytes() as f64 / took.as_secs_f64().max(1e-9);
+        let linked = linked.as_ref().map(|(probe, answer)| read_per_s(probe, answer.took));
+        let probes = ProbeRates { own: read_per_s(probe, answer.took), linked };
         let miner_key = self.challenge.fields().miner_key;
         for share in self.challenge.shares() {
             let rate = ShownRate {
@@ -96,9 +111,8 @@ impl ChallengeRun {
                 tops: verdict.device(share.device_id).map_or(0.0, |device| device.work.tops),
                 unix_seconds: verdict.unix_seconds,
             };
-            let probe_bytes_per_s = probe.read_bytes() as f64 / answer.took.as_secs_f64().max(1e-9);
             let kind = self.challenge.precision();
-            self.context.history.showed(miner_key, share.device_id, kind, rate, probe_bytes_per_s);
+            self.context.history.showed(miner_key, share.device_id, kind, rate, probes);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use assay_protocol::message::{OpenItem, ValidatorMessage};
 use assay_protocol::verdict::{Reason, ReasonCode};
-use assay_work::probe::Probe;
+use assay_work::probe::{Link, Probe};
 
 use super::{ChallengeRun, RunContext};
 use crate::action::{Action, SentAt};
@@ -12,6 +12,7 @@ use crate::case::entry::{Entry, Event, Header, Known, nanoseconds};
 use crate::entropy::Entropy;
 use crate::history::End;
 use crate::issue::{Issued, issue_probe};
+use crate::verify::size::Probes;
 
 /// The detail of the reason of a run that is judged again and asks for what the first one did not draw.
 pub const EVIDENCE_ENDS: &str = "the evidence ends here";
@@ -21,6 +22,8 @@ pub const EVIDENCE_ENDS: &str = "the evidence ends here";
 pub struct Given {
     /// The probe; none where it did not come so far.
     pub probe: Option<Probe>,
+    /// The linked probe, where there was one.
+    pub linked: Option<Probe>,
     /// What was opened, and the iterations drawn of each share.
     pub open: Option<(Vec<OpenItem>, Vec<Vec<u32>>)>,
     /// What was known of the miner.
@@ -109,13 +112,17 @@ impl ChallengeRun {
         actions
     }
 
-    pub(super) fn draw_probe(&mut self, entropy: &mut dyn Entropy) -> Result<Probe, Reason> {
+    pub(super) fn draw_probe(&mut self, link: Link, entropy: &mut dyn Entropy) -> Result<Probe, Reason> {
         if let Some(given) = &self.given {
-            return given.probe.ok_or_else(evidence_ends);
+            let probe = match link {
+                Link::Own => given.probe,
+                Link::All => given.linked,
+            };
+            return probe.ok_or_else(evidence_ends);
         }
         let RunContext { policy, history, round_trip, .. } = &self.context;
         let shown = history.shown(self.challenge.fields().miner_key);
-        let probe = issue_probe(policy, &self.challenge, &shown, *round_trip, entropy)
+        let probe = issue_probe(policy, &self.challenge, &shown, *round_trip, link, entropy)
             .map_err(|error| Reason::new(ReasonCode::ValidatorInternal, error.to_string()))?;
         self.journal.push(Entry::Probe(probe));
         Ok(probe)
@@ -123,14 +130,15 @@ impl ChallengeRun {
 
     pub(super) fn draw_openings(
         &mut self,
-        probe: &Probe,
+        probes: Probes<'_>,
         entropy: &mut dyn Entropy,
     ) -> Result<(Vec<OpenItem>, Vec<Vec<u32>>), Reason> {
         if let Some(given) = &self.given {
             return given.open.clone().ok_or_else(evidence_ends);
         }
-        let (items, iterations) =
-            self.draw(probe, entropy).map_err(|error| Reason::new(ReasonCode::ValidatorInternal, error.to_string()))?;
+        let (items, iterations) = self
+            .draw(probes, entropy)
+            .map_err(|error| Reason::new(ReasonCode::ValidatorInternal, error.to_string()))?;
         self.journal.push(Entry::Open(items.clone(), iterations.clone()));
         Ok((items, iterations))
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use assay_protocol::verdict::{Reason, ReasonCode};
 use assay_work::probe::Probe;
 
-use super::{ChallengeRun, Roots, RunStage};
+use super::{AnsweredProbe, ChallengeRun, Digests, Roots, RunStage};
 
 /// How long a message may wait for the transport to take it: longer means that the miner does not read.
 pub const HANDOVER_LIMIT: Duration = Duration::from_secs(5);
@@ -36,12 +36,13 @@ impl ChallengeRun {
         match &self.stage {
             RunStage::Working => [Some(taken(policy.commit_deadline, ReasonCode::CommitmentLate)), None],
             RunStage::Held { roots, .. } => [self.roots_due(roots), None],
+            RunStage::Probing { before: Some(before), deadline, .. } => {
+                [Some(taken(*deadline, ReasonCode::ProbeLate)), self.digests_due(before)]
+            }
             RunStage::Probing { roots, deadline, .. } => {
                 [Some(taken(*deadline, ReasonCode::ProbeLate)), self.roots_due(roots)]
             }
-            RunStage::Digests { probe, .. } => {
-                [Some((self.stage_began, self.digests_limit(probe), ReasonCode::DigestsLate)), None]
-            }
+            RunStage::Digests { last, .. } => [self.digests_due(last), None],
             RunStage::Opening { collector, pace, .. } => {
                 let (due, _) = pace.due(collector.next_bytes());
                 let limit = due.saturating_duration_since(self.stage_began);
@@ -57,6 +58,14 @@ impl ChallengeRun {
         match roots {
             Roots::Due { since, .. } => Some((*since, self.roots_limit(), ReasonCode::RootsLate)),
             Roots::Complete(_) => None,
+        }
+    }
+
+    /// What the digests have to follow their head by, while they come.
+    fn digests_due(&self, answered: &AnsweredProbe) -> Option<(Instant, Duration, ReasonCode)> {
+        match answered.digests {
+            Digests::Due { since, .. } => Some((since, self.digests_limit(&answered.probe), ReasonCode::DigestsLate)),
+            Digests::Complete(_) => None,
         }
     }
 
@@ -79,12 +88,12 @@ impl ChallengeRun {
         (self.context.round_trip.unwrap_or_default() * LINK_ROUND_TRIPS).min(LINK_ALLOWANCE_LIMIT)
     }
 
-    /// What a probe is allowed beside its deadline: losses, and the roots, which the answer waits behind. More would
-    /// only show less memory.
-    pub(super) fn probe_allowance(&self) -> Duration {
+    /// What a probe is allowed beside its deadline: losses, and the roots or digests, so many of each device, which the
+    /// answer waits behind. More would only show less memory.
+    pub(super) fn probe_allowance(&self, hashes: u32) -> Duration {
         let devices = self.challenge.shares().len() as u64;
-        let roots = self.time_of(devices * follow_up_bytes(self.challenge.iterations()));
-        (self.link_allowance() + roots).min(LINK_ALLOWANCE_LIMIT)
+        let behind = self.time_of(devices * follow_up_bytes(hashes));
+        (self.link_allowance() + behind).min(LINK_ALLOWANCE_LIMIT)
     }
 
     /// How long so many bytes take on the slowest link that a miner may have.
@@ -108,7 +117,11 @@ impl ChallengeRun {
             RunStage::Held { roots: Roots::Due { .. }, .. } | RunStage::Probing { roots: Roots::Due { .. }, .. } => {
                 self.time_of(follow_up_bytes(self.challenge.iterations()))
             }
-            RunStage::Digests { probe, .. } => self.time_of(follow_up_bytes(probe.rounds())),
+            RunStage::Probing { before: Some(of), .. } | RunStage::Digests { last: of, .. }
+                if matches!(of.digests, Digests::Due { .. }) =>
+            {
+                self.time_of(follow_up_bytes(of.probe.rounds()))
+            }
             RunStage::Opening { collector, .. } => self.time_of(collector.next_bytes()),
             _ => Duration::ZERO,
         }
@@ -131,6 +144,14 @@ impl ChallengeRun {
         pace.detail(pace.due(collector.next_bytes()).1, now)
     }
 
+    /// Which of two probes is waited for, where it is the second.
+    const fn waited_for(&self) -> &'static str {
+        match &self.stage {
+            RunStage::Probing { before: Some(_), .. } | RunStage::Digests { before: Some(_), .. } => "linked probe: ",
+            _ => "",
+        }
+    }
+
     fn shortest_deadline(&self) -> Duration {
         let policy = &self.context.policy;
         policy.commit_deadline.min(policy.probe.deadline).min(policy.openings.deadline)
@@ -142,7 +163,7 @@ impl ChallengeRun {
         let detail = match code {
             ReasonCode::NotReading => format!("a message of the challenge waited {limit:?} for the connection"),
             ReasonCode::OpeningsLate => return Some(Reason::new(code, self.openings_detail(now))),
-            _ => format!("nothing complete came within {limit:?}"),
+            _ => format!("{}nothing complete came within {limit:?}", self.waited_for()),
         };
         Some(Reason::new(code, detail))
     }

@@ -2,12 +2,12 @@
 
 use assay_protocol::message::{OpenItem, OpenWhat};
 use assay_protocol::verdict::Mode;
-use assay_work::probe::Probe;
 
 use super::ChallengeRun;
 use crate::entropy::{Entropy, EntropyError};
 use crate::issue::{SAMPLES_BEFORE_REPLAY, iteration_draw};
 use crate::verify::draw;
+use crate::verify::size::Probes;
 
 impl ChallengeRun {
     /// What is opened, and the iterations drawn of each share. Segments of every device come first, while the last
@@ -15,14 +15,18 @@ impl ChallengeRun {
     /// the last iteration must hold: noise is not worth a replay.
     pub(super) fn draw(
         &self,
-        probe: &Probe,
+        probes: Probes<'_>,
         entropy: &mut dyn Entropy,
     ) -> Result<(Vec<OpenItem>, Vec<Vec<u32>>), EntropyError> {
         let (challenge, policy) = (&self.challenge, &self.context.policy);
         let mut items = Vec::new();
         for share in challenge.shares() {
-            let segments = draw::segments(probe, policy.segments, entropy)?;
+            let segments = draw::segments(probes.own, policy.segments, entropy)?;
             items.push(OpenItem { device_id: share.device_id, what: OpenWhat::Segments(segments) });
+        }
+        for (share, probe) in challenge.shares().iter().filter_map(|share| Some((share, probes.linked?))) {
+            let segments = draw::segments(probe, policy.segments, entropy)?;
+            items.push(OpenItem { device_id: share.device_id, what: OpenWhat::LinkedSegments(segments) });
         }
         let mut audits = Vec::new();
         let mut iterations = Vec::with_capacity(challenge.shares().len());

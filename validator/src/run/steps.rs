@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use assay_protocol::message::{DeviceDigests, DeviceRoots, OpeningsChunk, SignedChecksum, ValidatorMessage};
 use assay_protocol::verdict::{Mode, Reason, ReasonCode};
+use assay_work::probe::{Link, Probe};
 
 use super::pace::OpeningsPace;
 use super::signed::{check_answer, check_commitment};
-use super::{Answered, ChallengeRun, HELD, Replay, Roots, RunStage, Step, Timed};
+use super::{Answered, AnsweredProbe, ChallengeRun, Digests, HELD, Replay, Roots, RunStage, Step, Timed};
 use crate::action::Action;
 use crate::entropy::Entropy;
 use crate::verify::check::{Collector, TrustedValues};
@@ -37,24 +38,38 @@ impl ChallengeRun {
                 self.enter(RunStage::Held { commitment, roots, limit }, received);
                 Ok(vec![Action::Phase(HELD)])
             }
-            None => self.send_probe(commitment, roots, received, entropy),
+            None => self.send_probe(commitment, roots, None, received, entropy),
         }
     }
 
-    /// The head of the commitment binds the roots: nothing is gained by waiting for them, only time to move slots. A
-    /// signature that does not hold is named once the roots have come, since they may tell what is wrong better.
+    /// The head of the commitment binds the roots, that of an answer its digests: nothing is gained by waiting for them,
+    /// only time to move slots. A signature that does not hold is named once they have come, since they may tell what is
+    /// wrong better. `before` is the probe of each device's own slots, which a linked one follows.
     pub(super) fn send_probe(
         &mut self,
         commitment: Timed,
         roots: Roots,
+        before: Option<AnsweredProbe>,
         now: Instant,
         entropy: &mut dyn Entropy,
     ) -> Step {
-        let probe = self.draw_probe(entropy)?;
-        let deadline = self.context.policy.probe.deadline + self.probe_allowance();
+        let link = if before.is_some() { Link::All } else { Link::Own };
+        let probe = self.draw_probe(link, entropy)?;
+        let behind = before.as_ref().map_or(self.challenge.iterations(), |before| before.probe.rounds());
+        let deadline = self.context.policy.probe.deadline + self.probe_allowance(behind);
         let message = ValidatorMessage::Probe { challenge_id: self.id(), probe, deadline };
-        self.enter(RunStage::Probing { commitment, roots, probe, deadline }, now);
-        Ok(vec![Action::Phase("probe"), self.hand_over(message, now)])
+        self.enter(RunStage::Probing { commitment, roots, before, probe, deadline }, now);
+        let phase = match link {
+            Link::Own => "probe",
+            Link::All => "linked probe",
+        };
+        Ok(vec![Action::Phase(phase), self.hand_over(message, now)])
+    }
+
+    /// Whether the devices are to walk over the memory of one another: by policy, where there are two and the miner can.
+    fn links(&self) -> bool {
+        let can = self.context.inventory.max_link == Link::All && self.challenge.shares().len() > 1;
+        can && self.context.policy.linked.is_some()
     }
 
     pub(super) fn device_roots(&mut self, device: DeviceRoots, received: Instant) -> Step {
@@ -95,7 +110,12 @@ impl ChallengeRun {
         Ok(Vec::new())
     }
 
-    pub(super) fn probe_answer(&mut self, signed: SignedChecksum, received: Instant) -> Step {
+    pub(super) fn probe_answer(
+        &mut self,
+        signed: SignedChecksum,
+        received: Instant,
+        entropy: &mut dyn Entropy,
+    ) -> Step {
         if matches!(self.stage, RunStage::Digests { .. } | RunStage::Opening { .. } | RunStage::Judging(_)) {
             return Err(Reason::new(ReasonCode::ProbeTwice, "the first one stands"));
         }
@@ -103,21 +123,28 @@ impl ChallengeRun {
             let detail = format!("it is for challenge {}", signed.challenge_id);
             return Err(Reason::new(ReasonCode::ProbeChallenge, detail));
         }
-        let RunStage::Probing { commitment, roots, probe, deadline } = &self.stage else {
+        let RunStage::Probing { commitment, roots, before, probe, deadline } = &self.stage else {
             return Err(Reason::new(ReasonCode::Protocol, "a probe answer came before the probe"));
         };
         let Roots::Complete(evidence) = roots else {
             return Err(Reason::new(ReasonCode::Protocol, "a probe answer came before the last of the roots"));
         };
+        if before.as_ref().is_some_and(|before| matches!(before.digests, Digests::Due { .. })) {
+            return Err(Reason::new(ReasonCode::Protocol, "a probe answer came before the last of the digests"));
+        }
         let limit = *deadline;
         let took = received.saturating_duration_since(self.taken().unwrap_or(self.stage_began));
         if took > limit {
-            let detail = format!("it took {took:.1?}, {limit:?} were allowed");
+            let detail = format!("{} took {took:.1?}, {limit:?} were allowed", probe_name(probe));
             return Err(Reason::new(ReasonCode::ProbeLate, detail));
         }
-        let (commitment, evidence, probe) = (commitment.clone(), evidence.clone(), *probe);
-        let answer = Timed { signed, took };
-        self.enter(RunStage::Digests { commitment, evidence, probe, answer, devices: Vec::new() }, received);
+        let (commitment, evidence, before, probe) = (commitment.clone(), evidence.clone(), before.clone(), *probe);
+        let digests = Digests::Due { since: received, devices: Vec::new() };
+        let answered = AnsweredProbe { probe, answer: Timed { signed, took }, digests };
+        if before.is_none() && self.links() {
+            return self.send_probe(commitment, Roots::Complete(evidence), Some(answered), received, entropy);
+        }
+        self.enter(RunStage::Digests { commitment, evidence, before, last: answered }, received);
         Ok(Vec::new())
     }
 
@@ -127,53 +154,84 @@ impl ChallengeRun {
         received: Instant,
         entropy: &mut dyn Entropy,
     ) -> Step {
-        let RunStage::Digests { probe, .. } = &self.stage else {
+        let limit = match &self.stage {
+            RunStage::Probing { before: Some(of), .. } | RunStage::Digests { last: of, .. } => {
+                self.digests_limit(&of.probe)
+            }
+            _ => return Err(Reason::new(ReasonCode::Protocol, "digests came out of turn")),
+        };
+        let (RunStage::Probing { roots: Roots::Complete(evidence), before: Some(of), .. }
+        | RunStage::Digests { evidence, last: of, .. }) = &mut self.stage
+        else {
             return Err(Reason::new(ReasonCode::Protocol, "digests came out of turn"));
         };
-        let limit = self.digests_limit(probe);
-        let RunStage::Digests { commitment, evidence, probe, answer, devices } = &mut self.stage else {
-            return Err(Reason::new(ReasonCode::Protocol, "digests came out of turn"));
+        let Digests::Due { since, devices } = &mut of.digests else {
+            return Err(Reason::new(ReasonCode::Protocol, "digests came after those of the last device"));
         };
-        let took = received.saturating_duration_since(self.stage_began);
+        let took = received.saturating_duration_since(*since);
         if took > limit {
-            return Err(Reason::new(ReasonCode::DigestsLate, format!("they took {took:.1?}, {limit:?} were allowed")));
+            let detail = format!("those of {} took {took:.1?}, {limit:?} were allowed", probe_name(&of.probe));
+            return Err(Reason::new(ReasonCode::DigestsLate, detail));
         }
         devices.push(digests.answer);
         if devices.len() < self.challenge.shares().len() {
             return Ok(Vec::new());
         }
         let devices = std::mem::take(devices);
-        let checked = check_answer(&self.challenge, &evidence.checksum, probe, &answer.signed, devices)?;
+        let checked = check_answer(&self.challenge, &evidence.checksum, &of.probe, &of.answer.signed, devices)?;
+        of.digests = Digests::Complete(Arc::new(checked));
+        self.gaps.digests = self.gaps.digests.max(Some(took));
+        self.all_answered(received, entropy)
+    }
+
+    /// Goes on to the openings once the digests of the last probe have come.
+    fn all_answered(&mut self, now: Instant, entropy: &mut dyn Entropy) -> Step {
+        let RunStage::Digests { commitment, evidence, before, last } = &self.stage else { return Ok(Vec::new()) };
+        let complete = |probe: &AnsweredProbe| match &probe.digests {
+            Digests::Complete(answer) => Some((probe.probe, probe.answer.clone(), answer.clone())),
+            Digests::Due { .. } => None,
+        };
+        let (own, linked) = match before {
+            Some(before) => (complete(before), complete(last)),
+            None => (complete(last), None),
+        };
+        let Some((probe, answer, checked)) = own else { return Ok(Vec::new()) };
         let binding = TrustedValues {
             challenge: self.challenge.clone(),
             evidence: evidence.clone(),
-            probe: *probe,
-            answer: Arc::new(checked),
+            probe,
+            answer: checked,
+            linked: linked.as_ref().map(|(probe, _, checked)| (*probe, checked.clone())),
         };
-        self.gaps.digests = Some(took);
-        let (commitment, answer) = (commitment.clone(), answer.clone());
-        self.send_open(commitment, answer, binding, received, entropy)
+        let answered = Answered {
+            commitment: commitment.clone(),
+            probe,
+            answer,
+            linked: linked.map(|(probe, answer, _)| (probe, answer)),
+            checks_pending: 0,
+            replay: Replay::None,
+        };
+        self.send_open(answered, binding, now, entropy)
     }
 
     /// Names the positions, now that nothing can change any more.
-    pub(super) fn send_open(
+    fn send_open(
         &mut self,
-        commitment: Timed,
-        answer: Timed,
+        answered: Answered,
         binding: TrustedValues,
         now: Instant,
         entropy: &mut dyn Entropy,
     ) -> Step {
-        let (items, iterations) = self.draw_openings(&binding.probe, entropy)?;
+        let (items, iterations) = self.draw_openings(binding.probes(), entropy)?;
         let openings = self.context.policy.openings;
-        let deadline = openings.longest(size::most_bytes(&self.challenge, &binding.probe, &items));
+        let deadline = openings.longest(size::most_bytes(&self.challenge, binding.probes(), &items));
         let message = ValidatorMessage::Open { challenge_id: self.id(), items: items.clone(), deadline };
         let replay = match self.context.mode {
             Mode::Replay => Replay::Waiting(Box::new(binding.clone()), Extent::Everything),
             Mode::ReplaySample => Replay::Waiting(Box::new(binding.clone()), Extent::Sampled(iterations)),
             Mode::Audit => Replay::None,
         };
-        let answered = Answered { commitment, probe: binding.probe, answer, checks_pending: 0, replay };
+        let answered = Answered { replay, ..answered };
         let collector = Box::new(Collector::new(binding, items));
         let pace = OpeningsPace::begin(openings, now);
         self.enter(RunStage::Opening { answered, collector, pace }, now);
@@ -196,5 +254,12 @@ impl ChallengeRun {
             self.stage = RunStage::Judging(answered.clone());
         }
         Ok(job.map(|job| Action::Check(Box::new(job))).into_iter().collect())
+    }
+}
+
+const fn probe_name(probe: &Probe) -> &'static str {
+    match probe.link() {
+        Link::Own => "the probe",
+        Link::All => "the linked probe",
     }
 }

@@ -7,13 +7,13 @@ use assay_protocol::message::{OpenItem, OpenWhat, OpeningsChunk, OpeningsPart};
 use assay_protocol::verdict::{Reason, ReasonCode};
 use assay_work::audit::{Audit, PassCheck};
 use assay_work::commitment::Evidence;
-use assay_work::fault::{FaultKind, OpeningFault};
+use assay_work::fault::{FaultKind, FaultPlace, OpeningFault};
 use assay_work::opening::SampleOpenings;
 use assay_work::probe::{Answer, Probe};
-use assay_work::segment::{SegmentAudit, SegmentCheck, SegmentOpenings};
-use assay_work::{Challenge, Digest, Root};
+use assay_work::segment::{Segment, SegmentAudit, SegmentCheck, SegmentOpenings, SlotDigests, check_slot_digests};
+use assay_work::{Challenge, DeviceId, Digest, Root};
 
-use super::size;
+use super::size::{self, Probes};
 
 /// Everything that the miner is bound by when it opens.
 #[derive(Debug, Clone)]
@@ -26,10 +26,33 @@ pub struct TrustedValues {
     pub probe: Probe,
     /// The answer to it, checked.
     pub answer: Arc<Answer>,
+    /// The linked probe and the answer to it, checked, where there was one.
+    pub linked: Option<(Probe, Arc<Answer>)>,
+}
+
+impl TrustedValues {
+    /// What a device's segments of the linked probe are checked by; `None` where there was no such probe.
+    fn linked_audit<'a>(&'a self, device_id: DeviceId, drawn: &'a [Segment]) -> Option<SegmentAudit<'a>> {
+        let (probe, answer) = self.linked.as_ref()?;
+        Some(SegmentAudit::linked(&self.challenge, probe, device_id, &self.last_roots(), answer, drawn))
+    }
+
+    /// What each device committed to for its last iteration, in the order of the shares.
+    fn last_roots(&self) -> Vec<Root> {
+        let last = |roots: &[Root]| roots.last().copied().unwrap_or(Root::BEFORE_FIRST);
+        self.evidence.devices.iter().map(|device| last(&device.roots)).collect()
+    }
+
+    /// The probes that segments are of.
+    #[must_use]
+    pub fn probes(&self) -> Probes<'_> {
+        Probes { own: &self.probe, linked: self.linked.as_ref().map(|(probe, _)| probe) }
+    }
 }
 
 /// The items asked for, and how far the current one is: its digests come first, then exactly the samples or segments
-/// drawn, in order, then its end. Of all that comes only the digests are kept.
+/// drawn, in order, then its end. Of all that comes only the digests are kept; those of a linked probe, which are of all
+/// devices, come with its first item and serve them all.
 #[derive(Debug)]
 pub struct Collector {
     binding: TrustedValues,
@@ -39,6 +62,8 @@ pub struct Collector {
     slot_digests: Vec<Digest>,
     /// Of the current item, once its digests have come.
     check: Option<SharedCheck>,
+    /// Of all devices, once the first item of linked segments has ended.
+    linked_digests: Option<Arc<SlotDigests>>,
 }
 
 /// The check of an item, which a [`CheckJob`] and the [`Collector`] take in turn.
@@ -74,22 +99,16 @@ impl Collector {
     /// Waits for these items, in this order.
     #[must_use]
     pub fn new(binding: TrustedValues, items: Vec<OpenItem>) -> Self {
-        Self { binding, items: items.into(), current: 0, slot_digests: Vec::new(), check: None }
+        let (items, slot_digests) = (items.into(), Vec::new());
+        Self { binding, items, current: 0, slot_digests, check: None, linked_digests: None }
     }
 
     /// The most chunks that may still come.
     #[must_use]
     pub fn chunks_due(&self) -> u64 {
-        let due = |item: &OpenItem| {
-            let count = self.binding.challenge.share(item.device_id).map_or(0, |share| u64::from(share.count));
-            let draws = match &item.what {
-                OpenWhat::Segments(segments) => segments.len(),
-                OpenWhat::Samples { samples, .. } => samples.len(),
-            };
-            // Each chunk of digests has one at least; the end is a chunk of its own.
-            count + draws as u64 + 1
-        };
-        self.items[self.current..].iter().map(due).sum()
+        // Each chunk of digests has one at least; the end is a chunk of its own.
+        let due = |index: usize| self.digests_of(index) + size::draws(&self.items[index].what) + 1;
+        (self.current..self.items.len()).map(due).sum()
     }
 
     /// The most bytes that the next chunk may have.
@@ -97,10 +116,14 @@ impl Collector {
     pub fn next_bytes(&self) -> u64 {
         let Some(item) = self.items.get(self.current) else { return 0 };
         if self.check.is_some() {
-            return size::most_draw_bytes(&self.binding.challenge, &self.binding.probe, &item.what);
+            return size::most_draw_bytes(&self.binding.challenge, self.binding.probes(), &item.what);
         }
-        let count = self.binding.challenge.share(item.device_id).map_or(0, |share| u64::from(share.count));
-        size::most_digest_bytes(count.saturating_sub(self.slot_digests.len() as u64))
+        size::most_digest_bytes(self.digests_of(self.current).saturating_sub(self.slot_digests.len() as u64))
+    }
+
+    /// How many digests come with an item.
+    fn digests_of(&self, index: usize) -> u64 {
+        size::digests_of(&self.binding.challenge, &self.items, index)
     }
 
     /// About how many bytes the request for the items has.
@@ -150,8 +173,8 @@ impl Collector {
     /// Keeps digests until all have come; then they are checked, before anything that leads to them.
     fn take_digests(&mut self, digests: Vec<Digest>) -> Result<Option<CheckJob>, Reason> {
         let item = &self.items[self.current];
-        // The challenge has a share for every device asked about.
-        let count = self.binding.challenge.share(item.device_id).map_or(0, |share| share.count as usize);
+        // At most all slots of a challenge, which 32 bits count.
+        let count = self.digests_of(self.current) as usize;
         if digests.is_empty() {
             return Err(refusal(item, FaultKind::Digests, "a chunk of no digests came".into()));
         }
@@ -172,9 +195,22 @@ impl Collector {
     fn finish_item(&mut self) -> Result<(), Reason> {
         let Some(check) = self.check.take() else { return Err(self.digests_are_due()) };
         let check = std::mem::replace(&mut *lock(&check), ItemCheck::Begun);
-        check.finish().map_err(|refused| refused.of(&self.items[self.current]))?;
+        let item = &self.items[self.current];
+        if let (ItemCheck::Segments(check), OpenWhat::LinkedSegments(_)) = (&check, &item.what) {
+            self.linked_digests = Some(check.slot_digests());
+        }
+        check.finish().map_err(|refused| refused.of(item))?;
         self.current += 1;
+        self.check = self.linked_check();
         Ok(())
+    }
+
+    /// The check of the current item, where its digests came with another one.
+    fn linked_check(&self) -> Option<SharedCheck> {
+        let (item, digests) = (self.items.get(self.current)?, self.linked_digests.clone()?);
+        let OpenWhat::LinkedSegments(drawn) = &item.what else { return None };
+        let audit = self.binding.linked_audit(item.device_id, drawn)?;
+        Some(Arc::new(Mutex::new(ItemCheck::Segments(SegmentCheck::linked(&audit, digests)))))
     }
 
     fn job(&self, check: SharedCheck, part: CheckedPart) -> CheckJob {
@@ -273,7 +309,7 @@ impl ItemCheck {
 
 /// Checks the digests of an item, and what its parts will be checked against.
 fn begin(binding: &TrustedValues, item: &OpenItem, digests: Vec<Digest>) -> Result<ItemCheck, OpeningFault> {
-    let TrustedValues { challenge, evidence, probe, answer } = binding;
+    let TrustedValues { challenge, evidence, probe, answer, .. } = binding;
     let device_id = item.device_id;
     // Evidence and answer were checked: both have every device of the challenge.
     let roots: &[Root] = evidence.device(device_id).map_or(&[], |d| &d.roots);
@@ -283,6 +319,19 @@ fn begin(binding: &TrustedValues, item: &OpenItem, digests: Vec<Digest>) -> Resu
             let last_root = roots.last().copied().unwrap_or(Root::BEFORE_FIRST);
             let audit = SegmentAudit::new(challenge, probe, device_id, last_root, answered, drawn);
             SegmentCheck::begin(&audit, digests).map(ItemCheck::Segments)
+        }
+        OpenWhat::LinkedSegments(drawn) => {
+            let mut rest = digests.as_slice();
+            // As many as all slots came.
+            let lists = challenge.shares().iter().map(|share| {
+                let (list, after) = rest.split_at(share.count as usize);
+                rest = after;
+                (share.device_id, list)
+            });
+            let digests = check_slot_digests(challenge, &binding.last_roots(), lists)?;
+            let fault = OpeningFault { kind: FaultKind::Binding, device_id, place: FaultPlace::Answer };
+            let audit = binding.linked_audit(device_id, drawn).ok_or(fault)?;
+            Ok(ItemCheck::Segments(SegmentCheck::linked(&audit, digests)))
         }
         OpenWhat::Samples { iteration, samples } => {
             let audit = Audit::new(challenge, device_id, *iteration, roots, samples);
@@ -296,11 +345,17 @@ fn lock(check: &Mutex<ItemCheck>) -> MutexGuard<'_, ItemCheck> {
     check.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The digests of a linked probe are those of all devices: the fault says which one's are wrong.
 fn reason(item: &OpenItem, fault: &OpeningFault) -> Reason {
-    refusal(item, fault.kind, fault.to_string())
+    let refusal = refusal(item, fault.kind, fault.to_string());
+    Reason { device_id: Some(fault.device_id), ..refusal }
 }
 
 fn refusal(item: &OpenItem, kind: FaultKind, detail: String) -> Reason {
+    let detail = match item.what {
+        OpenWhat::LinkedSegments(_) => format!("linked probe: {detail}"),
+        OpenWhat::Segments(_) | OpenWhat::Samples { .. } => detail,
+    };
     Reason::on_device(reason_code(&item.what, kind), item.device_id, detail)
 }
 
@@ -316,12 +371,17 @@ const fn reason_code(what: &OpenWhat, kind: FaultKind) -> ReasonCode {
         (OpenWhat::Samples { .. }, FaultKind::Path) => ReasonCode::AuditPath,
         (OpenWhat::Samples { .. }, FaultKind::Leaf) => ReasonCode::AuditLeaf,
         (OpenWhat::Samples { .. }, FaultKind::Element | FaultKind::State) => ReasonCode::AuditElement,
-        (OpenWhat::Segments(_), FaultKind::Binding | FaultKind::Digests) => ReasonCode::ResidencyDigests,
-        (OpenWhat::Segments(_), FaultKind::Rows) => ReasonCode::ResidencyRows,
-        (OpenWhat::Segments(_), FaultKind::Range) => ReasonCode::ResidencyRange,
-        (OpenWhat::Segments(_), FaultKind::Siblings) => ReasonCode::ResidencySiblings,
-        (OpenWhat::Segments(_), FaultKind::Path) => ReasonCode::ResidencyPath,
-        (OpenWhat::Segments(_), FaultKind::Leaf | FaultKind::Element | FaultKind::State) => ReasonCode::ResidencyState,
+        (OpenWhat::Segments(_) | OpenWhat::LinkedSegments(_), FaultKind::Binding | FaultKind::Digests) => {
+            ReasonCode::ResidencyDigests
+        }
+        (OpenWhat::Segments(_) | OpenWhat::LinkedSegments(_), FaultKind::Rows) => ReasonCode::ResidencyRows,
+        (OpenWhat::Segments(_) | OpenWhat::LinkedSegments(_), FaultKind::Range) => ReasonCode::ResidencyRange,
+        (OpenWhat::Segments(_) | OpenWhat::LinkedSegments(_), FaultKind::Siblings) => ReasonCode::ResidencySiblings,
+        (OpenWhat::Segments(_) | OpenWhat::LinkedSegments(_), FaultKind::Path) => ReasonCode::ResidencyPath,
+        (
+            OpenWhat::Segments(_) | OpenWhat::LinkedSegments(_),
+            FaultKind::Leaf | FaultKind::Element | FaultKind::State,
+        ) => ReasonCode::ResidencyState,
     }
 }
 
@@ -368,6 +428,7 @@ mod tests {
                 answer: Arc::new(Answer::assemble(&challenge, &probe, vec![answered])),
                 challenge: Arc::new(challenge),
                 probe,
+                linked: None,
             };
             let items = [OpenWhat::Segments(segments), OpenWhat::Samples { iteration: 0, samples }];
             let items = items.into_iter().map(|what| OpenItem { device_id: DEVICE, what }).collect();

@@ -6,9 +6,9 @@ use std::time::Duration;
 use assay_protocol::claims::Telemetry;
 use assay_protocol::message::Inventory;
 use assay_protocol::verdict::{
-    Bound, DeviceWork, Hiding, KindRate, Mode, NotChallenged, Reason, ReasonCode, Verdict, Work, outcome_of,
+    Bound, DeviceWork, Hiding, KindRate, LinkWork, Mode, NotChallenged, Reason, ReasonCode, Verdict, Work, outcome_of,
 };
-use assay_work::bounds::{IterationDraw, TimedProbe, hidden_fraction, pass_log2};
+use assay_work::bounds::{Crossing, IterationDraw, TimedProbe, hidden_fraction, pass_log2};
 use assay_work::probe::Probe;
 use assay_work::text::quoted;
 use assay_work::{Challenge, ChallengeId, DeviceId, Precision, PublicKey, Share};
@@ -16,7 +16,7 @@ use assay_work::{Challenge, ChallengeId, DeviceId, Precision, PublicKey, Share};
 use crate::expectations::Expectation;
 use crate::history::Recent;
 use crate::history::devices::Difference;
-use crate::policy::{DeviceMissing, HidingPolicy};
+use crate::policy::{DeviceMissing, HidingPolicy, LinkedPolicy};
 
 /// The fractions that bounds are given for (WORK.md, Audit).
 pub const FRACTIONS: [f64; 3] = [0.01, 0.05, 0.10];
@@ -38,6 +38,10 @@ pub struct Findings<'a> {
     pub work_time: Option<Duration>,
     /// The probe, when there was one, and from it out to its answer in.
     pub probe: Option<(&'a Probe, Option<Duration>)>,
+    /// The linked probe and from it out to its answer in, once its openings held.
+    pub linked: Option<(&'a Probe, Duration)>,
+    /// What such a probe must show, where one is asked for.
+    pub linked_policy: Option<LinkedPolicy>,
     /// Samples checked of each device, without the leaves' rows: in an audit, of each iteration checked.
     pub samples: u32,
     /// Segments checked of each device.
@@ -138,6 +142,7 @@ impl Unchallenged {
             abandoned_recently: self.recent.abandoned,
             recent_challenges: self.recent.of,
             unix_seconds: self.unix_seconds,
+            link: None,
             receipt: None,
         }
     }
@@ -166,9 +171,13 @@ impl Findings<'_> {
         if self.reasons.is_empty() {
             self.reasons = devices.iter().filter_map(|device| self.short_of_memory(device)).collect();
         }
+        // Slack in the probe of the devices' own slots is time to copy slots for the linked one.
+        let link = if self.reasons.is_empty() { self.link_work() } else { None };
         if self.reasons.is_empty() {
             self.reasons = self.missing_devices();
-            let missed = self.expectation.map(|expected| expected.missed(&devices, &whole, self.inventory));
+            self.reasons.extend(self.slow_link(link.as_ref()));
+            let precision = self.challenge.precision();
+            let missed = self.expectation.map(|expected| expected.missed(&devices, &whole, self.inventory, precision));
             self.reasons.extend(missed.unwrap_or_default());
         }
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
@@ -196,6 +205,7 @@ impl Findings<'_> {
             abandoned_recently: self.recent.abandoned,
             recent_challenges: self.recent.of,
             unix_seconds: self.unix_seconds,
+            link,
             receipt: None,
             devices,
             reasons: self.reasons,
@@ -301,6 +311,43 @@ impl Findings<'_> {
         (held < least).then(|| Reason::on_device(ReasonCode::ResidencyShare, device.device_id, detail))
     }
 
+    /// What the linked probe showed (WORK.md, Linked probe, What it shows).
+    fn link_work(&self) -> Option<LinkWork> {
+        let (probe, took) = self.linked?;
+        let seconds = took.as_secs_f64().max(1e-9);
+        let crossing = Crossing::of(self.challenge, probe);
+        let gb_per_s = |bytes: f64| bytes / seconds / 1e9;
+        Some(LinkWork {
+            seconds,
+            step_seconds: seconds / (f64::from(probe.steps()) * f64::from(probe.rounds())),
+            crossed_bytes: crossing.devices_bytes as u64,
+            gb_per_s: gb_per_s(crossing.devices_bytes) / self.challenge.shares().len() as f64,
+            half_gb_per_s: gb_per_s(crossing.halves_bytes),
+            least_gb_per_s: gb_per_s(crossing.least_bytes),
+            segments: self.segments,
+            bounds: self.bounds_of(probe),
+        })
+    }
+
+    /// The reason against a host whose devices reach the memory of one another too slowly, or did not show it.
+    fn slow_link(&self, link: Option<&LinkWork>) -> Option<Reason> {
+        let least = self.linked_policy?.min_gb_per_s;
+        let shown = link.map_or(0.0, |link| link.gb_per_s);
+        let devices = self.challenge.shares().len();
+        if shown >= least || devices < 2 {
+            return None;
+        }
+        let detail = match link {
+            Some(link) => format!(
+                "{shown:.3} GB/s into each of {devices} devices, at least {least} are asked for: a step of all walks took \
+                 {:.0} µs",
+                link.step_seconds * 1e6
+            ),
+            None => format!("the miner walks no linked probe, and at least {least} GB/s are asked for"),
+        };
+        Some(Reason::new(ReasonCode::LinkSlow, detail))
+    }
+
     /// The reasons against a host of which devices are missing.
     fn missing_devices(&self) -> Vec<Reason> {
         let code = match self.device_missing {
@@ -384,7 +431,14 @@ impl Findings<'_> {
     }
 
     fn probe_bounds(&self) -> Vec<Bound> {
-        let Some((probe, _)) = self.probe.filter(|_| self.segments > 0) else { return Vec::new() };
+        self.probe.map_or(Vec::new(), |(probe, _)| self.bounds_of(probe))
+    }
+
+    /// With which probability wrong lines of a probe would have passed.
+    fn bounds_of(&self, probe: &Probe) -> Vec<Bound> {
+        if self.segments == 0 {
+            return Vec::new();
+        }
         let lines = u64::from(self.segments) * u64::from(probe.steps());
         // A walk passes only when every one of its lines is right: (1 - h)^(T · q).
         let missed = |fraction| self.over_tries(pass_log2(fraction, lines));

@@ -15,6 +15,15 @@ const MAX_ROWS: u64 = 7;
 /// A draw in a request for openings: its numbers, with keys and lengths.
 const DRAW_BYTES: u64 = 32;
 
+/// The probes that segments are of.
+#[derive(Debug, Clone, Copy)]
+pub struct Probes<'a> {
+    /// Over each device's own slots.
+    pub own: &'a Probe,
+    /// Over the slots of all devices, where there was one.
+    pub linked: Option<&'a Probe>,
+}
+
 /// The bytes of a part.
 #[must_use]
 pub fn part_bytes(part: &OpeningsPart) -> u64 {
@@ -38,12 +47,14 @@ pub fn most_digest_bytes(due: u64) -> u64 {
 
 /// The most bytes of one sample or segment of an item.
 #[must_use]
-pub fn most_draw_bytes(challenge: &Challenge, probe: &Probe, what: &OpenWhat) -> u64 {
+pub fn most_draw_bytes(challenge: &Challenge, probes: Probes<'_>, what: &OpenWhat) -> u64 {
     let range = |bytes: u64, of: u64| bytes + HASH_BYTES * u64::from(of.div_ceil(bytes).max(1).ilog2() + 1);
     let (chunk, slot) = (CHUNK_BYTES, challenge.slot_bytes());
     match what {
         OpenWhat::Samples { .. } => MAX_ROWS * range(chunk.max(u64::from(challenge.n())), slot),
-        OpenWhat::Segments(_) => {
+        OpenWhat::Segments(_) | OpenWhat::LinkedSegments(_) => {
+            let probe =
+                if matches!(what, OpenWhat::Segments(_)) { probes.own } else { probes.linked.unwrap_or(probes.own) };
             let states = u64::from(probe.walks()) * LINE_BYTES as u64;
             range(chunk, states) + u64::from(probe.steps()) * range(chunk, slot)
         }
@@ -52,12 +63,26 @@ pub fn most_draw_bytes(challenge: &Challenge, probe: &Probe, what: &OpenWhat) ->
 
 /// The most bytes of all items.
 #[must_use]
-pub fn most_bytes(challenge: &Challenge, probe: &Probe, items: &[OpenItem]) -> u64 {
-    let item = |item: &OpenItem| {
-        let count = challenge.share(item.device_id).map_or(0, |share| u64::from(share.count));
-        HASH_BYTES * count + draws(&item.what) * most_draw_bytes(challenge, probe, &item.what)
+pub fn most_bytes(challenge: &Challenge, probes: Probes<'_>, items: &[OpenItem]) -> u64 {
+    let item = |(index, item): (usize, &OpenItem)| {
+        HASH_BYTES * digests_of(challenge, items, index)
+            + draws(&item.what) * most_draw_bytes(challenge, probes, &item.what)
     };
-    items.iter().map(item).sum()
+    items.iter().enumerate().map(item).sum()
+}
+
+/// How many digests come before an item's samples or segments: those of the device's pass, or of the last pass of all
+/// devices, once, where the probe is linked.
+#[must_use]
+pub fn digests_of(challenge: &Challenge, items: &[OpenItem], index: usize) -> u64 {
+    let is_linked = |item: &OpenItem| matches!(item.what, OpenWhat::LinkedSegments(_));
+    match items.get(index) {
+        Some(item) if !is_linked(item) => challenge.share(item.device_id).map_or(0, |share| u64::from(share.count)),
+        Some(_) if !items[..index].iter().any(is_linked) => {
+            challenge.shares().iter().map(|share| u64::from(share.count)).sum()
+        }
+        _ => 0,
+    }
 }
 
 /// About how many bytes the request for these items has.
@@ -66,9 +91,11 @@ pub fn request_bytes(items: &[OpenItem]) -> u64 {
     items.iter().map(|item| DRAW_BYTES * (1 + draws(&item.what))).sum()
 }
 
-const fn draws(what: &OpenWhat) -> u64 {
+/// How many samples or segments an item asks for.
+#[must_use]
+pub const fn draws(what: &OpenWhat) -> u64 {
     match what {
-        OpenWhat::Segments(segments) => segments.len() as u64,
+        OpenWhat::Segments(segments) | OpenWhat::LinkedSegments(segments) => segments.len() as u64,
         OpenWhat::Samples { samples, .. } => samples.len() as u64,
     }
 }

@@ -238,6 +238,8 @@ fn kind(section: &mut Section<'_>, kind: &mut Kind) {
     section.whole_or("segments", 1..=MAX_SEGMENTS, "0 checks nothing", &mut kind.segments);
     let why = "a challenge has no more";
     section.whole_or("sampled_iterations", 0..=MAX_ITERATIONS, why, &mut kind.sampled_iterations);
+    section.switch_or("linked_probe", &mut kind.linked_probe);
+    section.number_or("linked_min_gb_per_s", 0.0..=100_000.0, SETTING, &mut kind.linked_min_gb_per_s);
     section.time_or("commit_deadline", LEAST..=DAY, SETTING, &mut kind.commit_deadline);
     let millisecond = Duration::from_millis(1);
     section.time_or("probe_target", millisecond..=DAY, SETTING, &mut kind.probe_target);

@@ -157,7 +157,7 @@ pub(super) fn series() -> Series {
     };
     let points: Vec<_> = (0..30).flat_map(|step| (0..3).map(move |of| point(step, of))).collect();
     let band = |quantity: &str, low: f64, high: Value, by: &str| {
-        json!({ "model": "NVIDIA H200", "precision": null, "n": null,
+        json!({ "model": "NVIDIA H200", "precision": 1, "n": null,
     "quantity": quantity, "low": low, "middle": null, "high": high, "by": by })
     };
     read(&json!({
@@ -214,6 +214,10 @@ pub(super) fn verdict(codes: &[ReasonCode]) -> Verdict {
         "whole": work,
         "work_bounds": bounds([-1.855, -9.47, -19.45]), "iteration_bounds": [],
         "probe_bounds": bounds([-9.5, -47.9, -98.1]),
+        "link": {
+            "seconds": 0.21, "step_seconds": 0.000_041, "crossed_bytes": 70_000_000_000_u64, "gb_per_s": 41.7,
+            "half_gb_per_s": 83.4, "least_gb_per_s": 83.4, "segments": 32, "bounds": bounds([-29.7, -151.5, -311.3]),
+        },
         "round_trip_ms": 1.25, "handover_ms": 0.46, "roots_ms": 3.1, "digests_ms": 12.8,
         "not_challenged": [{ "device_id": id(109), "name": HOSTILE, "slots": 2 }],
         "missing_devices": [{ "device_id": id(103), "name": "NVIDIA H200" }], "new_devices": [],

@@ -42,6 +42,7 @@ pub(super) fn section(verdict: &Verdict) -> Markup {
                 }
             }
             (rates(verdict))
+            (link(verdict))
             p.muted {
                 "On the validator's clock; nothing is subtracted for the network. Names and claimed seconds are claims."
             }
@@ -93,6 +94,24 @@ fn rates(verdict: &Verdict) -> Markup {
             @for kind in kinds.iter().filter(|kind| kind.largest_detour() > 1.0) {
                 " In " (kind) " a known detour over another unit is up to ×" (kind.largest_detour()) " as fast."
             }
+        }
+    }
+}
+
+/// What the linked probe showed, where there was one.
+fn link(verdict: &Verdict) -> Markup {
+    let Some(link) = &verdict.link else { return Markup::default() };
+    html! {
+        h3 id="link" { "Memory of one another" }
+        p {
+            "The " (verdict.devices.len()) " devices reach one another's memory at " (figures(link.gb_per_s))
+            " GB/s into each, all at once; a step of all walks took " (figures(1e6 * link.step_seconds)) " µs."
+        }
+        p.muted {
+            "Were they in two hosts with half of the slots each, the network between them would carry "
+            (figures(link.half_gb_per_s)) " GB/s each way; with the smallest device alone in another host, "
+            (figures(link.least_gb_per_s)) ". A network that is as fast is not told apart, and where devices have PCIe "
+            "alone, neither is one of 400 Gbit/s for each."
         }
     }
 }

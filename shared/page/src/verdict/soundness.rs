@@ -58,6 +58,8 @@ fn sentences(verdict: &Verdict) -> Vec<String> {
         ));
     }
     sentences.extend(verdict.probe_bounds.iter().map(|b| bound(memory, b)));
+    let linked = |share: &str| format!("Had {share} of the lines of the linked probe been wrong");
+    sentences.extend(verdict.link.iter().flat_map(|link| &link.bounds).map(|b| bound(linked, b)));
     sentences
 }
 

@@ -85,6 +85,7 @@ pub fn verdict(number: u32, miner: u8, codes: &[ReasonCode], seconds: u64) -> Ve
         abandoned_recently: 0,
         recent_challenges: 20,
         unix_seconds: THEN_MS as u64 / 1000 + seconds,
+        link: None,
         receipt: None,
     }
 }

@@ -40,6 +40,7 @@ fn verdict(key: PublicKey, ids: &[u8], codes: &[ReasonCode]) -> Verdict {
         not_challenged: Vec::new(),
         missing_devices: Vec::new(),
         new_devices: Vec::new(),
+        link: None,
         receipt: None,
         abandoned_recently: 0,
         recent_challenges: 1,
@@ -59,7 +60,7 @@ fn inventory(ids: &[u8]) -> Inventory {
         precisions: vec![assay_work::Precision::Int8],
         claimed_hardware: None,
     };
-    Inventory { sequence: 0, devices: ids.iter().map(device).collect() }
+    Inventory { devices: ids.iter().map(device).collect(), ..Inventory::default() }
 }
 
 /// Which devices are missing and which are new when these took part, of these that are listed.
