@@ -54,6 +54,7 @@ impl Audited {
             answer: Arc::new(Answer::assemble(&challenge, &probe, vec![vec![Digest([0; 32])]])),
             challenge: Arc::new(challenge),
             probe,
+            linked: None,
         };
         Self { device, task, digests, binding }
     }

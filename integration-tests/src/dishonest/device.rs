@@ -4,11 +4,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound};
+use assay_device::{Device, DeviceError, DeviceInfo, Handle, LinkedShare, Pass, ProbeRound, StateBytes};
 use assay_work::digest::slot_digest;
 use assay_work::keys::parents;
 use assay_work::leaf::leaf;
-use assay_work::probe::{LINE_BYTES, position, start_state, step};
+use assay_work::probe::{LINE_BYTES, position, start_state, state_bytes, state_from_bytes, step};
 use assay_work::{DeviceId, Digest, PassKey, Precision, RoundKey, reference, tree};
 
 use super::lie::{ProbeLie, SharedLies, WorkLie, lock};
@@ -196,6 +196,7 @@ impl Device for LyingDevice {
             self.slots.push(slot);
             handle.advance(1);
         }
+        self.lies.board.note_slots(self.id, &self.slots);
         Ok(digests)
     }
 
@@ -213,6 +214,23 @@ impl Device for LyingDevice {
         let digest = slot_digest(&out);
         self.lies.board.note_out(self.id, round.key, out);
         Ok(digest)
+    }
+
+    fn step_states(&mut self, share: &LinkedShare, states: &mut [StateBytes]) -> Result<(), DeviceError> {
+        let link = *lock(&self.lies.link_bytes_per_s);
+        if let Some(bytes_per_s) = link.filter(|_| share.offset == 0) {
+            // Every state that comes to another host crosses its network.
+            thread::sleep(Duration::from_secs_f64((states.len() * LINE_BYTES) as f64 / bytes_per_s as f64));
+        }
+        for bytes in states {
+            let mut state = state_from_bytes(bytes);
+            let (slot, line) = position(&state, share.total, share.n);
+            let slot = slot.checked_sub(share.offset).and_then(|slot| self.slots.get(slot as usize));
+            let slot = slot.ok_or_else(|| DeviceError::Unsupported("a line of another device".into()))?;
+            step(&mut state, slot[line as usize * LINE_BYTES..].first_chunk().expect("a line"));
+            *bytes = state_bytes(&state);
+        }
+        Ok(())
     }
 
     fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {

@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use assay_protocol::identity::Identity;
 use assay_protocol::message::{MinerMessage, OpenItem, OpeningsPart, ValidatorMessage};
 use assay_work::probe::LINE_BYTES;
 use assay_work::reference;
@@ -9,23 +10,28 @@ use assay_work::segment::{SegmentOpenings, chunk_of};
 use assay_work::tree::CHUNK_BYTES;
 
 use super::lie::{SharedLies, lock};
+use super::linked::Forger;
 
 /// Applies the lies to the messages of one session.
 pub(super) struct Filter {
     lies: SharedLies,
+    /// Signs what is forged.
+    signer: Identity,
+    forger: Mutex<Forger>,
     /// What the validator asked to be opened last.
     items: Mutex<Vec<OpenItem>>,
 }
 
 impl Filter {
-    pub const fn new(lies: SharedLies) -> Self {
-        Self { lies, items: Mutex::new(Vec::new()) }
+    pub fn new(lies: SharedLies, signer: Identity) -> Self {
+        Self { lies, signer, forger: Mutex::default(), items: Mutex::new(Vec::new()) }
     }
 
     pub fn incoming(&self, message: ValidatorMessage) -> ValidatorMessage {
         if let ValidatorMessage::Open { items, .. } = &message {
             lock(&self.items).clone_from(items);
         }
+        lock(&self.forger).incoming(&message);
         match &mut *lock(&self.lies.incoming) {
             Some(rewrite) => rewrite(message),
             None => message,
@@ -38,9 +44,14 @@ impl Filter {
         {
             self.put_in_false_state(chunk.item, segment);
         }
-        match &mut *lock(&self.lies.outgoing) {
-            Some(rewrite) => rewrite(message),
+        let lie = *lock(&self.lies.linked);
+        let messages = match lie {
+            Some(lie) => lock(&self.forger).outgoing(lie, &self.lies, &self.signer, message),
             None => vec![message],
+        };
+        match &mut *lock(&self.lies.outgoing) {
+            Some(rewrite) => messages.into_iter().flat_map(rewrite).collect(),
+            None => messages,
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use assay_device::Pass;
 use assay_protocol::message::{MinerMessage, ValidatorMessage};
-use assay_work::{DeviceId, Precision, RoundKey};
+use assay_work::{Challenge, DeviceId, Precision, RoundKey};
 
 /// How long a device waits for what another one is to show it.
 const BOARD_LIMIT: Duration = Duration::from_secs(30);
@@ -57,6 +57,19 @@ pub enum ProbeLie {
     Slow(Duration),
 }
 
+/// A lie in the linked probe. What the devices hold is right, and so is the probe of their own slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkLie {
+    /// A step whose line is on another device reads zeros in its place.
+    SkippedLines,
+    /// Lines of other devices come from a copy that was made too early.
+    StaleCopy,
+    /// No round waits for the digests of the one before: all start as the first.
+    RoundsAtOnce,
+    /// The digests of the last device are never sent.
+    WithheldDigests,
+}
+
 /// Rewrites what goes out: no message, one, or many in place of one.
 pub type Outgoing = Box<dyn FnMut(MinerMessage) -> Vec<MinerMessage> + Send>;
 /// Rewrites what comes in before the miner's own session sees it.
@@ -67,6 +80,8 @@ pub type Incoming = Box<dyn FnMut(ValidatorMessage) -> ValidatorMessage + Send>;
 pub struct Lies {
     pub(super) work: Mutex<Option<WorkLie>>,
     pub(super) probe: Mutex<Option<ProbeLie>>,
+    pub(super) linked: Mutex<Option<LinkLie>>,
+    pub(super) link_bytes_per_s: Mutex<Option<u64>>,
     pub(super) opens_true_states: Mutex<bool>,
     pub(super) outgoing: Mutex<Option<Outgoing>>,
     pub(super) incoming: Mutex<Option<Incoming>>,
@@ -83,6 +98,16 @@ impl Lies {
     /// Lies about the probe, and opens the states that go with the lie.
     pub fn in_probe(&self, lie: ProbeLie) {
         *lock(&self.probe) = Some(lie);
+    }
+
+    /// Lies about the linked probe, from the next challenge on.
+    pub fn in_linked_probe(&self, lie: LinkLie) {
+        *lock(&self.linked) = Some(lie);
+    }
+
+    /// Has the memory of the first device behind a link of so many bytes a second, as if it were in another host.
+    pub fn behind_a_link(&self, bytes_per_s: u64) {
+        *lock(&self.link_bytes_per_s) = Some(bytes_per_s);
     }
 
     /// Lies about the probe, but opens the states that it should have answered.
@@ -110,6 +135,8 @@ impl Lies {
     pub fn stop(&self) {
         *lock(&self.work) = None;
         *lock(&self.probe) = None;
+        *lock(&self.linked) = None;
+        *lock(&self.link_bytes_per_s) = None;
         *lock(&self.opens_true_states) = false;
         *lock(&self.outgoing) = None;
         *lock(&self.incoming) = None;
@@ -126,6 +153,8 @@ pub(super) struct Board {
     passes: Mutex<BTreeMap<DeviceId, Pass>>,
     shown: Condvar,
     outs: Mutex<BTreeMap<DeviceId, Outs>>,
+    challenge: Mutex<Option<Arc<Challenge>>>,
+    slots: Mutex<BTreeMap<DeviceId, Vec<Vec<u8>>>>,
 }
 
 impl Board {
@@ -159,8 +188,30 @@ impl Board {
         lock(&self.outs).get(&device_id)?.first().map(|(key, _)| *key)
     }
 
+    /// Notes the challenge that runs.
+    pub fn note_challenge(&self, challenge: &Challenge) {
+        *lock(&self.challenge) = Some(Arc::new(challenge.clone()));
+    }
+
+    /// The challenge that runs.
+    pub fn challenge(&self) -> Option<Arc<Challenge>> {
+        lock(&self.challenge).clone()
+    }
+
+    /// Notes what a device holds after a pass.
+    pub fn note_slots(&self, device_id: DeviceId, slots: &[Vec<u8>]) {
+        lock(&self.slots).insert(device_id, slots.to_vec());
+    }
+
+    /// What the devices of a challenge hold, in the order of the shares.
+    pub fn slots(&self, challenge: &Challenge) -> Vec<Vec<Vec<u8>>> {
+        let slots = lock(&self.slots);
+        challenge.shares().iter().filter_map(|share| slots.get(&share.device_id).cloned()).collect()
+    }
+
     /// Forgets a device's challenge.
     pub fn clear(&self, device_id: DeviceId) {
+        lock(&self.slots).remove(&device_id);
         lock(&self.passes).remove(&device_id);
         lock(&self.outs).remove(&device_id);
     }

@@ -4,6 +4,7 @@
 mod device;
 mod filter;
 mod lie;
+mod linked;
 pub mod rewrite;
 
 use std::net::SocketAddr;
@@ -32,7 +33,7 @@ use tonic::transport::Endpoint;
 
 pub use device::LyingDevice;
 use filter::Filter;
-pub use lie::{Incoming, Lies, Outgoing, ProbeLie, SharedLies, WorkLie};
+pub use lie::{Incoming, Lies, LinkLie, Outgoing, ProbeLie, SharedLies, WorkLie};
 
 /// Bytes of a slot of the smallest matrices: what tests size devices by.
 pub const SLOT_BYTES: u64 = 1 << 16;
@@ -140,7 +141,7 @@ impl Session {
     async fn run(self, address: SocketAddr, identity: Identity, inventory: Inventory) -> Result<Closed, String> {
         let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|error| error.to_string())?;
         let channel = endpoint.connect().await.map_err(|error| error.to_string())?;
-        let filter = Arc::new(Filter::new(self.lies));
+        let filter = Arc::new(Filter::new(self.lies.clone(), identity.clone()));
         let (outbox, mut said) = outbox();
         let (rewritten, queue) = mpsc::channel(MAX_REWRITTEN_MESSAGES);
         let outgoing = filter.clone();
@@ -175,16 +176,18 @@ impl Session {
             limits,
             turns,
         };
-        drive(start, self.engine, inbound, outbox, self.stop, &mut Silent).await
+        drive(start, self.engine, inbound, outbox, self.stop, &mut Silent(self.lies)).await
     }
 }
 
 /// Tests look at the validator's verdict, not at what the miner shows.
-struct Silent;
+struct Silent(SharedLies);
 
 impl Observer for Silent {
     fn established(&mut self, _validator_key: PublicKey) {}
-    fn challenged(&mut self, _challenge: &Challenge) {}
+    fn challenged(&mut self, challenge: &Challenge) {
+        self.0.board.note_challenge(challenge);
+    }
     fn progress(&mut self, _done_slots: u64) {}
     fn verdict(&mut self, _verdict: &Verdict) {}
 }

@@ -174,7 +174,7 @@ fn inventory(id: DeviceId, memory_bytes: u64) -> Inventory {
         precisions: vec![assay_work::Precision::Int8],
         claimed_hardware: None,
     };
-    Inventory { sequence: 0, devices: vec![device.consistent()] }
+    Inventory { devices: vec![device.consistent()], ..Inventory::default() }
 }
 
 struct Driver {

@@ -84,7 +84,7 @@ impl Worked {
         let mut chunks = Vec::new();
         for (item, asked) in (0..).zip(items) {
             let parts = match &asked.what {
-                OpenWhat::Segments(segments) => self.segments(segments)?,
+                OpenWhat::Segments(segments) | OpenWhat::LinkedSegments(segments) => self.segments(segments)?,
                 OpenWhat::Samples { iteration, samples } => self.samples(*iteration, samples)?,
             };
             let digests = OpeningsPart::SlotDigests(self.digests.clone());

@@ -22,12 +22,16 @@ const FAMILIES: [(KernelChoice, &str); 4] = [
     (KernelChoice::MmaSm80, "8.6"),
     (KernelChoice::WgmmaSm90a, "9.0"),
 ];
-/// Those with float sums, and the kinds of work that they compute.
-const FLOAT_FAMILIES: [(KernelChoice, &str, &[Precision]); 4] = [
+/// Those that need a self-test, and the kinds of work that they compute.
+const FLOAT_FAMILIES: [(KernelChoice, &str, &[Precision]); 8] = [
     (KernelChoice::MmaF16Sm75, "7.5", &[Precision::F16]),
     (KernelChoice::MmaBf16Sm80, "8.6", &[Precision::F16]),
     (KernelChoice::WgmmaBf16Sm90a, "9.0", &[Precision::F16]),
     (KernelChoice::MmaFp8Sm120, "12.0", &[Precision::Fp8, Precision::Fp4]),
+    (KernelChoice::Tcgen05Bf16Sm100f, "10.3", &[Precision::Int8, Precision::F16]),
+    (KernelChoice::Tcgen05Fp8Sm100f, "10.0", &[Precision::Fp8, Precision::Fp4]),
+    (KernelChoice::Tcgen05Fp4Sm100f, "10.3", &[Precision::Fp4]),
+    (KernelChoice::Tcgen05Int8Sm100a, "10.0", &BY_INT8),
 ];
 /// Kinds of work that no float unit computes.
 const BY_INT8: [Precision; 3] = [Precision::Int8, Precision::Fp8, Precision::Fp4];
@@ -107,6 +111,50 @@ fn only_units_that_pass_the_self_test_compute() {
             let error = device.choose_kernel(Precision::Fp8, "mma-fp8-sm120").unwrap_err().to_string();
             assert!(error.contains(why_fp8), "{error}");
             check_fill(&mut device, &pass_of(Precision::Fp8, 256, 3, 1));
+        });
+    }
+}
+
+/// On data-centre Blackwell every kind has a unit of its own, where the driver reads its PTX and the unit passes.
+#[test]
+fn data_centre_blackwell_computes_by_tcgen05_where_that_passes() {
+    let test = "data_centre_blackwell_computes_by_tcgen05_where_that_passes";
+    let none = "";
+    let inexact = "bf16:rdna35,e4m3:hopper-fp8,e2m1:rdna3,int8:hopper-fp8";
+    let [int8, bf16, fp8, fp4] =
+        ["tcgen05-int8-sm100a", "tcgen05-bf16-sm100f", "tcgen05-fp8-sm100f", "tcgen05-fp4-sm100f"];
+    for (capability, driver, unit, chosen) in [
+        ("10.0", "13000", none, [int8, bf16, fp8, fp4]),
+        ("10.3", "13000", none, [bf16, bf16, fp8, fp4]),
+        // CUDA 12.8 reads PTX for one architecture, not for its family.
+        ("10.0", "12080", none, [int8, "mma-bf16-sm80", int8, int8]),
+        ("10.3", "12080", none, ["mma-sm80", "mma-bf16-sm80", "mma-sm80", "mma-sm80"]),
+        ("10.0", "13000", inexact, ["mma-sm80", "mma-f16-sm75", "mma-sm80", "mma-sm80"]),
+        ("10.1", "13000", none, ["mma-sm80", "mma-bf16-sm80", "mma-sm80", "mma-sm80"]),
+    ] {
+        let scenario = Scenario::new(test, format!("{capability} {driver} {unit}")).with("DEVICES", "1");
+        scenario.with("CAPABILITY", capability).with("DRIVER", driver).with("UNIT", unit).run(|| {
+            let device = try_open(0, with_float_units(KernelChoice::Auto)).unwrap();
+            let families = Precision::ALL.map(|kind| device.kernels(kind)[0].clone());
+            assert_eq!(families, chosen, "{}", device.info().detail);
+        });
+    }
+}
+
+/// A kernel that takes the device down is not tested at every start.
+#[test]
+fn a_self_test_that_never_ends_is_left_out_in_the_end() {
+    let test = "a_self_test_that_never_ends_is_left_out_in_the_end";
+    let folder = tempfile::tempdir().unwrap();
+    for (start, chosen) in [("first", false), ("second", false), ("third", true)] {
+        let scenario =
+            Scenario::new(test, start).with("DEVICES", "1").with("CAPABILITY", "10.3").with("DRIVER", "13000");
+        let fault = "assay_product_tcgen05_bf16_sm100f:1:700";
+        scenario.with("FAULT", fault).with_variable("CUDA_CACHE_PATH", folder.path()).run(|| {
+            let device = try_open(0, with_float_units(KernelChoice::Auto)).unwrap();
+            let detail = device.info().detail;
+            assert_eq!(detail.contains("did not end; remove"), chosen, "{detail}");
+            assert_eq!(device.info().precisions.contains(&Precision::F16), chosen, "{detail}");
         });
     }
 }

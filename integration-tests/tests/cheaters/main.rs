@@ -2,6 +2,7 @@
 
 mod commitment;
 mod evasive;
+mod linked;
 mod openings;
 mod probe;
 mod work;

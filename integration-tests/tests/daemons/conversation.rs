@@ -406,7 +406,7 @@ async fn an_inventory_of_empty_devices() {
     let miner = accepted(&validator).await;
     let before = validator.daemon.peak_bytes();
     let devices = vec![v1::Device::default(); (4 << 20) / 2 - 10];
-    let inventory = v1::Inventory { sequence: 1, devices };
+    let inventory = v1::Inventory { sequence: 1, devices, max_link: 0 };
     let message = SessionRequest { message: Some(session_request::Message::Inventory(inventory)) }.encode_to_vec();
     assert!((4 << 20) - 32 < message.len() && message.len() <= 4 << 20);
     miner.say(message).await;

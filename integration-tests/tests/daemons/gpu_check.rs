@@ -35,12 +35,13 @@ fn gpu_check(settings: &[(&str, &str)], steps: &[&str]) -> (Output, String) {
 
 #[test]
 fn sound_gpus_pass_every_step() {
-    let steps = ["devices", "vectors", "random", "sanitizer", "pair"];
+    let steps = ["devices", "vectors", "random", "kinds", "sanitizer", "pair"];
     let settings = [("DEVICES", "1"), ("CAPABILITY", "9.0"), ("NAME", "Stand-in GPU")];
     let (output, report) = gpu_check(&settings, &steps);
     assert!(output.status.success(), "{report}\n{}", String::from_utf8_lossy(&output.stderr));
-    // Three vectors and a random case for each of four families, and the pair.
-    assert!(report.contains("17 checks passed, 0 failed"), "{report}");
+    // Three vectors and a random case for each of four families; four vectors and three random cases of other kinds; the
+    // pair in four kinds.
+    assert!(report.contains("27 checks passed, 0 failed"), "{report}");
     assert!(report.contains("\"outcome\": \"pass\""), "{report}");
 }
 

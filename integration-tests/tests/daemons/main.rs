@@ -18,6 +18,7 @@ mod keys;
 mod kinds;
 mod known_devices;
 mod lifecycle;
+mod linked;
 mod logs;
 mod metrics;
 mod miner_devices;

@@ -23,7 +23,7 @@ async fn proved(validator: &TestValidator, identity: &Identity) -> (RawMiner, Va
         precisions: vec![assay_work::Precision::Int8],
         claimed_hardware: None,
     };
-    let hello = Hello { inventory: Inventory { sequence: 0, devices: vec![device] }, ..hello(identity) };
+    let hello = Hello { inventory: Inventory { devices: vec![device], ..Inventory::default() }, ..hello(identity) };
     let (mut miner, welcome) = welcomed(validator, &hello).await;
     miner.say(proof(&hello, &welcome, identity)).await;
     let answer = miner.hear().await.expect("an answer");

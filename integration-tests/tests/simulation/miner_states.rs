@@ -13,6 +13,7 @@ use assay_protocol::message::{
     Inventory, MinerMessage, Offer, OpeningsPart, PROTOCOL_VERSIONS, RefusedCode, StopCode, ValidatorMessage, Welcome,
 };
 use assay_protocol::verdict::{Mode, Verdict};
+use assay_work::probe::{Link, Probe, UncheckedProbe};
 use assay_work::{Challenge, ChallengeId, Nonce, PublicKey};
 
 use tokio::sync::mpsc;
@@ -164,8 +165,10 @@ fn about_none(recording: &Recording) -> Vec<(&'static str, ValidatorMessage)> {
 
 /// The messages about the challenge `id`.
 fn about(id: ChallengeId, recording: &Recording) -> Vec<(&'static str, ValidatorMessage)> {
+    let probe = first(recording, |m| matches!(m, ValidatorMessage::Probe { .. }));
     let mut messages = vec![
-        ("Probe", first(recording, |m| matches!(m, ValidatorMessage::Probe { .. }))),
+        ("Linked probe", linked(&probe)),
+        ("Probe", probe),
         ("Open", first(recording, |m| matches!(m, ValidatorMessage::Open { .. }))),
         ("Verdict", first(recording, |m| matches!(m, ValidatorMessage::Verdict(_)))),
     ];
@@ -181,6 +184,14 @@ fn about(id: ChallengeId, recording: &Recording) -> Vec<(&'static str, Validator
     messages
 }
 
+/// The same probe over the slots of all devices.
+fn linked(probe: &ValidatorMessage) -> ValidatorMessage {
+    let ValidatorMessage::Probe { challenge_id, probe, deadline } = probe else { unreachable!("it is one") };
+    let unchecked = UncheckedProbe { link: Link::All.code(), ..*probe.fields() };
+    let probe = Probe::try_from(unchecked).expect("in its ranges");
+    ValidatorMessage::Probe { challenge_id: *challenge_id, probe, deadline: *deadline }
+}
+
 /// What the session did with a message, in the words of the page; a text of its own where none of them fits.
 fn done(miner: &mut Miner, message: ValidatorMessage) -> String {
     let (ran, before) = (miner.session.is_running(), format!("{:?}", miner.session));
@@ -194,6 +205,11 @@ fn done(miner: &mut Miner, message: ValidatorMessage) -> String {
         [] if is_same => "drop".into(),
         [Action::Send(MinerMessage::Pong(PING))] if is_same => "pong".into(),
         [Action::Send(MinerMessage::Declined(stop))] if is_same && stop.code == StopCode::Busy => "busy".into(),
+        [Action::Send(MinerMessage::Abort(stop)), Action::Release]
+            if ran && stop.code == StopCode::Invalid && stop.detail.starts_with("the probe breaks rule link: ") =>
+        {
+            "refuse".into()
+        }
         [Action::Verdict(_)] if is_same => "show".into(),
         [Action::Verdict(_), Action::Release] if ran && !miner.session.is_running() => "done".into(),
         [Action::Send(MinerMessage::Proof(_)) | Action::Established(_)] if !is_same => "take".into(),

@@ -1,0 +1,88 @@
+//! Linked probes end to end: the devices of a host walk over the memory of one another, and the verdict says how fast.
+
+use assay_integration_tests::daemon;
+use assay_integration_tests::miner::TestMiner;
+use assay_integration_tests::stage::Stage;
+use assay_integration_tests::validator::{Policy, Ruling, TestValidator};
+use assay_protocol::verdict::{Mode, ReasonCode};
+
+/// The evidence of passes is kept too.
+const KEEP_ALL: &str = "--evidence-passes-percent=100";
+const MODES: [Mode; 3] = [Mode::Replay, Mode::ReplaySample, Mode::Audit];
+
+fn policy(flags: &[&str]) -> Policy {
+    let mut flags: Vec<_> = flags.iter().map(|&flag| flag.to_owned()).collect();
+    // 64 walks of 8 steps: what 10 ms at 10 MB/s are, so that rounds are few.
+    flags.extend(["--linked-probe=true", "--linked-expect-gb-per-s=0.01"].map(str::to_owned));
+    Policy { max_matrices: 22, iterations: 2, flags, ..Policy::default() }
+}
+
+/// Judges again every case that a validator kept.
+fn rejudged(validator: &TestValidator) -> String {
+    let key_file = format!("--key-file={}", validator.file("validator.key").display());
+    let output = daemon::run("assay-validator", ["rejudge", &key_file]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn assert_linked(ruling: &Ruling, shares: &[u64]) {
+    let verdict = &ruling.expect_pass().verdict;
+    let matrices: Vec<_> = verdict.devices.iter().map(|d| d.work.as_ref().unwrap().matrices).collect();
+    assert_eq!(matrices, shares);
+    let link = verdict.link.as_ref().expect("a linked probe was walked");
+    assert!(link.seconds > 0.0 && link.gb_per_s > 0.0 && link.step_seconds > 0.0, "{link:?}");
+    // All but the largest share of the steps but the first of each round, 64 bytes each.
+    let (total, most) = (shares.iter().sum::<u64>(), *shares.iter().max().unwrap());
+    let rounds = (link.seconds / link.step_seconds / 8.0).round() as u64;
+    let steps = shares.len() as u64 * 64 * 7 * rounds;
+    assert_eq!(link.crossed_bytes, 64 * steps * (total - most) / total, "{rounds} rounds");
+    assert_eq!((link.segments, link.bounds.len()), (32, 3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_uneven_devices_pass_in_every_mode() {
+    let stage = Stage::new(&policy(&[]), &[5, 9, 20]).await;
+    for mode in MODES {
+        // 22 · 5/34, 22 · 9/34 and 22 · 20/34, the one left over to the largest remainder.
+        assert_linked(&stage.challenge(mode).await, &[3, 6, 13]);
+    }
+}
+
+/// The devices are processes of their own, as a miner has them.
+#[tokio::test(flavor = "multi_thread")]
+async fn devices_in_workers_pass() {
+    for devices in [2, 8] {
+        let policy = Policy { max_matrices: 4 * devices, ..policy(&[KEEP_ALL]) };
+        let validator = TestValidator::start(&policy).await;
+        let miner = TestMiner::start(validator.address, devices, &[]);
+        validator.wait_for_miner(miner.key, true).await;
+        for mode in [Mode::Replay, Mode::Audit] {
+            let ruling = validator.challenge(miner.key, Some(mode)).await.unwrap();
+            assert_linked(&ruling, &vec![4; devices as usize]);
+        }
+        assert_eq!(rejudged(&validator), "2 cases: 2 the same to the bit\n");
+    }
+}
+
+/// One device has nothing to link: it is judged as without.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_device_is_asked_for_no_linked_probe() {
+    let validator = TestValidator::start(&policy(&["--linked-min-gb-per-s=100"])).await;
+    let miner = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    let ruling = validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap();
+    assert_eq!(ruling.expect_pass().verdict.link, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn devices_that_reach_one_another_too_slowly_fail() {
+    let validator = TestValidator::start(&policy(&["--linked-min-gb-per-s=50000"])).await;
+    let miner = TestMiner::start(validator.address, 2, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    let ruling = validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap();
+    ruling.expect(ReasonCode::LinkSlow);
+    assert!(ruling.verdict.link.is_some(), "what was shown is told all the same");
+    let detail = &ruling.verdict.reasons[0].detail;
+    assert!(detail.contains("GB/s into each of 2 devices, at least 50000 are asked for"), "{detail}");
+    assert_eq!(rejudged(&validator), "1 cases: 1 the same to the bit\n");
+}
