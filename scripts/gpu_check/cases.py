@@ -9,6 +9,8 @@ from .tools import Tools
 # Challenges with their evidence; probes with their answer.
 CHALLENGES = ["smallest", "one-device", "two-devices-three-iterations", "uneven-devices", "n1024", "n2048"]
 PROBES = ["probe", "probe-n1024", "probe-w64"]
+# Challenges of the kinds of work beside INT8.
+KINDS = ["k2-one-device", "k2-three-devices-two-iterations", "k5-one-device", "k6-one-device"]
 # Those of matrices no larger than 256.
 QUICK = ["smallest", "one-device", "probe-w64"]
 
@@ -27,6 +29,27 @@ def vectors_with(tools: Tools, report: Report, title: str, flags: list, gpu=None
         probe = vector.get("probe") if name in PROBES else None
         expected = {"answer": vector["answer"]} if probe else {"evidence": vector["evidence"]}
         compare(tools, report, f"{name}, {title}", vector["challenge"], probe, flags, gpu, expected)
+
+
+def kinds(tools: Tools, report: Report) -> None:
+    """What the self-test found of the float units; every kind of work, each by the unit that the device chose for it."""
+    found = tools.run([tools.miner, "devices", "--backend", "cuda", "--wide", *tools.key()])
+    report.text(found.stdout.rstrip() or found.stderr.rstrip())
+    seed = secrets.randbits(32)
+    report.text(f"seed {seed}")
+    draw = random.Random(seed)
+    for gpu in tools.gpus():
+        flags = ["--backend", "cuda"]
+        for name in KINDS:
+            vector = json.loads((tools.vectors / f"{name}.json").read_text())
+            expected = {"evidence": vector["evidence"]}
+            compare(tools, report, f"{name}, GPU {gpu.index}", vector["challenge"], None, flags, gpu, expected)
+        for n in [256] if tools.quick else [256, 512, 1024, 2048, 4096]:
+            for precision in [2, 5, 6]:
+                challenge, probe = draw_case(draw, n, precision)
+                expected = tools.work(challenge, probe, ["--backend", "cpu"])
+                title = f"random n = {n}, kind {precision}, GPU {gpu.index}"
+                compare(tools, report, title, challenge, probe, flags, gpu, expected)
 
 
 def random_cases(tools: Tools, report: Report) -> None:
@@ -67,7 +90,7 @@ def compare(tools: Tools, report: Report, name, challenge, probe, flags, gpu, ex
     report.check(name, unsigned == wanted, f"expected {json.dumps(wanted)[:400]}\nfound    {json.dumps(unsigned)[:400]}")
 
 
-def draw_case(draw: random.Random, n: int) -> tuple:
+def draw_case(draw: random.Random, n: int, precision: int = 1) -> tuple:
     """A challenge of one to three devices, and a probe."""
     hexed = lambda length: draw.randbytes(length).hex()  # noqa: E731
     ids = sorted(hexed(16) for _ in range(draw.randint(1, 3)))
@@ -78,7 +101,7 @@ def draw_case(draw: random.Random, n: int) -> tuple:
         offset += count
     challenge = {
         "version": 1, "challenge_id": hexed(16), "nonce": hexed(32), "validator_key": hexed(32), "miner_key": hexed(32),
-        "precision": 1, "n": n, "iterations": draw.randint(1, 3), "shares": shares,
+        "precision": precision, "n": n, "iterations": draw.randint(1, 3), "shares": shares,
     }
     probe = {"seed": hexed(32), "walks": 1 << draw.randint(6, 14), "steps": draw.randint(1, 64), "rounds": draw.randint(1, 3)}
     return challenge, probe

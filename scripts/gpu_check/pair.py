@@ -11,7 +11,8 @@ START_S = 120
 
 
 def run(tools: Tools, report: Report) -> None:
-    """One audited challenge over all devices; 95 percent of the memory, unless all is to be small."""
+    """An audited challenge of each kind over all devices, with a linked probe where there are several; 95 percent of the
+    memory, unless all is to be small."""
     config = tools.folder / "validator.toml"
     # 2 s at 500 GB/s are a terabyte of lines: several times the memory of any card.
     size = {
@@ -20,7 +21,7 @@ def run(tools: Tools, report: Report) -> None:
     }[tools.quick]
     config.write_text(
         f'listen = "127.0.0.1:0"\ncontrol_socket = "{tools.folder}/validator.sock"\nkey_file = "{tools.folder}/validator.key"\n'
-        f"challenge_on_connect = false\nchallenge_interval_s = 0\n{size}"
+        f"challenge_on_connect = false\nchallenge_interval_s = 0\nlinked_probe = true\n{size}"
     )
     daemons = []
     try:
@@ -31,10 +32,12 @@ def run(tools: Tools, report: Report) -> None:
         control = ["--control-socket", f"{tools.folder}/validator.sock"]
         listed = tools.run([tools.validator, "miners", "--json", *control])
         key = re.search(r'"miner_key": "([0-9a-f]{64})"', listed.stdout).group(1)
-        done = tools.run([tools.validator, "challenge", "--miner", key, "--mode", "audit", "--json", *control])
-        detail = done.stdout + done.stderr + miner.read_text()[-3000:]
-        if report.check("a challenge of all devices, audited", done.returncode == 0, detail):
-            report.text(json.dumps(json.loads(done.stdout), indent=1))
+        for kind in ["int8", "f16", "fp8", "fp4"]:
+            command = [tools.validator, "challenge", "--miner", key, "--mode", "audit", "--kind", kind, "--json", *control]
+            done = tools.run(command)
+            detail = done.stdout + done.stderr + miner.read_text()[-3000:]
+            if report.check(f"a challenge of all devices, {kind}, audited", done.returncode == 0, detail):
+                report.text(json.dumps(json.loads(done.stdout), indent=1))
     finally:
         for daemon in daemons:
             daemon.terminate()
