@@ -37,6 +37,8 @@ struct Forged {
     keys: Vec<ProbeKey>,
     /// `out[r]` of every device.
     outs: Vec<Vec<Vec<u8>>>,
+    /// What all devices held then, slot after slot: their memory may be released while openings are still on their way.
+    slots: Vec<Vec<u8>>,
 }
 
 impl Forger {
@@ -127,7 +129,7 @@ impl Forger {
             }
             before = link_digest(digests.iter().map(|of_device| &of_device[round as usize]));
         }
-        Forged { answer: Answer::assemble(challenge, probe, digests), keys, outs }
+        Forged { answer: Answer::assemble(challenge, probe, digests), keys, outs, slots: slots.concat() }
     }
 
     /// Opens, in place of what the engine did, the state that was answered and the lines that the validator will walk.
@@ -142,7 +144,7 @@ impl Forger {
         let Segment { round, walk } = drawn[self.next.1];
         let device = challenge.shares().iter().position(|share| share.device_id == *device_id).expect("a share");
         let key = linked_round_key(&forged.keys[device], round, &forged.answer.link_digest_before(round));
-        let all: Vec<_> = lies.board.slots(&challenge).concat();
+        let all = &forged.slots;
         let mut state = start_state(&key, walk);
         let lines = (0..probe.steps()).map(|_| {
             let (slot, line) = position(&state, all.len() as u32, challenge.n());
