@@ -102,8 +102,8 @@ pub enum Command {
     Key(KeyArgs),
     /// Compute the work of a challenge file, without a validator
     ///
-    /// Every share is computed on the devices of this machine, whatever devices the challenge names. The evidence is
-    /// signed if the challenge names this miner's key.
+    /// Every share is computed on the devices of this machine, whatever devices the challenge names. A linked probe needs a
+    /// device for each share. The evidence is signed if the challenge names this miner's key.
     #[command(after_help = "Examples:
   assay-miner work --challenge challenge.json --out evidence.json
   assay-miner work --challenge challenge.json --probe probe.json --json")]

@@ -557,7 +557,7 @@ fn give_or_cancel(
 }
 
 /// One device's failure stops the others: nothing partial is committed to.
-fn cancel_on_error<T>(handle: &Handle, result: Result<T, DeviceError>) -> Result<T, DeviceError> {
+pub(crate) fn cancel_on_error<T>(handle: &Handle, result: Result<T, DeviceError>) -> Result<T, DeviceError> {
     if result.is_err() {
         handle.cancel();
     }
@@ -565,7 +565,7 @@ fn cancel_on_error<T>(handle: &Handle, result: Result<T, DeviceError>) -> Result
 }
 
 /// Waits for every job. A failure that made the others stop is the one to tell.
-fn first_error<T>(jobs: Vec<Pending<Result<T, DeviceError>>>) -> Result<Vec<T>, DeviceError> {
+pub(crate) fn first_error<T>(jobs: Vec<Pending<Result<T, DeviceError>>>) -> Result<Vec<T>, DeviceError> {
     let results: Vec<_> = jobs.into_iter().map(|job| job.wait().and_then(|result| result)).collect();
     let cause = results.iter().filter_map(|r| r.as_ref().err()).find(|e| **e != DeviceError::Cancelled).cloned();
     match cause {

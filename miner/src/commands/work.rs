@@ -1,23 +1,27 @@
 //! `assay-miner work`.
 
+use std::cmp::Reverse;
 use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context;
 use assay_device::host::{FitTask, Host};
+use assay_device::linked::{self, LinkedPart};
 use assay_device::run::ShareTask;
 use assay_device::{Device, DeviceError, Handle};
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::{file, progress};
 use assay_protocol::identity::Identity;
+use assay_protocol::message::MATRIX_SIZES;
 use assay_transport::own_key;
 use assay_work::commitment::{Evidence, commitment_message};
-use assay_work::probe::{Answer, Probe, UncheckedProbe, probe_message};
-use assay_work::{Challenge, Digest, Root, UncheckedChallenge};
+use assay_work::probe::{Answer, Link, Probe, UncheckedProbe, probe_message};
+use assay_work::{Challenge, DeviceId, Digest, Root, UncheckedChallenge};
 use serde::Serialize;
 
 use crate::cli::WorkArgs;
 use crate::config::MinerConfig;
+use crate::engine::{cancel_on_error, first_error};
 
 /// What the work gave, in the vectors' form.
 #[derive(Debug, Serialize)]
@@ -76,19 +80,82 @@ type ShareProduct = (Vec<Root>, Vec<Digest>);
 
 fn compute(host: &Host, challenge: &Challenge, probe: Option<Probe>) -> anyhow::Result<Vec<ShareProduct>> {
     let handle = Handle::default();
+    let slots: u64 = challenge.shares().iter().map(|s| u64::from(s.count)).sum();
+    let rounds = probe.map_or(0, |p| u64::from(p.rounds())) * challenge.shares().len() as u64;
+    let steps = slots * u64::from(challenge.iterations()) + rounds;
+    let compute = || match probe.filter(|probe| probe.link() == Link::All) {
+        Some(probe) => compute_linked(host, challenge, &probe, &handle),
+        None => compute_anywhere(host, challenge, probe, &handle).map_err(anyhow::Error::from),
+    };
+    progress::watch("work", steps, || handle.done_steps(), compute).context("the work could not be done")
+}
+
+/// Computes each share on whatever device has room, several on one where there are more shares than devices.
+fn compute_anywhere(
+    host: &Host,
+    challenge: &Challenge,
+    probe: Option<Probe>,
+    handle: &Handle,
+) -> Result<Vec<ShareProduct>, DeviceError> {
     let tasks: Vec<_> = ShareTask::of(challenge)
         .into_iter()
         .map(|task| FitTask { n: task.n, slots: task.share.count, what: task })
         .collect();
-    let slots: u64 = challenge.shares().iter().map(|s| u64::from(s.count)).sum();
-    let rounds = probe.map_or(0, |p| u64::from(p.rounds())) * challenge.shares().len() as u64;
-    let steps = slots * u64::from(challenge.iterations()) + rounds;
-    let run = {
+    let handle = handle.clone();
+    host.run_anywhere(tasks, move |device: &mut dyn Device, task| compute_share(device, &task, probe, &handle))
+}
+
+/// Computes all shares at once, each on a device of its own, and walks a linked probe over them.
+fn compute_linked(
+    host: &Host,
+    challenge: &Challenge,
+    probe: &Probe,
+    handle: &Handle,
+) -> anyhow::Result<Vec<ShareProduct>> {
+    let devices = assign(host, challenge)?;
+    let fill = |(task, id): (ShareTask, &DeviceId)| {
         let handle = handle.clone();
-        move |device: &mut dyn Device, task: ShareTask| compute_share(device, &task, probe, &handle)
+        host.submit(*id, move |device| cancel_on_error(&handle, task.run(device, &handle)))
     };
-    progress::watch("work", steps, || handle.done_steps(), || host.run_anywhere(tasks, run))
-        .context("the work could not be done")
+    let jobs = ShareTask::of(challenge).into_iter().zip(&devices).map(fill).collect::<Result<Vec<_>, _>>()?;
+    let roots: Vec<_> = first_error(jobs)?.into_iter().map(|result| result.roots).collect();
+    let last: Vec<_> = roots.iter().map(|roots| roots.last().copied().unwrap_or(Root::BEFORE_FIRST)).collect();
+    let walk = |(part, id): (LinkedPart, &DeviceId)| {
+        let handle = handle.clone();
+        host.submit(*id, move |device| cancel_on_error(&handle, part.walk(device, &handle)))
+    };
+    let parts = linked::parts(challenge, probe, &last)?;
+    let jobs = parts.into_iter().zip(&devices).map(walk).collect::<Result<Vec<_>, _>>()?;
+    Ok(roots.into_iter().zip(first_error(jobs)?).collect())
+}
+
+/// A device of this host for each share, in their order: the one with the most slots for the largest.
+fn assign(host: &Host, challenge: &Challenge) -> anyhow::Result<Vec<DeviceId>> {
+    let size = MATRIX_SIZES.iter().position(|n| *n == challenge.n());
+    let mut devices: Vec<_> = host
+        .report(&MATRIX_SIZES)?
+        .into_iter()
+        .filter(|report| report.fault.is_none())
+        // A checked challenge has one of these sizes.
+        .map(|report| (size.map_or(0, |size| report.slots[size]), report.info.id))
+        .collect();
+    devices.sort_by_key(|(slots, _)| Reverse(*slots));
+    let mut shares: Vec<_> = challenge.shares().iter().enumerate().collect();
+    shares.sort_by_key(|(_, share)| Reverse(share.count));
+    let mut assigned = Vec::with_capacity(shares.len());
+    let mut devices = devices.into_iter();
+    for (index, share) in shares {
+        let device = devices.next().filter(|(slots, _)| *slots >= share.count);
+        let (_, id) = device.ok_or_else(|| {
+            let (count, shares) = (share.count, challenge.shares().len());
+            let text =
+                format!("a linked probe of {shares} shares needs as many devices: none is left for {count} slots");
+            Failure::new(Exit::Config, text)
+        })?;
+        assigned.push((index, id));
+    }
+    assigned.sort_by_key(|(index, _)| *index);
+    Ok(assigned.into_iter().map(|(_, id)| id).collect())
 }
 
 fn compute_share(
@@ -132,4 +199,70 @@ fn write(product: &WorkOutput, args: &WorkArgs) -> anyhow::Result<()> {
         print(&text)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use assay_device::reference::ReferenceDevice;
+    use assay_work::{ChallengeId, Nonce, Precision, ProbeSeed, PublicKey, Share, reference};
+
+    use super::*;
+
+    fn challenge(counts: &[u32]) -> Challenge {
+        let mut offset = 0;
+        let share = |(index, &count): (usize, &u32)| {
+            let share = Share { device_id: DeviceId([index as u8 + 1; 16]), offset, count };
+            offset += count;
+            share
+        };
+        let unchecked = UncheckedChallenge {
+            version: 1,
+            challenge_id: ChallengeId([1; 16]),
+            nonce: Nonce([2; 32]),
+            validator_key: PublicKey([3; 32]),
+            miner_key: PublicKey([4; 32]),
+            precision: Precision::Int8.code(),
+            n: 256,
+            iterations: 2,
+            shares: counts.iter().enumerate().map(share).collect(),
+        };
+        Challenge::try_from(unchecked).unwrap()
+    }
+
+    /// Devices that are not those that challenges name.
+    fn host(slots: &[u64]) -> Host {
+        let device = |(index, slots): (usize, &u64)| {
+            let id = DeviceId([0xf0 + index as u8; 16]);
+            Box::new(ReferenceDevice::new(id, "a device", slots << 16)) as Box<dyn Device>
+        };
+        Host::new(slots.iter().enumerate().map(device).collect())
+    }
+
+    fn probe(link: u32) -> Probe {
+        Probe::try_from(UncheckedProbe { seed: ProbeSeed([5; 32]), walks: 64, steps: 4, rounds: 2, link }).unwrap()
+    }
+
+    #[test]
+    fn each_share_of_a_linked_probe_has_a_device_of_its_own() {
+        for (counts, slots) in [(&[3, 4][..], &[4, 3][..]), (&[4, 3, 6], &[3, 9, 6, 4]), (&[5, 5], &[5, 5])] {
+            let (challenge, linked) = (challenge(counts), probe(1));
+            let products = compute(&host(slots), &challenge, Some(linked)).unwrap();
+            let output = assemble(&challenge, Some(linked), products);
+            assert_eq!(output.answer.unwrap(), reference::answer(&challenge, &linked), "{counts:?}");
+            assert_eq!(output.evidence, reference::evidence(&challenge), "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn shares_without_a_device_of_their_own_are_refused() {
+        for slots in [&[20][..], &[20, 2], &[3, 3, 3]] {
+            let refused = compute(&host(slots), &challenge(&[3, 4]), Some(probe(1))).unwrap_err();
+            assert_eq!(assay_program::exit::of_error(refused.as_ref()), Exit::Config);
+            assert!(format!("{refused:#}").contains("a linked probe of 2 shares needs as many devices"), "{refused:#}");
+        }
+        // One device does both shares of anything else.
+        let products = compute(&host(&[4]), &challenge(&[3, 4]), Some(probe(0))).unwrap();
+        let output = assemble(&challenge(&[3, 4]), Some(probe(0)), products);
+        assert_eq!(output.answer.unwrap(), reference::answer(&challenge(&[3, 4]), &probe(0)));
+    }
 }
