@@ -9,8 +9,12 @@ from .tools import Tools
 # Challenges with their evidence; probes with their answer.
 CHALLENGES = ["smallest", "one-device", "two-devices-three-iterations", "uneven-devices", "n1024", "n2048"]
 PROBES = ["probe", "probe-n1024", "probe-w64"]
-# Challenges of the kinds of work beside INT8.
-KINDS = ["k2-one-device", "k2-three-devices-two-iterations", "k5-one-device", "k6-one-device"]
+# The kinds of work beside INT8: by name, the number and the challenges.
+KINDS = {
+    "f16": (2, ["k2-one-device", "k2-three-devices-two-iterations"]),
+    "fp8": (5, ["k5-one-device"]),
+    "fp4": (6, ["k6-one-device"]),
+}
 # Those of matrices no larger than 256.
 QUICK = ["smallest", "one-device", "probe-w64"]
 
@@ -39,17 +43,25 @@ def kinds(tools: Tools, report: Report) -> None:
     report.text(f"seed {seed}")
     draw = random.Random(seed)
     for gpu in tools.gpus():
-        flags = ["--backend", "cuda"]
-        for name in KINDS:
-            vector = json.loads((tools.vectors / f"{name}.json").read_text())
-            expected = {"evidence": vector["evidence"]}
-            compare(tools, report, f"{name}, GPU {gpu.index}", vector["challenge"], None, flags, gpu, expected)
-        for n in [256] if tools.quick else [256, 512, 1024, 2048, 4096]:
-            for precision in [2, 5, 6]:
-                challenge, probe = draw_case(draw, n, precision)
-                expected = tools.work(challenge, probe, ["--backend", "cpu"])
-                title = f"random n = {n}, kind {precision}, GPU {gpu.index}"
-                compare(tools, report, title, challenge, probe, flags, gpu, expected)
+        for kind, (precision, names) in KINDS.items():
+            if kind in gpu.kinds:
+                kind_with(tools, report, gpu, precision, names, draw)
+            else:
+                report.text(f"GPU {gpu.index} does not compute {kind}")
+
+
+def kind_with(tools: Tools, report: Report, gpu, precision: int, names: list, draw: random.Random) -> None:
+    """One kind on one device: vectors, and challenges drawn anew."""
+    flags = ["--backend", "cuda"]
+    for name in names:
+        vector = json.loads((tools.vectors / f"{name}.json").read_text())
+        expected = {"evidence": vector["evidence"]}
+        compare(tools, report, f"{name}, GPU {gpu.index}", vector["challenge"], None, flags, gpu, expected)
+    for n in [256] if tools.quick else [256, 512, 1024, 2048, 4096]:
+        challenge, probe = draw_case(draw, n, precision)
+        expected = tools.work(challenge, probe, ["--backend", "cpu"])
+        title = f"random n = {n}, kind {precision}, GPU {gpu.index}"
+        compare(tools, report, title, challenge, probe, flags, gpu, expected)
 
 
 def random_cases(tools: Tools, report: Report) -> None:

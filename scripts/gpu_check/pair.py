@@ -32,7 +32,7 @@ def run(tools: Tools, report: Report) -> None:
         control = ["--control-socket", f"{tools.folder}/validator.sock"]
         listed = tools.run([tools.validator, "miners", "--json", *control])
         key = re.search(r'"miner_key": "([0-9a-f]{64})"', listed.stdout).group(1)
-        for kind in ["int8", "f16", "fp8", "fp4"]:
+        for kind in sorted({kind for gpu in tools.gpus() for kind in gpu.kinds}):
             command = [tools.validator, "challenge", "--miner", key, "--mode", "audit", "--kind", kind, "--json", *control]
             done = tools.run(command)
             detail = done.stdout + done.stderr + miner.read_text()[-3000:]

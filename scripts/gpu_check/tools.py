@@ -18,6 +18,7 @@ class Gpu:
     device_id: str
     name: str
     families: list
+    kinds: list
 
     def slug(self) -> str:
         """Its name for a file."""
@@ -72,7 +73,7 @@ class Tools:
             raise ValueError(done.stderr.strip())
         rows = []
         for index in range(len(json.loads(done.stdout)["devices"])):
-            alone = self.run(command, Gpu(index, "", "", []))
+            alone = self.run(command, Gpu(index, "", "", [], []))
             if alone.returncode != 0:
                 raise ValueError(alone.stderr.strip())
             rows.append(json.loads(alone.stdout)["devices"][0])
@@ -80,7 +81,7 @@ class Tools:
 
     def _gpu(self, index: int, row: dict) -> Gpu:
         """Which families a device runs, its own command tells: `bench` refuses an unknown one with the list."""
-        gpu = Gpu(index, row["device_id"], row["name"], [])
+        gpu = Gpu(index, row["device_id"], row["name"], [], row["kinds"])
         done = self.run([self.miner, "bench", "--backend", "cuda", "--kernels", "?", *self.key()], gpu)
         match = re.search(r"this device runs (.+)", done.stderr)
         if not match:

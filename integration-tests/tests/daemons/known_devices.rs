@@ -127,7 +127,7 @@ async fn each_expectation_is_held_against_the_verdict() {
         ("devices = 2".to_owned(), "devices = 3".to_owned(), "2 of 3 devices"),
         (format!("device_ids = [\"{}\"]", own[1]), format!("device_ids = [\"{}\"]", "ab".repeat(16)), "took no part"),
         ("model = \"CPU\"".to_owned(), "model = \"H200\"".to_owned(), "a claim of \"H200\" is expected"),
-        ("min_tops = 1e-9".to_owned(), "min_tops = 1e6".to_owned(), "TOPS were shown"),
+        ("min_tops = 1e-9".to_owned(), "min_tops = 1e6".to_owned(), "TOPS of int8 were shown"),
         ("min_memory = \"0B\"".to_owned(), "min_memory = \"1TiB\"".to_owned(), "GiB of memory were shown"),
         ("min_gb_per_s = 1e-9".to_owned(), "min_gb_per_s = 1e6".to_owned(), "the probe read"),
     ];

@@ -27,6 +27,8 @@ pub struct DeviceRow {
     pub pci_address: Option<String>,
     /// What the backend chose for it.
     pub detail: String,
+    /// The kinds of work that it computes.
+    pub kinds: Vec<&'static str>,
     /// What the self-test found about its float units.
     pub units: Vec<UnitFinding>,
     /// All its memory.
@@ -62,6 +64,7 @@ impl DeviceRow {
             vendor: None,
             pci_address: None,
             detail: info.detail.clone(),
+            kinds: info.precisions.iter().map(|precision| precision.name()).collect(),
             units: info.units.clone(),
             total_bytes: info.total_bytes,
             free_bytes: info.free_bytes,
@@ -101,7 +104,7 @@ pub fn table(rows: &[DeviceRow], n: u32, wide: bool, screen: &Screen) -> String 
     let slots = format!("slots at n = {n}");
     let mut header = vec!["#", "device", "backend", "name", "memory GiB", "free GiB", &slots, "largest n"];
     if wide {
-        header.push("chosen");
+        header.extend(["kinds", "chosen"]);
     }
     let mut table = table::new(screen, &header);
     for (row, id) in rows.iter().zip(ids(rows, wide)) {
@@ -117,7 +120,7 @@ pub fn table(rows: &[DeviceRow], n: u32, wide: bool, screen: &Screen) -> String 
             table::figure(row.largest_n().map_or_else(|| "–".to_owned(), |n| n.to_string())),
         ];
         if wide {
-            cells.push(row.detail.as_str().into());
+            cells.extend([row.kinds.join(", ").into(), row.detail.as_str().into()]);
         }
         table.add_row(cells);
     }
@@ -140,7 +143,7 @@ pub(super) mod tests {
             name: "A processor".to_owned(),
             backend: assay_device::backend::BackendKind::Cpu,
             detail: "avx2, 8 threads".to_owned(),
-            precisions: vec![assay_work::Precision::Int8],
+            precisions: vec![assay_work::Precision::Int8, assay_work::Precision::Fp8],
             units: Vec::new(),
             total_bytes: 16 << 30,
             free_bytes: 3 << 30,
@@ -154,12 +157,15 @@ pub(super) mod tests {
         let narrow = table(std::slice::from_ref(&row), 2048, false, &Screen::FILE);
         assert!(narrow.contains(" abababab ") && !narrow.contains("avx2"), "{narrow}");
         let shown = table(std::slice::from_ref(&row), 2048, true, &Screen::FILE);
-        for part in ["abababab", "A processor", "avx2, 8 threads", "16.0", "3.00", "slots at n = 2048", "768"] {
+        for part in
+            ["abababab", "A processor", "avx2, 8 threads", "16.0", "3.00", "int8, fp8", "slots at n = 2048", "768"]
+        {
             assert!(shown.contains(part), "{part} in\n{shown}");
         }
         let json = serde_json::to_value(&row).unwrap();
         assert_eq!(json["slots"][1], serde_json::json!({ "n": 2048, "slots": 768 }));
         assert_eq!(json["device_id"], "ab".repeat(16));
+        assert_eq!(json["kinds"], serde_json::json!(["int8", "fp8"]));
     }
 
     #[test]
