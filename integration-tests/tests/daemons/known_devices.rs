@@ -27,10 +27,15 @@ async fn with_one_of_two(flags: &[&str]) -> (TestValidator, TestMiner, [DeviceId
     let ruling = audit(&validator, &miner).await;
     ruling.expect_pass();
     assert!(ruling.verdict.missing_devices.is_empty() && ruling.verdict.new_devices.is_empty());
+    comes_back(&validator, &mut miner, 1).await;
+    (validator, miner, both)
+}
+
+/// The miner comes back with so many devices, once its last session is over.
+async fn comes_back(validator: &TestValidator, miner: &mut TestMiner, devices: u32) {
     miner.daemon.kill();
     validator.wait_for_miner(miner.key, false).await;
-    miner.restart_with(1);
-    (validator, miner, both)
+    miner.restart_with(devices);
 }
 
 /// The device of both that a verdict does not have.
@@ -51,10 +56,10 @@ async fn a_missing_device_is_no_pass_until_it_is_back() {
     assert!(ruling.verdict.whole.as_ref().unwrap().tops > 0.0, "what was shown is shown");
     let line = validator.daemon.wait_for("\"message\":\"inconclusive\"");
     assert!(line["missing"][0].as_str().unwrap().starts_with(&lost.to_string()), "{line}");
-    miner.restart_with(2);
+    comes_back(&validator, &mut miner, 2).await;
     audit(&validator, &miner).await.expect_pass();
     // A third one is new, once.
-    miner.restart_with(3);
+    comes_back(&validator, &mut miner, 3).await;
     let ruling = audit(&validator, &miner).await;
     ruling.expect_pass();
     assert_eq!(ruling.verdict.new_devices.len(), 1);
