@@ -40,6 +40,8 @@ use crate::verify::replay::Extent;
 
 /// The phase of a challenge whose miner has committed and whose probe waits for the round.
 pub const HELD: &str = "held";
+/// The phase in which the devices walk over the memory of one another.
+pub const LINKED_PROBE: &str = "linked_probe";
 
 /// What the miner signed at the end of a stage, and the stage's time by the validator's clock.
 #[derive(Debug, Clone)]

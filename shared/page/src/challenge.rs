@@ -21,7 +21,7 @@ pub struct ChallengeView<'a> {
 }
 
 /// The phases, in their order, each with what happens in it.
-const PHASES: [(&str, &str, &str); 6] = [
+const PHASES: [(&str, &str, &str); 7] = [
     (
         "work",
         "Work",
@@ -32,6 +32,11 @@ const PHASES: [(&str, &str, &str); 6] = [
         "probe",
         "Probe",
         "The devices read their memory at addresses that depend on what they read. The clock of the memory runs.",
+    ),
+    (
+        "linked_probe",
+        "Linked probe",
+        "The devices read the memory of one another in the same way, where the policy asks for it. Its clock runs.",
     ),
     ("openings", "Openings", "Both clocks have stopped. The parts drawn now are opened and checked as they arrive."),
     ("replay", "Replay", "What was opened has held. The work is computed again."),

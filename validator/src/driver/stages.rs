@@ -113,6 +113,7 @@ fn place(phase: &str) -> Option<&'static Place> {
         WORK => &places::WORK,
         crate::run::HELD => &places::HELD,
         "probe" => &places::PROBE,
+        crate::run::LINKED_PROBE => &places::LINKED_PROBE,
         "openings" => &places::OPENINGS,
         "replay" => &places::REPLAY,
         RECORD => &places::RECORD,

@@ -11,10 +11,10 @@ use assay_protocol::verdict::{Mode, Outcome, ReasonCode, Verdict};
 use super::named;
 use crate::fleet::facts::Found;
 use crate::order::{Asked, Order};
-use crate::run::HELD;
+use crate::run::{HELD, LINKED_PROBE};
 
 /// The phases of a challenge, as the metrics have them.
-pub const PHASES: [&str; 6] = ["work", HELD, "probe", "openings", "replay", RECORD];
+pub const PHASES: [&str; 7] = ["work", HELD, "probe", LINKED_PROBE, "openings", "replay", RECORD];
 /// The phase in which a verdict is held against the fleet, and written.
 pub const RECORD: &str = "record";
 

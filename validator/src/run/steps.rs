@@ -9,7 +9,7 @@ use assay_work::probe::{Link, Probe};
 
 use super::pace::OpeningsPace;
 use super::signed::{check_answer, check_commitment};
-use super::{Answered, AnsweredProbe, ChallengeRun, Digests, HELD, Replay, Roots, RunStage, Step, Timed};
+use super::{Answered, AnsweredProbe, ChallengeRun, Digests, HELD, LINKED_PROBE, Replay, Roots, RunStage, Step, Timed};
 use crate::action::Action;
 use crate::entropy::Entropy;
 use crate::verify::check::{Collector, TrustedValues};
@@ -61,7 +61,7 @@ impl ChallengeRun {
         self.enter(RunStage::Probing { commitment, roots, before, probe, deadline }, now);
         let phase = match link {
             Link::Own => "probe",
-            Link::All => "linked probe",
+            Link::All => LINKED_PROBE,
         };
         Ok(vec![Action::Phase(phase), self.hand_over(message, now)])
     }
