@@ -176,8 +176,8 @@ impl TimedProbe<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ProbeSeed;
     use crate::probe::UncheckedProbe;
+    use crate::{ChallengeId, DeviceId, Nonce, ProbeSeed, PublicKey, Share, UncheckedChallenge};
 
     fn close(found: f64, expected: f64) {
         assert!((found - expected).abs() <= 1e-12 * expected.abs(), "{found} is not {expected}");
@@ -199,6 +199,33 @@ mod tests {
         close(pass_probability(0.5, 10), 1.0 / 1024.0);
         close(pass_log2(0.5, 4000), -4000.0);
         assert_eq!(pass_probability(0.5, 4000), 0.0);
+    }
+
+    /// WORK.md's table for 8 devices with equal counts and W = 2¹⁸: microseconds a step at these bandwidths.
+    #[test]
+    fn what_crosses_takes_as_long_as_the_table_says() {
+        let share = |index: u8| Share { device_id: DeviceId([index; 16]), offset: 64 * u32::from(index), count: 64 };
+        let challenge = Challenge::try_from(UncheckedChallenge {
+            version: 1,
+            challenge_id: ChallengeId([1; 16]),
+            nonce: Nonce([2; 32]),
+            validator_key: PublicKey([3; 32]),
+            miner_key: PublicKey([4; 32]),
+            precision: 1,
+            n: 256,
+            iterations: 1,
+            shares: (0..8).map(share).collect(),
+        });
+        let unchecked = UncheckedProbe { seed: ProbeSeed([6; 32]), walks: 1 << 18, steps: 65, rounds: 3, link: 1 };
+        let crossing = Crossing::of(&challenge.unwrap(), &Probe::try_from(unchecked).unwrap());
+        // The first step of a round need not cross.
+        let us_a_step = |bytes: f64, gb_per_s: f64| (bytes / (64.0 * 3.0) / (gb_per_s * 1e3)).round();
+        for (gb_per_s, us) in [(770.0, 19.0), (375.0, 39.0), (235.0, 62.0), (336.0, 44.0)] {
+            assert_eq!(us_a_step(crossing.devices_bytes / 8.0, gb_per_s), us, "one host, {gb_per_s} GB/s");
+        }
+        assert_eq!(us_a_step(crossing.halves_bytes, 4.0 * 48.0), 175.0, "two hosts of 4, 400G for each device");
+        assert_eq!(us_a_step(crossing.halves_bytes, 8.0 * 48.0), 87.0, "two hosts of 4, eight cards a host");
+        assert_eq!(us_a_step(crossing.least_bytes, 8.0 * 48.0), 38.0, "7 + 1 devices, eight cards a host");
     }
 
     #[test]
