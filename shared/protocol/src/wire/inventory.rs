@@ -42,8 +42,12 @@ impl FieldKind<u32, Link> for HighestLink {
     }
 }
 
-/// The kinds of work that a device computes: none on the wire is INT8 alone, and an unknown number is passed over.
+/// The kinds of work that a device computes: none on the wire is INT8 alone, and an unknown number is passed over. A
+/// device of unknown kinds alone is written with [`NO_KIND`].
 struct Precisions;
+
+/// No kind's number, now or later.
+const NO_KIND: u32 = 0;
 
 impl FieldKind<Vec<u32>, Vec<Precision>> for Precisions {
     fn read(&self, field: &'static str, codes: Vec<u32>) -> Result<Vec<Precision>, WireError> {
@@ -56,7 +60,11 @@ impl FieldKind<Vec<u32>, Vec<Precision>> for Precisions {
     }
 
     fn write(&self, precisions: Vec<Precision>) -> Vec<u32> {
-        if precisions == [Precision::Int8] { Vec::new() } else { precisions.into_iter().map(Precision::code).collect() }
+        match *precisions {
+            [] => vec![NO_KIND],
+            [Precision::Int8] => Vec::new(),
+            _ => precisions.into_iter().map(Precision::code).collect(),
+        }
     }
 }
 

@@ -109,7 +109,7 @@ fn telemetry() -> impl Strategy<Value = Telemetry> {
 }
 
 fn device(id: [u8; 16]) -> impl Strategy<Value = DeviceClaim> {
-    let precisions = proptest::sample::subsequence(Precision::ALL.to_vec(), 1..=4);
+    let precisions = proptest::sample::subsequence(Precision::ALL.to_vec(), 0..=4);
     let memory = any::<u64>().prop_flat_map(|total| (Just(total), 0..=total));
     (text(), short_text(), text(), memory, any::<[u32; 8]>(), precisions, option::of(hardware())).prop_map(
         move |(name, backend, detail, (total_bytes, free_bytes), slots, precisions, claimed_hardware)| {
