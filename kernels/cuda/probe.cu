@@ -1,10 +1,12 @@
 // Steps of a residency probe: each walk reads a 64-byte line that its state names, and mixes it into the
-// state (WORK.md, Residency probe).
+// state (WORK.md, Residency probe). assay_step makes one step of a linked probe, whose walks are over the
+// slots of all devices (WORK.md, Linked probe).
 //
 // shapes   slots: count · lines lines of 64 bytes; states: [walks][16] words, read and written back
 // grid     ceil(walks · LANES / 256); block 256 threads, LANES for each walk
 // shared   none
-// bounds   count up to 2^20, lines = n²/64 up to 2^24, walks a power of two from 64: warps are whole
+// bounds   count up to 2^20, lines = n²/64 up to 2^24; walks of assay_probe a power of two from 64: warps
+//          are whole; any number of assay_step: the threads beyond them step with no state and store nothing
 // exact    32-bit words mod 2^32 and the upper halves of 64-bit products; XOR and addition are
 //          associative, so that the lanes' order does not show
 //
@@ -23,6 +25,15 @@ constexpr unsigned lanes = 4;
 #endif
 constexpr unsigned all_lanes = 0xFFFFFFFF;
 constexpr uint32_t first_factor = 0x9E3779B1, second_factor = 0x85EBCA6B;
+
+/// A place among slots, and a line there.
+struct Position {
+    uint32_t slot, line;
+};
+
+__device__ __forceinline__ const uint8_t* line_at(const uint8_t* slots, Position at, uint32_t lines) {
+    return slots + (uint64_t{at.slot} * lines + at.line) * 64;
+}
 
 template <unsigned LANES>
 struct Walk {
@@ -44,8 +55,8 @@ struct Walk {
             ptx::store_global_16(line + (lane * words + i) * 4, uint4{s[i], s[i + 1], s[i + 2], s[i + 3]});
     }
 
-    /// The line's number, counted over all slots.
-    __device__ __forceinline__ uint64_t choose(unsigned lane, uint32_t count, uint32_t lines) const {
+    /// The line that is read next, among those of `count` slots.
+    __device__ __forceinline__ Position choose(unsigned lane, uint32_t count, uint32_t lines) const {
         uint32_t a = 0, b = 0;
 #pragma unroll
         for (unsigned i = 0; i < words; ++i) {
@@ -60,11 +71,10 @@ struct Walk {
             a ^= __shfl_xor_sync(all_lanes, a, bit);
             b += __shfl_xor_sync(all_lanes, b, bit);
         }
-        return uint64_t{__umulhi(a, count)} * lines + __umulhi(b, lines);
+        return {__umulhi(a, count), __umulhi(b, lines)};
     }
 
-    __device__ __forceinline__ void step(const uint8_t* slots, unsigned lane, uint32_t count, uint32_t lines) {
-        const uint8_t* line = slots + choose(lane, count, lines) * 64;
+    __device__ __forceinline__ void step(const uint8_t* line, unsigned lane) {
         uint32_t t[words];
 #pragma unroll
         for (unsigned i = 0; i < words; i += 4) {
@@ -97,8 +107,31 @@ assay_probe(const uint8_t* slots, uint32_t count, uint32_t lines, uint32_t walks
     probe::Walk<probe::lanes> walk;
     walk.load(state, lane);
 #pragma unroll 1
-    for (uint32_t i = 0; i < steps; ++i) walk.step(slots, lane, count, lines);
+    for (uint32_t i = 0; i < steps; ++i) walk.step(probe::line_at(slots, walk.choose(lane, count, lines), lines), lane);
     walk.store(state, lane);
 }
 
 ASSAY_KERNEL(assay_probe, probe::threads, 0);
+
+extern "C" __global__ void __launch_bounds__(probe::threads)
+assay_step(const uint8_t* slots, uint32_t first, uint32_t count, uint32_t total, uint32_t lines, uint32_t walks,
+           uint32_t* states, uint32_t* refused) {
+    const uint32_t thread = blockIdx.x * probe::threads + threadIdx.x;
+    const uint32_t number = thread / probe::lanes;
+    const unsigned lane = thread % probe::lanes;
+    const bool exists = number < walks;
+
+    uint8_t* state = reinterpret_cast<uint8_t*>(states) + uint64_t{number} * 64;
+    probe::Walk<probe::lanes> walk{};
+    if (exists) walk.load(state, lane);
+    probe::Position at = walk.choose(lane, total, lines);
+    at.slot -= first;  // wraps for a slot before the first one, to more than `count`
+    const bool here = exists && at.slot < count;
+    // All lanes of the warp exchange words, so those without a line here read the first one.
+    walk.step(here ? probe::line_at(slots, at, lines) : slots, lane);
+    if (here) walk.store(state, lane);
+    // Whoever finds such a state stores the same.
+    if (exists && !here && lane == 0) ptx::publish(refused, 1);
+}
+
+ASSAY_KERNEL(assay_step, probe::threads, 0);
