@@ -9,10 +9,13 @@ use std::time::Duration;
 use crate::standin::{Scenario, config, first, try_open};
 use assay_cuda::{CudaConfig, CudaError, KernelChoice, detect};
 use assay_device::testing::conformance::{check_fill, expected, pass};
-use assay_device::{Device, DeviceError, Handle, ProbeRound};
+use assay_device::{Device, DeviceError, Handle, LinkedShare, ProbeRound};
 use assay_work::RoundKey;
+use assay_work::probe::LINE_BYTES;
 
 const ROUND: ProbeRound = ProbeRound { key: RoundKey([4; 32]), walks: 64, steps: 3 };
+/// A device that holds all slots there are.
+const ALONE: LinkedShare = LinkedShare { n: 256, offset: 0, count: 3, total: 3 };
 
 /// What is wrong, how to make it so, the error that it must give, and words of that error's sentence.
 type Case = (&'static str, Scenario, fn(&CudaError) -> bool, &'static str);
@@ -184,6 +187,47 @@ fn a_failure_in_a_probe_is_a_sick_device() {
             assert!(matches!(device.probe_states(), Err(DeviceError::Unsupported(_))));
         });
     }
+}
+
+#[test]
+fn a_failure_in_a_step_of_linked_walks_is_a_sick_device() {
+    let test = "a_failure_in_a_step_of_linked_walks_is_a_sick_device";
+    for (fault, says) in [
+        ("assay_step:1:sticky700", "CUDA_ERROR_ILLEGAL_ADDRESS (700) while"),
+        ("assay_step:1:hang", "hung: nothing got done for 3 s while stepping linked walks"),
+    ] {
+        Scenario::new(test, fault).with("FAULT", fault).run(|| {
+            let mut device = first();
+            check_fill(&mut device, &pass(256, 3, 1));
+            let result = device.step_states(&ALONE, &mut [[1; LINE_BYTES]]);
+            assert!(matches!(&result, Err(DeviceError::Sick(text)) if text.contains(says)), "{result:?}");
+            let again = device.step_states(&ALONE, &mut [[1; LINE_BYTES]]);
+            assert!(matches!(again, Err(DeviceError::Sick(_))), "{again:?}");
+        });
+    }
+}
+
+/// Steps of linked walks have memory of their own: states of the last round are there after them, and where there is none
+/// for them, all else goes on.
+#[test]
+fn steps_of_linked_walks_leave_the_states_of_the_last_round() {
+    let test = "steps_of_linked_walks_leave_the_states_of_the_last_round";
+    Scenario::new(test, "busy").with("FAULT", "cuMemAlloc_v2:4:2").run(|| {
+        let mut device = first();
+        check_fill(&mut device, &pass(256, 3, 1));
+        let digest = device.probe_round(&ROUND, &Handle::default()).unwrap();
+        let states = device.probe_states().unwrap();
+        let mut moved = [[1; LINE_BYTES]; 5];
+        let busy = device.step_states(&ALONE, &mut moved);
+        assert!(matches!(busy, Err(DeviceError::Busy { needed_bytes: 324, .. })), "{busy:?}");
+        assert_eq!(moved, [[1; LINE_BYTES]; 5]);
+        let free = device.info().free_bytes;
+        device.step_states(&ALONE, &mut moved).unwrap();
+        assert!(moved.iter().all(|state| *state == moved[0] && *state != [1; LINE_BYTES]), "{moved:?}");
+        assert_eq!(device.info().free_bytes, free, "memory that the device holds counts as free");
+        assert!(device.probe_states().unwrap() == states);
+        assert_eq!(device.probe_round(&ROUND, &Handle::default()).unwrap(), digest);
+    });
 }
 
 /// A wrong bit on its way is not ours to find here; that it changes the digest is what a self-test rests on.

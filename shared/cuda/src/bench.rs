@@ -111,7 +111,7 @@ impl CudaBench {
             None => pinned.insert(PinnedMemory::new(&device.context, COPY_BYTES)?),
         };
         device.timed(stage, repeats, |_| match stage {
-            BenchStage::HostToDevice => other.copy_in(&device.compute, pinned),
+            BenchStage::HostToDevice => other.copy_in(&device.compute, pinned, pinned.bytes()),
             _ => other.copy_out(&device.compute, 0, COPY_BYTES, pinned),
         })
     }

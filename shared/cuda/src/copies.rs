@@ -44,7 +44,7 @@ impl CopyAreas {
     /// Copies bytes to the near area, as many as it has.
     pub(super) fn write(&mut self, copier: Copier<'_>, data: &[u8]) -> Result<Duration, DeviceError> {
         self.pinned.as_mut_slice().copy_from_slice(data);
-        copier.timed(|| self.near.copy_in(copier.stream, &self.pinned))
+        copier.timed(|| self.near.copy_in(copier.stream, &self.pinned, data.len()))
     }
 
     /// Copies the near area to the far one.

@@ -27,12 +27,18 @@ use assay_device::backend::{BackendKind, Preparing};
 use assay_device::copies::Area;
 use assay_device::pace::{Rates, Timing, WorkKind};
 use assay_device::resident::{Residency, hashes_of, merge_subtrees};
-use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, SlotRange, check_size};
+use assay_device::{
+    Device, DeviceError, DeviceInfo, Handle, LinkedShare, MAX_STEPPED_STATES, Pass, ProbeRound, SlotRange, StateBytes,
+    check_size,
+};
 use assay_work::keys::parents;
+use assay_work::probe::LINE_BYTES;
 use assay_work::{ChainingValue, Digest, Precision};
 
 /// Memory of the host that copies go through, piece by piece.
 const STAGING_BYTES: usize = 4 << 20;
+/// The word behind the states of linked walks that tells of another device's line.
+const FLAG_BYTES: usize = 4;
 /// For how long products that are timed may take: a driver that hangs ends here.
 const MAX_TIMED: Duration = Duration::from_secs(100);
 
@@ -268,6 +274,40 @@ impl CudaDevice {
         Ok(Digest(digest))
     }
 
+    /// One step of linked walks: their states and the word that tells of foreign lines in one copy there, and one back.
+    fn run_step(&mut self, share: &LinkedShare, states: &mut [StateBytes]) -> Result<(), DeviceError> {
+        const { assert!(MAX_STEPPED_STATES * LINE_BYTES + FLAG_BYTES <= STAGING_BYTES) };
+        let refused_at = states.len() * LINE_BYTES;
+        let bytes = refused_at + FLAG_BYTES;
+        self.memory.fit_stepped(bytes as u64)?;
+        let staged = &mut self.staging.as_mut_slice()[..bytes];
+        staged[..refused_at].copy_from_slice(states.as_flattened());
+        staged[refused_at..].fill(0);
+        let (stream, stepped) = (&self.compute, self.memory.stepped()?);
+        let (slots, _) = self.memory.slots_and_scratch()?;
+        let (to, refused) = (stepped.address(), stepped.address() + refused_at as u64);
+        stepped.copy_in(stream, &self.staging, bytes)?;
+        // At most MAX_STEPPED_STATES.
+        let walks = states.len() as u32;
+        // SAFETY: the share's slots are resident, and states and word fit as just made sure of; all stay until the copy
+        // below, which follows on the same stream and is waited for, or the context is lost.
+        let launched = unsafe { self.kernels.step(stream, slots.address(), share, walks, to, refused) };
+        let enqueued = launched.and_then(|()| stepped.copy_out(stream, 0, bytes, &self.staging));
+        // A launch that memory ran out for leaves the copy before it, which reads the staging memory.
+        if !self.context.is_lost() {
+            self.copied.record(stream)?;
+            let doing = || "stepping linked walks".to_owned();
+            wait::until(&self.context, self.config.stall_limit, None, doing, || self.copied.is_done(doing))?;
+        }
+        enqueued?;
+        let (moved, refused) = self.staging.as_slice()[..bytes].split_at(refused_at);
+        if refused.iter().any(|byte| *byte != 0) {
+            return Err(DeviceError::Unsupported(format!("a line of another device than that of {share:?}")));
+        }
+        states.as_flattened_mut().copy_from_slice(moved);
+        Ok(())
+    }
+
     /// Chaining values of subtrees that a block of the kernel can make.
     fn subtrees(&self, layout: &Layout, slot: u32, subtree_chunks: u64) -> Result<Vec<ChainingValue>, DeviceError> {
         let (slots, scratch) = self.memory.slots_and_scratch()?;
@@ -338,6 +378,16 @@ impl Device for CudaDevice {
         self.residency.walked(round.walks);
         handle.advance(1);
         Ok(digest)
+    }
+
+    fn step_states(&mut self, share: &LinkedShare, states: &mut [StateBytes]) -> Result<(), DeviceError> {
+        share.check(states.len())?;
+        let resident = self.resident()?.slots();
+        if share.n != resident.n || share.count > resident.count {
+            return Err(DeviceError::Unsupported(format!("{share:?}, of which {resident:?} are resident")));
+        }
+        self.bind()?;
+        if states.is_empty() { Ok(()) } else { self.run_step(share, states) }
     }
 
     fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {

@@ -18,6 +18,7 @@ use super::modules::{self, Ptx};
 use super::plan::BLOCK_CHUNKS;
 use super::product::Product;
 use super::products::{Loaded, Products};
+use assay_device::LinkedShare;
 use assay_device::accumulator::OperandFormat;
 use assay_device::backend::Preparing;
 use assay_work::Precision;
@@ -43,6 +44,7 @@ pub(super) struct Kernels {
     digest: Function,
     subtrees: Function,
     probe: Function,
+    step: Function,
     expand: Function,
     /// The kernels that multiply.
     pub(super) products: Products,
@@ -91,6 +93,7 @@ impl Kernels {
             digest,
             subtrees: function(device, &common[1], "assay_subtrees")?,
             probe: function(device, &common[2], "assay_probe")?,
+            step: function(device, &common[2], "assay_step")?,
             expand: function(device, &common[3], "assay_expand")?,
             products,
             multiprocessors: device.multiprocessors,
@@ -250,6 +253,39 @@ impl Kernels {
         ];
         // SAFETY: the types are those of kernels/README.md; the caller vouches for the memory.
         unsafe { self.probe.launch(stream, launch, &mut arguments) }
+    }
+
+    /// Enqueues one step of `walks` linked walks, at least one, over the slots of a share.
+    ///
+    /// # Safety
+    /// All addresses are of the stream's context and live until the stream is done: the slots of the share, filled, 64 bytes
+    /// of state for each walk, and a word, which becomes 1 where a state names another device's line.
+    pub(super) unsafe fn step(
+        &self,
+        stream: &Stream,
+        slots: u64,
+        share: &LinkedShare,
+        walks: u32,
+        states: u64,
+        refused: u64,
+    ) -> Result<(), Fault> {
+        let LinkedShare { n, offset: mut first, mut count, mut total } = *share;
+        let (mut slots, mut walks, mut states, mut refused) = (slots, walks, states, refused);
+        // At most 2³⁰ / 64.
+        let mut lines = (u64::from(n) * u64::from(n) / 64) as u32;
+        let launch = Launch { grid: (walks * PROBE_LANES).div_ceil(THREADS), threads: THREADS, shared_bytes: 0 };
+        let mut arguments = [
+            pointer(&mut slots),
+            pointer(&mut first),
+            pointer(&mut count),
+            pointer(&mut total),
+            pointer(&mut lines),
+            pointer(&mut walks),
+            pointer(&mut states),
+            pointer(&mut refused),
+        ];
+        // SAFETY: the types are those of kernels/README.md; the caller vouches for the memory.
+        unsafe { self.step.launch(stream, launch, &mut arguments) }
     }
 }
 

@@ -1,4 +1,5 @@
-//! A device's memory: slots, scratch and probe states, in three allocations that are kept from pass to pass.
+//! A device's memory: slots, scratch and probe states, in three allocations that are kept from pass to pass, and states of
+//! linked walks, which are kept until the next pass.
 
 use std::sync::Arc;
 
@@ -17,17 +18,19 @@ pub(super) struct Memory {
     scratch: Option<DeviceMemory>,
     /// The states of a probe.
     states: Option<DeviceMemory>,
+    /// States of linked walks, taken with the first step of them.
+    stepped: Option<DeviceMemory>,
 }
 
 impl Memory {
     /// Holds nothing yet.
     pub(super) fn new(context: &Arc<Context>) -> Self {
-        Self { context: context.clone(), slots: None, scratch: None, states: None }
+        Self { context: context.clone(), slots: None, scratch: None, states: None, stepped: None }
     }
 
     /// What would be free if this held nothing. The context is bound.
     pub(super) fn free_bytes(&self) -> Result<u64, Fault> {
-        let held = [&self.slots, &self.scratch, &self.states].into_iter().flatten();
+        let held = [&self.slots, &self.scratch, &self.states, &self.stepped].into_iter().flatten();
         let held: u64 = held.map(|memory| paged(memory.bytes())).sum();
         let (free, total) = self.context.memory_bytes()?;
         Ok((free + held).min(total))
@@ -42,6 +45,7 @@ impl Memory {
         if needed_bytes > free_bytes {
             return Err(DeviceError::Busy { needed_bytes, free_bytes });
         }
+        self.stepped = None;
         let sizes = [layout.slots_bytes(), layout.scratch_bytes, layout.states_bytes];
         let held = [&mut self.slots, &mut self.scratch, &mut self.states];
         // All that is too small goes first, so that its room can be taken again.
@@ -59,15 +63,15 @@ impl Memory {
     /// # Errors
     /// [`DeviceError::Busy`] when there is less; what is resident stays.
     pub(super) fn fit_states(&mut self, bytes: u64) -> Result<(), DeviceError> {
-        if self.states.as_ref().is_none_or(|states| states.bytes() < bytes) {
-            self.states = None;
-            let taken = DeviceMemory::new(&self.context, bytes);
-            self.states = Some(taken.map_err(|fault| {
-                let free_bytes = self.context.memory_bytes().map_or(0, |(free, _)| free);
-                busy_or_sick(fault, bytes, free_bytes)
-            })?);
-        }
-        Ok(())
+        fit_beside(&self.context, &mut self.states, bytes)
+    }
+
+    /// Room for states of linked walks, beside what is resident and the states of the last round.
+    ///
+    /// # Errors
+    /// [`DeviceError::Busy`] when there is less; what is resident stays.
+    pub(super) fn fit_stepped(&mut self, bytes: u64) -> Result<(), DeviceError> {
+        fit_beside(&self.context, &mut self.stepped, bytes)
     }
 
     /// Memory besides what is held, for benchmarks and burn-ins.
@@ -89,9 +93,14 @@ impl Memory {
         there(&self.states)
     }
 
+    /// The states of linked walks.
+    pub(super) fn stepped(&self) -> Result<&DeviceMemory, DeviceError> {
+        there(&self.stepped)
+    }
+
     /// Frees everything.
     pub(super) fn release(&mut self) {
-        (self.slots, self.scratch, self.states) = (None, None, None);
+        (self.slots, self.scratch, self.states, self.stepped) = (None, None, None, None);
     }
 
     /// An allocation failed although enough was free: another process took it, or it is fragmented.
@@ -106,6 +115,19 @@ impl Memory {
 fn take(context: &Arc<Context>, memory: &mut Option<DeviceMemory>, bytes: u64) -> Result<(), Fault> {
     if memory.is_none() {
         *memory = Some(DeviceMemory::new(context, bytes)?);
+    }
+    Ok(())
+}
+
+/// Takes memory anew where there is less, beside all that is held.
+fn fit_beside(context: &Arc<Context>, memory: &mut Option<DeviceMemory>, bytes: u64) -> Result<(), DeviceError> {
+    if memory.as_ref().is_none_or(|memory| memory.bytes() < bytes) {
+        *memory = None;
+        let taken = DeviceMemory::new(context, bytes);
+        *memory = Some(taken.map_err(|fault| {
+            let free_bytes = context.memory_bytes().map_or(0, |(free, _)| free);
+            busy_or_sick(fault, bytes, free_bytes)
+        })?);
     }
     Ok(())
 }

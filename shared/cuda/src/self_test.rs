@@ -100,7 +100,7 @@ impl SumsUnderTest for Launches<'_> {
     fn sums(&mut self, left: &[u8], right: &[u8]) -> Result<Vec<u32>, DeviceError> {
         for ((pinned, memory), codes) in self.operands.iter_mut().zip([left, right]) {
             pinned.as_mut_slice().copy_from_slice(codes);
-            memory.copy_in(self.bench.stream, pinned)?;
+            memory.copy_in(self.bench.stream, pinned, pinned.bytes())?;
         }
         let family = self.loaded.family;
         let (rows, columns) = (family.tile_rows as usize, family.tile_columns as usize);

@@ -66,14 +66,15 @@ impl DeviceMemory {
         self.context.check(call(result, "copying to the host"))
     }
 
-    /// Enqueues a copy of all of `from` to the start of this.
+    /// Enqueues a copy of the first `bytes` bytes of `from` to the start of this.
     ///
     /// # Panics
-    /// When it does not fit.
-    pub(in super::super) fn copy_in(&self, stream: &Stream, from: &PinnedMemory) -> Result<(), Fault> {
-        self.assert_inside(0, from.bytes as u64);
+    /// When they leave either.
+    pub(in super::super) fn copy_in(&self, stream: &Stream, from: &PinnedMemory, bytes: usize) -> Result<(), Fault> {
+        self.assert_inside(0, bytes as u64);
+        assert!(bytes <= from.bytes, "a copy of no more than the pinned memory");
         // SAFETY: both ranges lie in their allocations, which outlive the copy as in `copy_out`.
-        let result = unsafe { sys::cuMemcpyHtoDAsync_v2(self.address, from.base, from.bytes, stream.raw()) };
+        let result = unsafe { sys::cuMemcpyHtoDAsync_v2(self.address, from.base, bytes, stream.raw()) };
         self.context.check(call(result, "copying to the device"))
     }
 
