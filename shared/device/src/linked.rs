@@ -158,16 +158,17 @@ impl LinkedPart {
         handle: &Handle,
     ) -> Result<Visitors, DeviceError> {
         let (steps, share) = (self.run.probe.steps(), self.share());
+        let mut sorted = self.sorted();
         let mut batch = Visitors::default();
         for (walk, state) in starts {
             batch.walks.push(walk);
             batch.states.push(state);
             if batch.states.len() == MAX_STEPPED_STATES {
-                self.hand_over(&batch.walks, &batch.states, 0, None, handle)?;
+                self.hand_over(&batch.walks, &batch.states, 0, None, (&mut sorted, handle))?;
                 batch.clear();
             }
         }
-        self.hand_over(&batch.walks, &batch.states, 0, None, handle)?;
+        self.hand_over(&batch.walks, &batch.states, 0, None, (&mut sorted, handle))?;
         self.run.barrier.wait(handle)?;
         for step in 0..steps {
             let mut here = mem::take(&mut *self.inbox(self.index, step).lock());
@@ -176,7 +177,7 @@ impl LinkedPart {
             for (walks, states) in here.walks.chunks(MAX_STEPPED_STATES).zip(here.states.chunks_mut(MAX_STEPPED_STATES))
             {
                 device.step_states(&share, states)?;
-                self.hand_over(walks, states, step + 1, next_home, handle)?;
+                self.hand_over(walks, states, step + 1, next_home, (&mut sorted, handle))?;
             }
             // Its memory serves the step after the next, which no device begins before all have ended this one.
             here.clear();
@@ -189,31 +190,36 @@ impl LinkedPart {
         Ok(ended)
     }
 
-    /// Gives states to the devices that hold their next lines, or to those that they belong to, for step `step`.
+    /// Gives states to the devices that hold their next lines, or to those that they belong to, for step `step`. `sorted`
+    /// is empty before and after.
     fn hand_over(
         &self,
         walks: &[u32],
         states: &[StateBytes],
         step: u32,
         home: Option<&dyn Fn(u32) -> usize>,
-        handle: &Handle,
+        (sorted, handle): (&mut [Vec<u32>], &Handle),
     ) -> Result<(), DeviceError> {
         handle.check()?;
-        let mut of_devices = vec![Visitors::default(); self.run.inboxes.len()];
-        for (&walk, state) in walks.iter().zip(states) {
+        for ((number, &walk), state) in (0..).zip(walks).zip(states) {
             let target = home.map_or_else(
                 || self.run.slots.place(self.run.slots.position(&state_from_bytes(state)).0).share,
                 |home| home(walk),
             );
-            of_devices[target].walks.push(walk);
-            of_devices[target].states.push(*state);
+            sorted[target].push(number);
         }
-        for (target, visitors) in of_devices.iter().enumerate() {
+        for (target, numbers) in sorted.iter_mut().enumerate() {
             let mut inbox = self.inbox(target, step).lock();
-            inbox.walks.extend_from_slice(&visitors.walks);
-            inbox.states.extend_from_slice(&visitors.states);
+            inbox.walks.extend(numbers.iter().map(|number| walks[*number as usize]));
+            inbox.states.extend(numbers.iter().map(|number| states[*number as usize]));
+            numbers.clear();
         }
         Ok(())
+    }
+
+    /// Numbers of states by the device that they go to: none yet.
+    fn sorted(&self) -> Vec<Vec<u32>> {
+        vec![Vec::new(); self.run.inboxes.len()]
     }
 
     fn inbox(&self, device: usize, step: u32) -> &Mutex<Visitors> {

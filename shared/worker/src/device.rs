@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::link::{Link, LinkError, Steps};
-use super::message::{MAX_RANGES, MAX_SENT_STATES, Reply, Request};
+use super::message::{MAX_RANGES, Reply, Request};
 use super::supervisor::{SharedWorker, StartOutcome, WorkerMonitor, WorkerSpec, supervise};
 use assay_device::backend::Preparing;
 use assay_device::copies::{CopyReport, CopySource};
@@ -74,7 +74,7 @@ impl WorkerDevice {
     }
 
     /// Does something with the worker, and with its number.
-    fn with<T>(&self, work: impl FnOnce(&mut Link, u64) -> Result<T, LinkError>) -> Result<T, DeviceError> {
+    pub(super) fn with<T>(&self, work: impl FnOnce(&mut Link, u64) -> Result<T, LinkError>) -> Result<T, DeviceError> {
         let (mut link, number) = self.shared.take()?;
         // Should `work` panic, the supervisor starts another worker; this one ends with its input.
         let unwinding = GiveUp(&self.shared);
@@ -182,16 +182,7 @@ impl Device for WorkerDevice {
 
     fn step_states(&mut self, share: &LinkedShare, states: &mut [StateBytes]) -> Result<(), DeviceError> {
         share.check(states.len())?;
-        for states in states.chunks_mut(MAX_SENT_STATES) {
-            let sent = states.as_flattened().to_vec();
-            let stepped = self.with_resident(|link, _| {
-                let (bytes, request) = (sent.len() as u64, Request::StepStates { share: *share, states: sent });
-                link.ask_bytes(request, bytes, &Handle::default(), Steps::none())
-            })?;
-            // As many bytes as were sent came back.
-            states.as_flattened_mut().copy_from_slice(&stepped);
-        }
-        Ok(())
+        self.with_resident(|link, _| link.step_states(share, states))
     }
 
     fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {

@@ -18,6 +18,7 @@ mod message;
 mod process;
 mod self_test;
 mod serve;
+mod states;
 pub mod stdio;
 mod supervisor;
 #[cfg(any(test, feature = "testing"))]

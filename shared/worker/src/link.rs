@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use super::frame::{self, FrameError};
 use super::message::{FromWorker, Reply, Request, ToWorker, VERSION};
 use super::process::{Launched, Launcher, Process};
+use super::states::StatesWay;
 use assay_device::backend::{BackendKind, Preparing};
 use assay_device::{DeviceError, Handle};
 use parking_lot::Mutex;
@@ -97,6 +98,8 @@ pub struct Link {
     timeouts: Timeouts,
     number: u64,
     idle: SilenceClock,
+    /// Found out with the first states.
+    pub(super) states_way: Option<StatesWay>,
 }
 
 impl Link {
@@ -117,6 +120,7 @@ impl Link {
             timeouts,
             number: 0,
             idle: SilenceClock::default(),
+            states_way: None,
         };
         let read = move || {
             read_replies(output, backend, &heartbeats, &sender);

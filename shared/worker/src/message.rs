@@ -11,8 +11,8 @@ use assay_device::backend::{BackendKind, Found, MAX_HOST_DEVICES, MAX_SPEC_BYTES
 use assay_device::copies::{CopyReport, CopySource};
 use assay_device::place::{MAX_PCI_DEVICE, MAX_PCI_FUNCTION};
 use assay_device::{
-    DeviceError, DeviceInfo, LinkedShare, MAX_DEVICE_DETAIL_BYTES, MAX_DEVICE_NAME_BYTES, Pass, ProbeRound,
-    ProbeRounds, SlotRange,
+    DeviceError, DeviceInfo, LinkedShare, MAX_DEVICE_DETAIL_BYTES, MAX_DEVICE_NAME_BYTES, MAX_STEPPED_STATES, Pass,
+    ProbeRound, ProbeRounds, SlotRange,
 };
 use assay_work::Precision;
 use assay_work::probe::{LINE_BYTES, MAX_ROUNDS};
@@ -25,6 +25,8 @@ use super::frame::MAX_DATA_BYTES;
 pub const MAX_RANGES: usize = 4096;
 /// States of one request to move them on.
 pub const MAX_SENT_STATES: usize = MAX_DATA_BYTES / LINE_BYTES;
+/// Bytes of a path of memory for states.
+pub const MAX_PATH_BYTES: usize = 4096;
 /// Product kernels of one device.
 pub const MAX_KERNELS: usize = 64;
 /// Bytes of a kernel's name.
@@ -82,6 +84,15 @@ pub enum Request {
         /// At most [`MAX_SENT_STATES`], one after another.
         #[serde(with = "serde_bytes")]
         states: Vec<u8>,
+    },
+    /// To open memory for states, by the path of its file.
+    ShareStates(String),
+    /// `Device::step_states`, of the first states in that memory.
+    StepShared {
+        /// Where the device's slots are among all.
+        share: LinkedShare,
+        /// How many, at most [`MAX_STEPPED_STATES`].
+        states: u32,
     },
     /// `Device::probe_states`.
     ReadStates,
@@ -188,6 +199,10 @@ impl ToWorker {
             Self::Request(_, Request::StepStates { states, .. }) => {
                 at_most("StepStates.states", MAX_DATA_BYTES, states.len())?;
                 ensure("StepStates.states", states.len() % LINE_BYTES == 0, || "a part of a state".into())
+            }
+            Self::Request(_, Request::ShareStates(path)) => at_most("ShareStates.path", MAX_PATH_BYTES, path.len()),
+            Self::Request(_, Request::StepShared { states, .. }) => {
+                at_most("StepShared.states", MAX_STEPPED_STATES, *states as usize)
             }
             Self::Request(_, Request::ChooseKernel(_, kernel)) => {
                 at_most("ChooseKernel.kernel", MAX_KERNEL_BYTES, kernel.len())
@@ -362,6 +377,8 @@ mod tests {
             Request::Probe(ProbeRounds { key: ProbeKey([2; 32]), walks: 64, steps: 1, rounds: 1 }),
             Request::Round(ProbeRound { key: RoundKey([3; 32]), walks: 64, steps: 1 }),
             Request::StepStates { share: SHARE, states: vec![4; MAX_SENT_STATES * LINE_BYTES] },
+            Request::ShareStates("x".repeat(MAX_PATH_BYTES)),
+            Request::StepShared { share: SHARE, states: MAX_STEPPED_STATES as u32 },
             Request::ReadStates,
             Request::Read(vec![SlotRange { slot: 1, first_byte: u64::MAX, bytes: 7 }]),
             Request::ReadChainingValues { slot: 1, subtree_bytes: 1024 },
@@ -459,6 +476,9 @@ mod tests {
             let states = Request::StepStates { share: SHARE, states: vec![0; bytes] };
             assert_eq!(request(states), "StepStates.states");
         }
+        assert_eq!(request(Request::ShareStates("x".repeat(MAX_PATH_BYTES + 1))), "ShareStates.path");
+        let states = MAX_STEPPED_STATES as u32 + 1;
+        assert_eq!(request(Request::StepShared { share: SHARE, states }), "StepShared.states");
         let range = SlotRange { slot: 0, first_byte: 0, bytes: 0 };
         assert_eq!(request(Request::Read(vec![range; MAX_RANGES + 1])), "Read.ranges");
         for rounds in [0, MAX_ROUNDS + 1] {

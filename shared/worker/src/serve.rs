@@ -14,6 +14,7 @@ use std::time::Duration;
 use super::frame::{self, FrameError, MAX_DATA_BYTES};
 use super::message::{FromWorker, MAX_KERNELS, Reply, Request, ToWorker, VERSION};
 use super::self_test::self_test;
+use super::states::SharedStates;
 use assay_device::backend::{Backend, BackendKind, Preparing};
 use assay_device::{Device, DeviceError, Handle, SlotRange};
 use assay_work::probe::LINE_BYTES;
@@ -50,7 +51,7 @@ pub fn serve(
     let (stop, stopped) = sync_channel(0);
     let beating = outbox.clone();
     spawn("worker-heartbeat", move || beat(&beating, &stopped))?;
-    let served = DeviceServer { factory, outbox, device: None, passed: Vec::new() }.run(&requests);
+    let served = DeviceServer { factory, outbox, device: None, passed: Vec::new(), states: None }.run(&requests);
     drop(stop);
     served
 }
@@ -127,6 +128,8 @@ struct DeviceServer {
     device: Option<Box<dyn Device>>,
     /// The kinds of work whose bits are right.
     passed: Vec<Precision>,
+    /// Memory for states that the program has too.
+    states: Option<SharedStates>,
 }
 
 impl DeviceServer {
@@ -185,6 +188,19 @@ impl DeviceServer {
                 self.device()?.step_states(&share, whole)?;
                 self.send(number, handle, &states)
             }
+            Request::ShareStates(path) => {
+                let opened = SharedStates::open(&path);
+                let refused = |error| DeviceError::Unsupported(format!("memory for states in {path}: {error}"));
+                self.states = Some(opened.map_err(refused)?);
+                Ok(Reply::Done)
+            }
+            Request::StepShared { share, states } => {
+                let Some(memory) = &mut self.states else {
+                    return Err(DeviceError::Unsupported("no memory for states is open in this worker".into()).into());
+                };
+                opened(&mut self.device)?.step_states(&share, memory.first(states as usize))?;
+                Ok(Reply::Done)
+            }
             Request::ReadStates => {
                 let states = self.device()?.probe_states()?;
                 self.send(number, handle, &states)
@@ -212,10 +228,7 @@ impl DeviceServer {
     }
 
     fn device(&mut self) -> Result<&mut dyn Device, DeviceError> {
-        match &mut self.device {
-            Some(device) => Ok(device.as_mut()),
-            None => Err(DeviceError::Unsupported("no device is open in this worker".into())),
-        }
+        opened(&mut self.device)
     }
 
     fn open(&self, backend: BackendKind, settings: &str, spec: &str) -> Result<Box<dyn Device>, DeviceError> {
@@ -258,6 +271,13 @@ impl DeviceServer {
             rest = after;
         }
         Ok(Reply::Data { bytes: rest.to_vec(), last: true })
+    }
+}
+
+fn opened(device: &mut Option<Box<dyn Device>>) -> Result<&mut dyn Device, DeviceError> {
+    match device {
+        Some(device) => Ok(device.as_mut()),
+        None => Err(DeviceError::Unsupported("no device is open in this worker".into())),
     }
 }
 

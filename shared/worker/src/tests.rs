@@ -9,6 +9,7 @@ use std::time::Instant;
 use proptest::prelude::*;
 
 use super::message::{FromWorker, MAX_SENT_STATES, VERSION};
+use super::states::StatesWay;
 use super::testing::FakeFault::{self, Busy, Panic, Sick, SickRead, Slow};
 use super::testing::{Fakes, LONG, PASS, Pretended, Threads, fakes, found, reference};
 use super::*;
@@ -89,7 +90,6 @@ fn a_device_in_a_worker_is_the_device() {
         near.read(7, first, &mut b).unwrap();
         assert_eq!(a, b);
     }
-    // More states than one request takes.
     let share = LinkedShare { n: 256, offset: 5, count: 8, total: 8 + 5 };
     let of_share = |i: u32| {
         // Other states name lines of other devices.
@@ -98,13 +98,23 @@ fn a_device_in_a_worker_is_the_device() {
         (share.offset..share.offset + share.count).contains(&place).then_some(state)
     };
     let mut states: Vec<_> = (0..20_000).filter_map(of_share).collect();
+    // More than one request takes over the pipe.
     assert!(states.len() > 2 * MAX_SENT_STATES);
-    let mut expected = states.clone();
-    near.step_states(&share, &mut expected).unwrap();
-    far.step_states(&share, &mut states).unwrap();
-    assert_eq!(states, expected);
-    let foreign = far.step_states(&LinkedShare { offset: 0, ..share }, &mut states);
-    assert!(matches!(foreign, Err(DeviceError::Unsupported(_))), "{foreign:?}");
+    for way in [None, Some(StatesWay::Pipe)] {
+        let shared = cfg!(unix) && way.is_none();
+        far.with(|link, _| Ok(link.states_way = way)).unwrap();
+        let mut expected = states.clone();
+        near.step_states(&share, &mut expected).unwrap();
+        far.step_states(&share, &mut states).unwrap();
+        assert_eq!(states, expected);
+        assert_eq!(far.step_states(&share, &mut []), Ok(()));
+        let foreign = far.step_states(&LinkedShare { offset: 0, ..share }, &mut expected);
+        assert!(matches!(foreign, Err(DeviceError::Unsupported(_))), "{foreign:?}");
+        let took = far.with(|link, _| Ok(matches!(link.states_way, Some(StatesWay::Shared(_))))).unwrap();
+        assert_eq!(took, shared, "by memory that both share, where there is some");
+        // Lines after a step are in other slots, so that the next way gets states of this share again.
+        states = (0..20_000).filter_map(of_share).collect();
+    }
     // More ranges than one request takes, and more bytes than one part.
     let range = |i: u64| SlotRange { slot: (i % 8) as u32, first_byte: i * 7 % 60_000, bytes: i % 200 };
     let ranges: Vec<_> = (0..5000).map(range).collect();

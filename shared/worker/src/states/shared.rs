@@ -1,0 +1,96 @@
+//! Memory that the program and one worker share, by a file that has no name once both have opened it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use assay_device::{MAX_STEPPED_STATES, StateBytes};
+use assay_work::probe::LINE_BYTES;
+use memmap2::MmapMut;
+use tempfile::TempPath;
+
+const BYTES: usize = MAX_STEPPED_STATES * LINE_BYTES;
+/// Where files are memory, on Linux.
+const MEMORY_FILES: &str = "/dev/shm";
+
+/// Room for [`MAX_STEPPED_STATES`] states in two processes. They take turns at it: the program while no request is under
+/// way, the worker while it answers one.
+#[derive(Debug)]
+pub struct SharedStates(MmapMut);
+
+/// The name of a file, for as long as the other end has not opened it.
+pub type Name = TempPath;
+
+impl SharedStates {
+    /// Makes the memory, and the file that the other end opens it by; the name goes with the second value.
+    ///
+    /// # Errors
+    /// What the system said; there is no room for it, for one.
+    pub fn create() -> io::Result<(Self, Name)> {
+        let memory_files = Path::new(MEMORY_FILES);
+        let folder = if memory_files.is_dir() { memory_files.to_owned() } else { std::env::temp_dir() };
+        let (mut file, name) = tempfile::Builder::new().prefix("assay-states-").tempfile_in(folder)?.into_parts();
+        // Memory that is not there when it is touched would end the process: a full file system says so here.
+        file.write_all(&vec![0; BYTES])?;
+        Ok((Self::map(&file)?, name))
+    }
+
+    /// Opens what the program made.
+    ///
+    /// # Errors
+    /// What the system said; the file is no such memory.
+    pub fn open(path: &str) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
+        let found = file.metadata()?;
+        if !found.is_file() || found.len() != BYTES as u64 {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "not a file of states"));
+        }
+        Self::map(&file)
+    }
+
+    /// The first states in it.
+    ///
+    /// # Panics
+    /// When it has room for fewer.
+    pub fn first(&mut self, count: usize) -> &mut [StateBytes] {
+        &mut self.0.as_chunks_mut::<LINE_BYTES>().0[..count]
+    }
+
+    fn map(file: &File) -> io::Result<Self> {
+        // SAFETY: only this program and its worker know the file, which only their user may open: nobody shortens it. The
+        // other end touches the memory only between a request and its answer, while this one waits; should it do so later,
+        // having lost its mind, states are wrong, which every value of them allows: they are bytes.
+        unsafe { MmapMut::map_mut(file) }.map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_end_writes_the_other_reads() {
+        let (mut program, name) = SharedStates::create().unwrap();
+        let mut worker = SharedStates::open(name.to_str().unwrap()).unwrap();
+        drop(name);
+        program.first(MAX_STEPPED_STATES)[MAX_STEPPED_STATES - 1] = [7; LINE_BYTES];
+        assert_eq!(worker.first(MAX_STEPPED_STATES)[MAX_STEPPED_STATES - 1], [7; LINE_BYTES]);
+        worker.first(2)[1] = [9; LINE_BYTES];
+        assert_eq!(program.first(2), [[0; LINE_BYTES], [9; LINE_BYTES]]);
+    }
+
+    #[test]
+    fn another_file_is_not_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        for (name, bytes) in [("short", BYTES - 1), ("long", BYTES + 1), ("whole", BYTES)] {
+            std::fs::write(path(name), vec![0; bytes]).unwrap();
+        }
+        std::os::unix::fs::symlink(path("whole"), path("link")).unwrap();
+        SharedStates::open(&path("whole")).unwrap();
+        for wrong in ["short", "long", "link", "missing", "."] {
+            assert!(SharedStates::open(&path(wrong)).is_err(), "{wrong}");
+        }
+    }
+}
