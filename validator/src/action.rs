@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use assay_protocol::message::{Hello, Inventory, ValidatorMessage};
 use assay_protocol::verdict::{Mode, Verdict};
-use assay_work::{ChallengeId, Nonce};
+use assay_work::{ChallengeId, Nonce, Precision};
 
 use crate::case::entry::Entry;
 use crate::verify::check::{CheckJob, TrustedValues};
@@ -50,6 +50,8 @@ pub struct ChallengeFacts {
     pub nonce: Nonce,
     /// How the work is checked.
     pub mode: Mode,
+    /// The kind of work.
+    pub precision: Precision,
     /// The matrix size.
     pub n: u32,
     /// Passes of each device.

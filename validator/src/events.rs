@@ -98,12 +98,24 @@ pub fn turned_away(gate: &Gate, session: u64, address: Option<SocketAddr>, why: 
 
 /// A challenge began.
 pub fn started(who: &Who, facts: &ChallengeFacts, order: &Order) {
-    let ChallengeFacts { id, mode, n, iterations, devices, slots, .. } = *facts;
+    let ChallengeFacts { id, mode, precision, n, iterations, devices, slots, .. } = *facts;
     let (by, kind, round) =
         (order.asked.name(), order.kind.as_str(), field(order.round.as_ref().map(|round| &round.id)));
     let Who { miner, address, .. } = who;
     tracing::info!(
-        challenge = %id, trace_id = trace_id(id), %miner, address = field(*address), n, iterations, devices, slots, %mode, by, kind, round,
+        challenge = %id,
+        trace_id = trace_id(id),
+        %miner,
+        address = field(*address),
+        precision = %precision,
+        n,
+        iterations,
+        devices,
+        slots,
+        %mode,
+        by,
+        kind,
+        round,
         "challenge started"
     );
 }
@@ -117,7 +129,9 @@ pub fn phase(who: &Who, challenge: ChallengeId, phase: &str, began: Instant) {
 
 /// A verdict is on disk. `began` is absent where the host had nothing to challenge.
 pub fn verdict(who: &Who, verdict: &Verdict, began: Option<Instant>) {
-    let Verdict { challenge_id, miner_key, outcome, reasons, mode, n, iterations, devices, whole, .. } = verdict;
+    let Verdict {
+        challenge_id, miner_key, outcome, reasons, mode, precision, n, iterations, devices, whole, link, ..
+    } = verdict;
     let reason_codes = (!reasons.is_empty()).then(|| list(reasons.iter().map(|reason| reason.code.name())));
     let details = (!reasons.is_empty()).then(|| list(reasons.iter().map(detail)));
     let named = |devices: &[NamedDevice]| (!devices.is_empty()).then(|| list(devices.iter().map(name)));
@@ -134,6 +148,7 @@ pub fn verdict(who: &Who, verdict: &Verdict, began: Option<Instant>) {
                 details,
                 missing = named(&verdict.missing_devices),
                 new = named(&verdict.new_devices),
+                precision = %precision,
                 n,
                 iterations,
                 devices = devices.len(),
@@ -144,6 +159,7 @@ pub fn verdict(who: &Who, verdict: &Verdict, began: Option<Instant>) {
                 probe_s = shown(whole.probe_seconds),
                 tops = shown(whole.tops),
                 gb_per_s = shown(whole.probe_gb_per_s),
+                link_gb_per_s = link.as_ref().and_then(|link| shown(link.gb_per_s)),
                 gib_held = shown(whole.bytes_held as f64 / f64::from(1 << 30)),
                 "{outcome}"
             )

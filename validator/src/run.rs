@@ -225,6 +225,7 @@ impl ChallengeRun {
             id: self.id(),
             nonce: self.challenge.fields().nonce,
             mode: self.context.mode,
+            precision: self.challenge.precision(),
             n: self.challenge.n(),
             iterations: self.challenge.iterations(),
             devices: self.challenge.shares().len(),

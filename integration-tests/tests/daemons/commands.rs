@@ -185,6 +185,26 @@ fn work_answers_the_probes_of_the_vectors() {
     }
 }
 
+/// Each share on a device of its own: there are as many as shares, or it is refused.
+#[test]
+fn work_answers_the_linked_probes_of_the_vectors() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = format!("--key-file={}", folder.path().join("key").display());
+    let work = |file: &str, devices: &str| {
+        let arguments = ["work", "--challenge", file, "--probe", file, "--json", &key, devices];
+        run(MINER, arguments.iter().chain(&DEVICES))
+    };
+    for (name, devices) in [("linked-probe", 3), ("linked-probe-k6", 2)] {
+        let file = vector(name);
+        let output = work(&file, &format!("--cpu-devices={devices}"));
+        assert_eq!((code(&output), &json(&output)["answer"]), (0, &vector_json(name)["answer"]), "{name}");
+        let output = work(&file, &format!("--cpu-devices={}", devices - 1));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(&format!("a linked probe of {devices} shares needs as many devices")), "{said}");
+        assert_eq!(code(&output), 78, "{said}");
+    }
+}
+
 #[test]
 fn work_refuses_challenges_that_break_a_rule() {
     let folder = tempfile::tempdir().unwrap();

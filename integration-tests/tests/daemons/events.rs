@@ -42,7 +42,10 @@ async fn a_challenge_is_in_the_log_from_its_start_to_its_end() {
     assert_fields(&started, &of_it());
     let facts = [("n", 256), ("iterations", 1), ("devices", 2), ("slots", 12)];
     assert_fields(&started, &facts.map(|(name, number)| (name, number.into())));
-    assert_fields(&started, &[("mode", "audit".into()), ("by", "operator".into()), ("level", "INFO".into())]);
+    assert_fields(
+        &started,
+        &[("precision", "int8".into()), ("mode", "audit".into()), ("by", "operator".into()), ("level", "INFO".into())],
+    );
     for phase in ["probe", "openings"] {
         let line = next(&mut validator.daemon, "challenge goes on");
         assert_fields(&line, &of_it());
@@ -52,9 +55,10 @@ async fn a_challenge_is_in_the_log_from_its_start_to_its_end() {
     let passed = next(&mut validator.daemon, "pass");
     assert_fields(&passed, &of_it());
     assert_fields(&passed, &facts.map(|(name, number)| (name, number.into())));
-    assert_fields(&passed, &[("mode", "audit".into()), ("level", "INFO".into())]);
+    assert_fields(&passed, &[("precision", "int8".into()), ("mode", "audit".into()), ("level", "INFO".into())]);
     assert!(passed["seconds"].as_f64().unwrap() > 0.0 && passed["work_s"].is_number(), "{passed}");
     assert!(passed.get("reasons").is_none() && passed.get("details").is_none(), "{passed}");
+    assert!(passed.get("link_gb_per_s").is_none(), "no linked probe was asked for: {passed}");
     drop(miner);
     let left = next(&mut validator.daemon, "miner left");
     assert_fields(&left, &[("miner", key), ("address", address)]);

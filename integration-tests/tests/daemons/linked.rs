@@ -1,9 +1,14 @@
 //! Linked probes end to end: the devices of a host walk over the memory of one another, and the verdict says how fast.
 
+#[cfg(target_os = "linux")]
+use std::collections::BTreeSet;
+
 use assay_integration_tests::daemon;
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::stage::Stage;
 use assay_integration_tests::validator::{Policy, Ruling, TestValidator};
+#[cfg(target_os = "linux")]
+use assay_integration_tests::{standin, vulkan};
 use assay_protocol::verdict::{Mode, ReasonCode};
 
 /// The evidence of passes is kept too.
@@ -64,6 +69,29 @@ async fn devices_in_workers_pass() {
     }
 }
 
+/// A processor, a GPU by CUDA's driver and one by Vulkan's: each steps the walks of all over its own memory.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn devices_of_three_backends_pass_together() {
+    let caches = tempfile::tempdir().unwrap();
+    let cache = |of: &str| format!("--{of}-cache={}", caches.path().join(of).display());
+    let flags = [&cache("cuda"), &cache("wgpu"), "--backend=cpu,cuda,wgpu", "--wgpu-memory=8MiB", "--cuda-poison"];
+    let environment = standin::environment(&[("DEVICES", "1"), ("MEMORY_MIB", "24")]);
+    let environment = environment.into_iter().chain(vulkan::lavapipe(1)).collect();
+    let validator = TestValidator::start(&Policy { max_matrices: 60, ..policy(&[KEEP_ALL]) }).await;
+    let miner = TestMiner::start_in(validator.address, 1, &flags, environment);
+    validator.wait_for_miner(miner.key, true).await;
+    let claimed = validator.miners().await.remove(0).claimed_devices;
+    let backends: BTreeSet<_> = claimed.iter().map(|device| device.backend.as_str()).collect();
+    assert_eq!(backends, BTreeSet::from(["cpu", "cuda", "wgpu"]));
+    for mode in [Mode::Replay, Mode::Audit] {
+        let ruling = validator.challenge(miner.key, Some(mode)).await.unwrap();
+        let shares = ruling.expect_pass().verdict.devices.iter().map(|d| d.work.as_ref().unwrap().matrices);
+        assert_linked(&ruling, &shares.collect::<Vec<_>>());
+    }
+    assert_eq!(rejudged(&validator), "2 cases: 2 the same to the bit\n");
+}
+
 /// One device has nothing to link: it is judged as without.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_device_is_asked_for_no_linked_probe() {
@@ -85,4 +113,35 @@ async fn devices_that_reach_one_another_too_slowly_fail() {
     let detail = &ruling.verdict.reasons[0].detail;
     assert!(detail.contains("GB/s into each of 2 devices, at least 50000 are asked for"), "{detail}");
     assert_eq!(rejudged(&validator), "1 cases: 1 the same to the bit\n");
+}
+
+#[test]
+fn a_benchmark_measures_each_pair_and_the_probe() {
+    let key = tempfile::tempdir().unwrap();
+    let key = format!("--key-file={}", key.path().join("key").display());
+    let bench = |devices: u64| {
+        let devices = format!("--cpu-devices={devices}");
+        let flags = ["--n=256", "--rounds=2", "--backend=cpu", "--cpu-memory=8MiB", "--cpu-threads=1", &key, &devices];
+        daemon::run("assay-miner", ["bench", "--link", "--json"].iter().chain(&flags))
+    };
+    let output = bench(3);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let link = serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()["link"].take();
+    let pairs = link["pairs"].as_array().unwrap();
+    let of_pairs: Vec<_> = pairs.iter().map(|pair| (pair["from"].as_u64(), pair["to"].as_u64())).collect();
+    let all: Vec<_> = (0..3).flat_map(|from| (0..3).map(move |to| (Some(from), Some(to)))).collect();
+    assert_eq!(of_pairs, all);
+    for pair in pairs {
+        assert!(pair["bytes_per_s"].as_f64().unwrap() > 0.0, "{pair}");
+        assert_eq!(pair["samples_per_s"].as_array().unwrap().len(), 2, "{pair}");
+    }
+    let probe = |name: &str| link["probe"][name].as_f64().unwrap();
+    // Two thirds of the steps of three devices, but for the first of each round.
+    let crossed = 128.0 * probe("walks") * (probe("steps") - 1.0) * probe("rounds");
+    for (found, expected) in [("crossed_bytes", crossed), ("bytes_per_s_into_each", crossed / probe("seconds") / 3.0)] {
+        assert!((probe(found) / expected - 1.0).abs() < 1e-9, "{found}, {expected}: {link}");
+    }
+    let alone = bench(1);
+    let said = String::from_utf8_lossy(&alone.stderr).into_owned();
+    assert!(said.contains("--link") && alone.status.code() == Some(78), "{said}");
 }
