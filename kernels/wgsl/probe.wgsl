@@ -1,11 +1,13 @@
 // What both probes share: which line a state names, where it lies, and what it makes of the state (WORK.md,
-// Residency probe). probe_walks.wgsl has a thread for each walk, probe_quads.wgsl four lanes.
+// Residency probe and Linked probe). probe_walks.wgsl has a thread for each walk, probe_quads.wgsl four lanes.
 //
 // shapes  states (and next): vec4<u32>[], four for each walk; slots0 …: vec4<u32>[], four for each line
 // slots   lie in pieces of 2^piece_lines_log2 lines, which divide a slot of 2^lines_log2; pieces in BUFFERS buffers,
 //         pieces_per_buffer in each but the last
-// bounds  count up to 2^20; lines_log2 from 10 to 24, piece_lines_log2 at most that; the last buffer holds what is left of
-//         count << (lines_log2 - piece_lines_log2) pieces
+// walks   are over `total` slots, of which these here are first_slot and after: all of them, from 0 on, but in a linked
+//         probe, where each walk makes one step and its state names a slot that is here
+// bounds  total up to 2^20; lines_log2 from 10 to 24, piece_lines_log2 at most that; the last buffer holds what is left of
+//         the slots' pieces
 // exact   32-bit words mod 2^32 and the upper halves of 64-bit products; XOR and addition are associative, so that
 //         the lanes' order does not show
 //
@@ -14,7 +16,8 @@
 // those walks whose line lies in them, from `states` to `next`; it writes no other walk.
 
 struct Params {
-    count: u32,
+    total: u32,
+    first_slot: u32,
     lines_log2: u32,
     piece_lines_log2: u32,
     pieces_per_buffer: u32,
@@ -60,7 +63,7 @@ fn total(s: vec4<u32>) -> u32 {
 
 // The line that A (`turned`) and B (`sum`) of a state name.
 fn place_of(turned: u32, sum: u32) -> Place {
-    let slot = high_product(turned, params.count);
+    let slot = high_product(turned, params.total) - params.first_slot;
     let line = sum >> (32u - params.lines_log2);
     let piece = (slot << (params.lines_log2 - params.piece_lines_log2)) + (line >> params.piece_lines_log2);
     let line_in_piece = line & ((1u << params.piece_lines_log2) - 1u);

@@ -27,8 +27,9 @@ use assay_device::backend::{BackendKind, Preparing};
 use assay_device::copies::Area;
 use assay_device::pace::{Rates, Timing, WorkKind};
 use assay_device::resident::{Residency, hashes_of, merge_subtrees};
-use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, SlotRange};
+use assay_device::{Device, DeviceError, DeviceInfo, Handle, LinkedShare, Pass, ProbeRound, SlotRange, StateBytes};
 use assay_work::challenge::{MAX_N, MIN_N};
+use assay_work::probe::state_from_bytes;
 use assay_work::{ChainingValue, Digest, Precision};
 
 /// An opened device. It takes memory for slots with the first pass, and keeps that until [`Device::release`].
@@ -196,14 +197,39 @@ impl WgpuDevice {
         let completion_counter = Some((&kernels.completion_counter, memory.values(layout, layout.completion_counter)));
         let parts =
             FlowParts { gpu, bindings, parameters, rates, handle, stall_limit: config.stall_limit, completion_counter };
-        let walking = Walking { round: *round, layout: *layout, bounds, kernels, memory };
+        let walking = Walking { layout: *layout, bounds, kernels, memory };
         let mut flow = Flow::new(parts);
-        let last = walking.run(&mut flow)?;
+        let last = walking.round(&mut flow, round)?;
         let completion = flow.expected_completion();
         let bytes = self.read_completed(layout, layout.round_digest, completion)?;
         let mut digest = [0; HASH_BYTES as usize];
         digest.copy_from_slice(&bytes);
         Ok((Digest(digest), last))
+    }
+
+    /// One step of linked walks, which all name lines of this device: there in one write, and back in one copy.
+    fn run_step(&mut self, share: &LinkedShare, layout: &Layout, states: &mut [StateBytes]) -> Result<(), DeviceError> {
+        let free_bytes = self.free_bytes().saturating_sub(self.memory.held_bytes());
+        self.memory.fit_stepped(&self.gpu, &self.bounds, layout, free_bytes)?;
+        let handle = Handle::default();
+        let Self { gpu, bindings, parameters, rates, memory, kernels, config, bounds, .. } = self;
+        let (handle, stall_limit) = (&handle, config.stall_limit);
+        let (bytes, part_bytes) = (states.as_flattened_mut(), memory.stepped()[0][0].bytes as usize);
+        gpu.calling(|| {
+            let buffers = memory.stepped()[0].iter();
+            bytes.chunks(part_bytes).zip(buffers).for_each(|(part, to)| gpu.queue.write_buffer(&to.raw, 0, part));
+        })?;
+        let completion_counter = Some((&kernels.completion_counter, memory.values(layout, layout.completion_counter)));
+        let parts = FlowParts { gpu, bindings, parameters, rates, handle, stall_limit, completion_counter };
+        let mut flow = Flow::new(parts);
+        let walking = Walking { layout: *layout, bounds, kernels, memory };
+        let last = walking.step(&mut flow, share, bytes.len() / STATE_BYTES as usize)?;
+        let completion = flow.expected_completion();
+        self.read_completed(layout, layout.round_digest, completion)?;
+        for (part, from) in bytes.chunks_mut(part_bytes).zip(&self.memory.stepped()[last]) {
+            self.staging.read(&self.gpu, stall_limit, SlotPiece::whole(from), 0, part)?;
+        }
+        Ok(())
     }
 
     /// Chaining values of subtrees that a workgroup can make.
@@ -322,6 +348,20 @@ impl Device for WgpuDevice {
         self.residency.walked((round.walks, last));
         handle.advance(1);
         Ok(digest)
+    }
+
+    fn step_states(&mut self, share: &LinkedShare, states: &mut [StateBytes]) -> Result<(), DeviceError> {
+        share.check(states.len())?;
+        let layout = self.resident()?;
+        let resident = layout.slots();
+        if share.n != resident.n || share.count > resident.count {
+            return Err(DeviceError::Unsupported(format!("{share:?}, of which {resident:?} are resident")));
+        }
+        for state in &*states {
+            share.line_of(&state_from_bytes(state))?;
+        }
+        self.gpu.check()?;
+        if states.is_empty() { Ok(()) } else { self.run_step(share, &layout, states) }
     }
 
     fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {

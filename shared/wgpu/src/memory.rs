@@ -4,9 +4,12 @@ use ::wgpu::{Buffer, BufferUsages, PollType};
 
 use super::gpu::{Gpu, NotMade};
 use super::native;
-use super::plan::{self, Bounds, HASH_BYTES, Layout, OPERAND_MATRICES, Region};
-use assay_device::DeviceError;
+use super::plan::{self, Bounds, HASH_BYTES, Layout, OPERAND_MATRICES, Region, STATE_BYTES};
 use assay_device::machine;
+use assay_device::{DeviceError, MAX_STEPPED_STATES};
+
+/// As many states as are stepped at once.
+const STEPPED_BYTES: u64 = MAX_STEPPED_STATES as u64 * STATE_BYTES;
 
 /// A buffer with an id of its own.
 pub(super) struct DeviceBuffer {
@@ -44,6 +47,8 @@ pub(super) struct Memory {
     scratch: Option<DeviceBuffer>,
     states: Vec<DeviceBuffer>,
     next_states: Vec<DeviceBuffer>,
+    /// States of linked walks, and, for walks by groups, those after their step: from the first step to the next pass.
+    stepped: [Vec<DeviceBuffer>; 2],
     made: u64,
 }
 
@@ -64,6 +69,7 @@ impl Memory {
         if held && self.holds_operands(operands) {
             return Ok(());
         }
+        drop_all(gpu, self.stepped.iter_mut().flat_map(|buffers| buffers.drain(..)));
         if held {
             drop_all(gpu, self.operands.drain(..));
         } else {
@@ -100,6 +106,28 @@ impl Memory {
         }
         let made = self.make_states(gpu, states, layout.grouped);
         self.conclude(gpu, made, busy)
+    }
+
+    /// Makes room for states of linked walks, beside all that is held; it stays where there is none.
+    pub(super) fn fit_stepped(
+        &mut self,
+        gpu: &Gpu,
+        bounds: &Bounds,
+        layout: &Layout,
+        free_bytes: u64,
+    ) -> Result<(), DeviceError> {
+        let busy = DeviceError::Busy { needed_bytes: STEPPED_BYTES, free_bytes };
+        let (bytes, count) = plan::state_buffers(bounds, STEPPED_BYTES);
+        for set in 0..if layout.grouped { 2 } else { 1 } {
+            while self.stepped[set].len() < count as usize {
+                match self.make(gpu, "stepped states", bytes) {
+                    Ok(buffer) => self.stepped[set].push(buffer),
+                    Err(NotMade::OutOfMemory) => return gpu.check().and(Err(busy)),
+                    Err(NotMade::Refused(why)) => return Err(gpu.lose(&why)),
+                }
+            }
+        }
+        gpu.check()
     }
 
     /// The result of an allocation: out of memory frees everything and is [`DeviceError::Busy`].
@@ -185,12 +213,14 @@ impl Memory {
     pub(super) fn held_bytes(&self) -> u64 {
         let slots = self.slots.iter().chain(&self.operands);
         let all = slots.chain(&self.scratch).chain(&self.states).chain(&self.next_states);
+        let all = all.chain(self.stepped.iter().flatten());
         all.map(|buffer| buffer.bytes).sum()
     }
 
     /// Frees everything.
     pub(super) fn release(&mut self, gpu: &Gpu) {
-        let states = self.states.drain(..).chain(self.next_states.drain(..));
+        let stepped = self.stepped.iter_mut().flat_map(|buffers| buffers.drain(..));
+        let states = self.states.drain(..).chain(self.next_states.drain(..)).chain(stepped);
         let slots = self.slots.drain(..).chain(self.operands.drain(..));
         drop_all(gpu, slots.chain(self.scratch.take()).chain(states));
     }
@@ -259,6 +289,10 @@ impl Memory {
             let piece = |buffer| SlotPiece { buffer, first: 0, bytes: each };
             buffers.iter().take(count as usize).map(piece).collect()
         })
+    }
+    /// States of linked walks: where they are before a step, and, for walks by groups, after it.
+    pub(super) const fn stepped(&self) -> &[Vec<DeviceBuffer>; 2] {
+        &self.stepped
     }
 }
 

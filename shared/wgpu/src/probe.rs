@@ -1,4 +1,5 @@
-//! A round of the residency probe: start states, walk, hash (WORK.md, Residency probe).
+//! Steps of probes: a round of the residency probe, from its start states to their hash, and one step of linked walks
+//! (WORK.md, Residency probe and Linked probe).
 
 use super::digest::Hashing;
 use super::flow::{Dispatch, Flow};
@@ -8,15 +9,13 @@ use super::pass::{keystream, words_of};
 use super::plan::{Bounds, Layout, STATE_BYTES};
 use super::shaders::{self, PROBE_THREADS, ProbeShape, QUAD_LANES};
 use assay_device::pace::{WorkKind, Workload};
-use assay_device::{DeviceError, ProbeRound};
+use assay_device::{DeviceError, LinkedShare, ProbeRound};
 
 /// Walks of a dispatch: far below the most workgroups, with four lanes for each.
 const MAX_WALKS: u64 = 1 << 18;
 
-/// A round over resident slots.
+/// Walks over resident slots.
 pub(super) struct Walking<'a> {
-    /// What to walk.
-    pub(super) round: ProbeRound,
     /// Where the slots lie.
     pub(super) layout: Layout,
     /// What the adapter allows.
@@ -27,47 +26,86 @@ pub(super) struct Walking<'a> {
     pub(super) memory: &'a Memory,
 }
 
+/// The slots that walks are over: how many, and which of them is the device's first.
+#[derive(Clone, Copy)]
+struct Ground {
+    total: u32,
+    first_slot: u32,
+}
+
+/// Walks of one dispatch, and the states that they are in.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    states: SlotPiece<'a>,
+    walks: u32,
+}
+
 impl<'a> Walking<'a> {
-    /// Walks the round and leaves its digest in the scratch. Gives which of the two sets of states holds the last ones.
+    /// Walks a round and leaves its digest in the scratch. Gives which of the two sets of states holds the last ones.
     /// When it fails, no submission is pending, or the device is lost.
-    pub(super) fn run(&self, flow: &mut Flow<'a>) -> Result<usize, DeviceError> {
-        match self.record_all(flow).and_then(|last| flow.finish().and(Ok(last))) {
+    pub(super) fn round(&self, flow: &mut Flow<'a>, round: &ProbeRound) -> Result<usize, DeviceError> {
+        match self.record_round(flow, round).and_then(|last| flow.finish().and(Ok(last))) {
             Err(DeviceError::Cancelled) => flow.abandon().and(Err(DeviceError::Cancelled)),
             other => other,
         }
     }
 
-    fn record_all(&self, flow: &mut Flow<'a>) -> Result<usize, DeviceError> {
-        let bytes = u64::from(self.round.walks) * STATE_BYTES;
+    fn record_round(&self, flow: &mut Flow<'a>, round: &ProbeRound) -> Result<usize, DeviceError> {
+        let bytes = u64::from(round.walks) * STATE_BYTES;
         let states = self.memory.states(self.bounds, bytes);
-        keystream(flow, self.kernels, states[0].iter().copied(), &words_of(self.round.key.as_bytes()), 0)?;
-        let buffers = self.memory.slot_buffers(&self.layout).len() as u32;
-        let shape = self.kernels.probe_shape(self.bounds, buffers);
-        let last = if shape.grouped {
-            self.walk_by_groups(flow, shape, buffers, &states)?
-        } else {
-            self.walk(flow, shape, &states[0])?;
-            0
-        };
+        keystream(flow, self.kernels, states[0].iter().copied(), &words_of(round.key.as_bytes()), 0)?;
+        let ground = Ground { total: self.layout.count, first_slot: 0 };
+        let last = self.walk(flow, ground, &states.each_ref().map(|states| parts(states)), round.steps)?;
         let hashing = Hashing { kernels: self.kernels, memory: self.memory, layout: self.layout };
         let digest = self.layout.round_digest.first;
         hashing.string(flow, states[last].iter().copied(), bytes, digest)?;
         Ok(last)
     }
 
-    /// All steps of all walks, where every slot is bound.
-    fn walk(&self, flow: &mut Flow<'a>, shape: ProbeShape, states: &[SlotPiece<'a>]) -> Result<(), DeviceError> {
+    /// One step of so many linked walks, each of which names a line of this device. Gives which of the two sets of
+    /// stepped states holds them then.
+    pub(super) fn step(&self, flow: &mut Flow<'a>, share: &LinkedShare, walks: usize) -> Result<usize, DeviceError> {
+        let of_set = |buffers: &'a Vec<_>| {
+            let mut left = walks as u64;
+            let part = |buffer| {
+                let states = SlotPiece::whole(buffer);
+                let walks = left.min(states.bytes / STATE_BYTES);
+                left -= walks;
+                Part { states, walks: walks as u32 }
+            };
+            buffers.iter().map(part).filter(|part| part.walks > 0).collect()
+        };
+        let ground = Ground { total: share.total, first_slot: share.offset };
+        let last = self.walk(flow, ground, &self.memory.stepped().each_ref().map(of_set), 1)?;
+        flow.finish()?;
+        Ok(last)
+    }
+
+    /// All steps of all walks. Gives which states are the last.
+    fn walk(
+        &self,
+        flow: &mut Flow<'a>,
+        ground: Ground,
+        parts: &[Vec<Part<'a>>; 2],
+        steps: u32,
+    ) -> Result<usize, DeviceError> {
+        let buffers = self.memory.slot_buffers(&self.layout).len() as u32;
+        let shape = self.kernels.probe_shape(self.bounds, buffers);
+        if shape.grouped {
+            return self.walk_by_groups(flow, shape, ground, parts, steps);
+        }
         let slots = self.bound(shape, 0);
-        let mut left = self.round.steps;
+        let walks = parts[0].iter().map(|part| u64::from(part.walks)).sum();
+        let mut left = steps;
         while left > 0 {
-            let steps = flow.pieces(WorkKind::Probe, left.into(), self.round.walks.into(), 1).min(left.into()) as u32;
-            for part in parts(states) {
-                let bindings: Vec<_> = [part].into_iter().chain(slots.iter().copied()).collect();
-                self.dispatch(flow, shape, &bindings, (steps, 0))?;
+            let steps = flow.pieces(WorkKind::Probe, left.into(), walks, 1).min(left.into()) as u32;
+            for part in &parts[0] {
+                let bindings: Vec<_> = [part.states].into_iter().chain(slots.iter().copied()).collect();
+                self.dispatch(flow, (shape, ground), &bindings, part.walks, (steps, 0))?;
             }
             left -= steps;
         }
-        Ok(())
+        Ok(0)
     }
 
     /// All steps of all walks, one at a time, and each for one group of slot buffers after the other. Gives which states
@@ -76,16 +114,19 @@ impl<'a> Walking<'a> {
         &self,
         flow: &mut Flow<'a>,
         shape: ProbeShape,
-        buffers: u32,
-        states: &[Vec<SlotPiece<'a>>; 2],
+        ground: Ground,
+        parts: &[Vec<Part<'a>>; 2],
+        steps: u32,
     ) -> Result<usize, DeviceError> {
+        let buffers = self.memory.slot_buffers(&self.layout).len() as u32;
         let mut from = 0;
-        for _ in 0..self.round.steps {
+        for _ in 0..steps {
             for first in (0..buffers).step_by(shape.buffers as usize) {
                 let slots = self.bound(shape, first);
-                for (part, next) in parts(&states[from]).zip(parts(&states[1 - from])) {
-                    let bindings: Vec<_> = [part, next].into_iter().chain(slots.iter().copied()).collect();
-                    self.dispatch(flow, shape, &bindings, (1, first))?;
+                for (part, next) in parts[from].iter().zip(&parts[1 - from]) {
+                    let bindings: Vec<_> =
+                        [part.states, next.states].into_iter().chain(slots.iter().copied()).collect();
+                    self.dispatch(flow, (shape, ground), &bindings, part.walks, (1, first))?;
                 }
             }
             from = 1 - from;
@@ -104,36 +145,41 @@ impl<'a> Walking<'a> {
     fn dispatch(
         &self,
         flow: &mut Flow<'a>,
-        shape: ProbeShape,
+        (shape, ground): (ProbeShape, Ground),
         bindings: &[SlotPiece<'a>],
+        walks: u32,
         (steps, first_buffer): (u32, u32),
     ) -> Result<(), DeviceError> {
         let pipeline: &'a Pipeline = self.kernels.probe(shape);
-        let walks = bindings[0].bytes / STATE_BYTES;
         let parameters = shaders::ProbeParams {
-            count: self.layout.count,
+            total: ground.total,
+            first_slot: ground.first_slot,
             lines_log2: (self.layout.slot_bytes() / STATE_BYTES).ilog2(),
             piece_lines_log2: (self.layout.piece_bytes / STATE_BYTES).ilog2(),
             pieces_per_buffer: self.layout.pieces_per_buffer as u32,
-            walks: walks as u32,
+            walks,
             steps,
             first_buffer,
         };
-        let lanes = walks * if shape.quads { QUAD_LANES.into() } else { 1 };
+        let lanes = walks * if shape.quads { QUAD_LANES } else { 1 };
         flow.dispatch(&Dispatch {
             pipeline,
             words: &parameters.words(),
             bindings,
-            workgroups: lanes.div_ceil(PROBE_THREADS.into()) as u32,
-            work: Workload { kind: WorkKind::Probe, units: walks * u64::from(steps) },
+            workgroups: lanes.div_ceil(PROBE_THREADS),
+            work: Workload { kind: WorkKind::Probe, units: u64::from(walks) * u64::from(steps) },
         })
     }
 }
 
-/// States in parts that one dispatch takes.
-fn parts<'p, 'a: 'p>(states: &'p [SlotPiece<'a>]) -> impl Iterator<Item = SlotPiece<'a>> + use<'p, 'a> {
-    states.iter().flat_map(|piece| {
-        let bytes = piece.bytes.min(MAX_WALKS * STATE_BYTES);
-        (0..piece.bytes / bytes).map(move |part| SlotPiece { first: piece.first + part * bytes, bytes, ..*piece })
-    })
+/// All walks of states that fill their buffers, in parts that one dispatch takes.
+fn parts<'a>(states: &[SlotPiece<'a>]) -> Vec<Part<'a>> {
+    let of_piece = |piece: &SlotPiece<'a>| {
+        let (piece, bytes) = (*piece, piece.bytes.min(MAX_WALKS * STATE_BYTES));
+        (0..piece.bytes / bytes).map(move |part| Part {
+            states: SlotPiece { first: piece.first + part * bytes, bytes, ..piece },
+            walks: (bytes / STATE_BYTES) as u32,
+        })
+    };
+    states.iter().flat_map(of_piece).collect()
 }

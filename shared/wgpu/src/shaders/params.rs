@@ -87,8 +87,10 @@ pub(in super::super) struct ExpandParams {
 /// Parameters of `probe`.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct ProbeParams {
-    /// How many slots.
-    pub count: u32,
+    /// Over how many slots the walks are.
+    pub total: u32,
+    /// Which of them is the first one here; 0 but in a linked probe.
+    pub first_slot: u32,
     /// A slot has 2 to this lines of 64 bytes.
     pub lines_log2: u32,
     /// A piece of a slot has 2 to this lines.
@@ -171,8 +173,9 @@ impl ProbeParams {
     /// The uniform block.
     #[must_use]
     pub fn words(&self) -> Words {
-        let Self { count, lines_log2, piece_lines_log2, pieces_per_buffer, walks, steps, first_buffer } = *self;
-        padded(&[count, lines_log2, piece_lines_log2, pieces_per_buffer, walks, steps, first_buffer])
+        let Self { total, first_slot, lines_log2, piece_lines_log2, pieces_per_buffer, walks, steps, first_buffer } =
+            *self;
+        padded(&[total, first_slot, lines_log2, piece_lines_log2, pieces_per_buffer, walks, steps, first_buffer])
     }
 }
 

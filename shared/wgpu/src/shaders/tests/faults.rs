@@ -228,7 +228,8 @@ const EXPAND_F16: &[Fault] = &[
 const PROBE: &[Fault] = &[
     ("turned_left(s.z, 4u)", "turned_left(s.z, 5u)"),
     ("s.x + s.y + s.z + s.w", "s.x + s.y + s.z"),
-    ("high_product(turned, params.count)", "high_product(turned, params.count - 1u)"),
+    ("high_product(turned, params.total)", "high_product(turned, params.total - 1u)"),
+    (" - params.first_slot", ""),
     ("sum >> (32u - params.lines_log2)", "sum >> (33u - params.lines_log2)"),
     ("slot << (params.lines_log2 - params.piece_lines_log2)", "slot"),
     (" & ((1u << params.piece_lines_log2) - 1u)", ""),

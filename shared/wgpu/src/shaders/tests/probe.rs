@@ -32,7 +32,8 @@ impl Layout {
     fn params(&self, steps: u32, first_buffer: u32) -> ProbeParams {
         let lines_log2 = 2 * self.n.ilog2() - LINE_BYTES.ilog2();
         let Self { count, piece_lines_log2, pieces_per_buffer, .. } = *self;
-        ProbeParams { count, lines_log2, piece_lines_log2, pieces_per_buffer, walks: WALKS, steps, first_buffer }
+        let (total, first_slot, walks) = (count, 0, WALKS);
+        ProbeParams { total, first_slot, lines_log2, piece_lines_log2, pieces_per_buffer, walks, steps, first_buffer }
     }
 }
 
@@ -123,6 +124,36 @@ fn expect_moved(layout: &Layout, states: &[u8], moved: &[u8], bound: std::ops::R
     }
 }
 
+/// One step over slots in the midst of others, of states that name them.
+fn check_linked(kernel: &Kernel<'_>, shape: ProbeShape, layout: &Layout) -> Checked {
+    let (total, first_slot) = (layout.count + 7, 3);
+    let slots = layout.slots();
+    let mut states = Vec::new();
+    let mut expected = Vec::new();
+    for state in noise(78, 40 * WALKS as usize * LINE_BYTES).chunks_exact(LINE_BYTES) {
+        let mut words = state_from_bytes(state.try_into().unwrap());
+        let (place, line) = position(&words, total, layout.n);
+        let Some(slot) = place.checked_sub(first_slot).and_then(|slot| slots.get(slot as usize)) else { continue };
+        step(&mut words, slot[line as usize * LINE_BYTES..][..LINE_BYTES].try_into().unwrap());
+        states.extend_from_slice(state);
+        expected.extend(state_bytes(&words));
+        if expected.len() == WALKS as usize * LINE_BYTES {
+            break;
+        }
+    }
+    assert_eq!(expected.len(), WALKS as usize * LINE_BYTES, "enough of the states name slots here");
+    let mut next = vec![POISON; states.len()];
+    for first in (0..layout.buffers.len()).step_by(shape.buffers as usize) {
+        let mut bound: Vec<Vec<u8>> = layout.buffers[first..].iter().take(shape.buffers as usize).cloned().collect();
+        bound.resize(shape.buffers as usize, vec![POISON; LINE_BYTES]);
+        let mut data = if shape.grouped { vec![&mut states, &mut next] } else { vec![&mut states] };
+        data.extend(&mut bound);
+        let params = ProbeParams { total, first_slot, ..layout.params(1, first as u32) };
+        kernel.run(params.words(), &mut data, workgroups(shape))?;
+    }
+    same(&format!("{shape:?}, linked"), if shape.grouped { &next } else { &states }, &expected)
+}
+
 pub(super) fn check_probe(shape: ProbeShape, shader: &Shader, checked: bool) -> Checked {
     let bindings = 1 + u32::from(shape.grouped) + shape.buffers;
     let kernel = gpu().compile(shader, bindings, checked)?;
@@ -132,6 +163,7 @@ pub(super) fn check_probe(shape: ProbeShape, shader: &Shader, checked: bool) -> 
         } else {
             check_at_once(&kernel, shape, &layout)?;
         }
+        check_linked(&kernel, shape, &layout)?;
     }
     Ok(())
 }
