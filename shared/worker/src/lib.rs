@@ -20,6 +20,7 @@ mod self_test;
 mod serve;
 mod states;
 pub mod stdio;
+mod stepping;
 mod supervisor;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -1,15 +1,11 @@
-//! How states of linked walks reach a worker: through memory that both processes have, else over the pipe.
-//!
-//! A step of a linked probe sends every state there and back. In shared memory only a request and its answer cross the
-//! pipe. Where there is none (Windows, a full file system), the states go over the pipe too.
+//! Memory that program and worker share, for the states of linked walks.
 
 #[cfg(unix)]
 #[allow(unsafe_code)]
 mod shared;
 
-use super::link::{Link, LinkError, Steps};
-use super::message::{MAX_SENT_STATES, Reply, Request};
-use assay_device::{DeviceError, Handle, LinkedShare, StateBytes};
+#[cfg(not(unix))]
+use assay_device::StateBytes;
 
 #[cfg(unix)]
 pub use shared::{Name, SharedStates};
@@ -20,7 +16,7 @@ pub use shared::{Name, SharedStates};
 pub enum SharedStates {}
 
 #[cfg(not(unix))]
-type Name = std::path::PathBuf;
+pub type Name = std::path::PathBuf;
 
 #[cfg(not(unix))]
 impl SharedStates {
@@ -44,69 +40,4 @@ pub enum StatesWay {
     Shared(SharedStates),
     /// There is no such memory.
     Pipe,
-}
-
-impl Link {
-    /// `Device::step_states` of the worker's device, of at most [`assay_device::MAX_STEPPED_STATES`].
-    ///
-    /// # Errors
-    /// [`LinkError`].
-    pub fn step_states(&mut self, share: &LinkedShare, states: &mut [StateBytes]) -> Result<(), LinkError> {
-        let mut way = match self.states_way.take() {
-            Some(way) => way,
-            None => self.share_states()?,
-        };
-        let stepped = match &mut way {
-            StatesWay::Shared(memory) => self.step_shared(memory, share, states),
-            StatesWay::Pipe => self.step_over_pipe(share, states),
-        };
-        self.states_way = Some(way);
-        stepped
-    }
-
-    /// Makes memory for states, and has the worker open it.
-    fn share_states(&mut self) -> Result<StatesWay, LinkError> {
-        let over_pipe = |error: &dyn std::fmt::Display| {
-            tracing::debug!(%error, "states of linked walks go over the pipe");
-            Ok(StatesWay::Pipe)
-        };
-        let (memory, name): (_, Name) = match SharedStates::create() {
-            Ok(created) => created,
-            Err(error) => return over_pipe(&error),
-        };
-        let Some(path) = name.to_str() else { return over_pipe(&"its folder has a name that is not text") };
-        match self.ask(Request::ShareStates(path.to_owned())) {
-            Ok(Reply::Done) => Ok(StatesWay::Shared(memory)),
-            Ok(_) => Err(self.malformed("an answer of another kind")),
-            Err(LinkError::Device(error @ DeviceError::Unsupported(_))) => over_pipe(&error),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn step_shared(
-        &mut self,
-        memory: &mut SharedStates,
-        share: &LinkedShare,
-        states: &mut [StateBytes],
-    ) -> Result<(), LinkError> {
-        memory.first(states.len()).copy_from_slice(states);
-        // At most MAX_STEPPED_STATES: there is no room for more.
-        let request = Request::StepShared { share: *share, states: states.len() as u32 };
-        match self.ask(request)? {
-            Reply::Done => states.copy_from_slice(memory.first(states.len())),
-            _ => return Err(self.malformed("an answer of another kind")),
-        }
-        Ok(())
-    }
-
-    fn step_over_pipe(&mut self, share: &LinkedShare, states: &mut [StateBytes]) -> Result<(), LinkError> {
-        for states in states.chunks_mut(MAX_SENT_STATES) {
-            let sent = states.as_flattened().to_vec();
-            let (bytes, request) = (sent.len() as u64, Request::StepStates { share: *share, states: sent });
-            let stepped = self.ask_bytes(request, bytes, &Handle::default(), Steps::none())?;
-            // As many bytes as were sent came back.
-            states.as_flattened_mut().copy_from_slice(&stepped);
-        }
-        Ok(())
-    }
 }

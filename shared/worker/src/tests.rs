@@ -102,7 +102,11 @@ fn a_device_in_a_worker_is_the_device() {
     assert!(states.len() > 2 * MAX_SENT_STATES);
     for way in [None, Some(StatesWay::Pipe)] {
         let shared = cfg!(unix) && way.is_none();
-        far.with(|link, _| Ok(link.states_way = way)).unwrap();
+        far.with(|link, _| {
+            link.states_way = way;
+            Ok(())
+        })
+        .unwrap();
         let mut expected = states.clone();
         near.step_states(&share, &mut expected).unwrap();
         far.step_states(&share, &mut states).unwrap();
