@@ -1,6 +1,6 @@
 // Steps of a residency probe: each walk reads a 64-byte line that its state names, and mixes it into the
-// state (WORK.md, Residency probe). assay_step makes one step of a linked probe, whose walks are over the
-// slots of all devices (WORK.md, Linked probe).
+// state (WORK.md, Residency probe). The walks of a linked probe are over the slots of all devices (WORK.md, Linked
+// probe): assay_linked_probe reads the lines of other devices itself, assay_step makes one step over lines of its own.
 //
 // shapes   slots: count · lines lines of 64 bytes; states: [walks][16] words, read and written back
 // grid     ceil(walks · LANES / 256); block 256 threads, LANES for each walk
@@ -135,3 +135,40 @@ assay_step(const uint8_t* slots, uint32_t first, uint32_t count, uint32_t total,
 }
 
 ASSAY_KERNEL(assay_step, probe::threads, 0);
+
+namespace probe {
+
+/// The slots of all devices, in the order of the shares: device d holds slots first[d] … first[d + 1] - 1 from bases[d] on.
+struct Peers {
+    static constexpr unsigned most = 64;
+    uint64_t bases[most];
+    uint32_t first[most];
+    uint32_t devices;
+};
+
+__device__ __forceinline__ const uint8_t* line_of(const Peers& peers, Position at, uint32_t lines) {
+    unsigned device = 0;
+    while (device + 1 < peers.devices && peers.first[device + 1] <= at.slot) ++device;
+    at.slot -= peers.first[device];
+    return line_at(reinterpret_cast<const uint8_t*>(peers.bases[device]), at, lines);
+}
+
+}  // namespace probe
+
+extern "C" __global__ void __launch_bounds__(probe::threads)
+assay_linked_probe(const __grid_constant__ probe::Peers peers, uint32_t total, uint32_t lines, uint32_t walks, uint32_t steps,
+                   uint32_t* states) {
+    const uint32_t thread = blockIdx.x * probe::threads + threadIdx.x;
+    const uint32_t number = thread / probe::lanes;
+    const unsigned lane = thread % probe::lanes;
+    if (number >= walks) return;  // whole warps, as in assay_probe
+
+    uint8_t* state = reinterpret_cast<uint8_t*>(states) + uint64_t{number} * 64;
+    probe::Walk<probe::lanes> walk;
+    walk.load(state, lane);
+#pragma unroll 1
+    for (uint32_t i = 0; i < steps; ++i) walk.step(probe::line_of(peers, walk.choose(lane, total, lines), lines), lane);
+    walk.store(state, lane);
+}
+
+ASSAY_KERNEL(assay_linked_probe, probe::threads, 0);

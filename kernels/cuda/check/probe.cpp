@@ -1,4 +1,5 @@
 // assay_probe: walks over slots, a round cut into launches or not. assay_step: one step over a share of all slots.
+// assay_linked_probe: walks over the slots of all devices, each in memory of its own.
 #include "check.h"
 #include "sparse.h"
 
@@ -154,11 +155,58 @@ void step_far(check::Case& c) {
     c.expect(*refused.words() == 0, "no line is refused");
 }
 
+/// As probe.cu has it.
+struct Peers {
+    std::uint64_t bases[64];
+    std::uint32_t first[64];
+    std::uint32_t devices;
+};
+
+/// Walks over devices with so many slots each, a round cut into launches or not.
+void linked(check::Case& c, const std::vector<std::uint32_t>& counts, const Shape& shape, std::uint32_t cut) {
+    const std::uint32_t lines = shape.n * shape.n / 64;
+    const std::size_t slot_bytes = std::size_t{lines} * 64;
+    std::vector<std::unique_ptr<check::Buffer>> devices;
+    reference::Bytes all;
+    Peers peers{};
+    std::uint32_t total = 0;
+    for (const std::uint32_t count : counts) {
+        devices.push_back(std::make_unique<check::Buffer>(count * slot_bytes));
+        c.fill(*devices.back());
+        all.insert(all.end(), devices.back()->data(), devices.back()->data() + count * slot_bytes);
+        peers.bases[peers.devices] = reinterpret_cast<std::uint64_t>(devices.back()->data());
+        peers.first[peers.devices++] = total;
+        total += count;
+    }
+    c.at(std::to_string(counts.size()) + " devices of " + std::to_string(total) + " slots, " + std::to_string(shape.walks) +
+         " walks, " + std::to_string(shape.steps) + " steps, " + std::to_string(cut) + " at a time");
+    const check::Buffer states(std::size_t{shape.walks} * 64);
+    c.fill(states);
+    std::vector<std::uint32_t> expected(states.words(), states.words() + 16 * shape.walks);
+    reference::probe(all.data(), total, lines, shape.steps, expected);
+    for (std::uint32_t left = shape.steps; left > 0;) {
+        const std::uint32_t steps = left < cut ? left : cut;
+        c.launch(grid_for(c, shape.walks), peers, total, lines, shape.walks, steps, states.words());
+        left -= steps;
+    }
+    c.expect_same(states.data(), reinterpret_cast<const std::uint8_t*>(expected.data()), states.size(), "the states");
+    states.expect_guards("states");
+}
+
+void linked_all(check::Case& c) {
+    linked(c, {3, 3}, {0, 256, 64, 9}, 9);
+    linked(c, {17, 3, 7}, {0, 256, 128, 8}, 3);
+    linked(c, {3, 4, 5, 6, 3, 4, 5, 3}, {0, 256, 512, 6}, 6);
+    linked(c, {3, 9}, {0, 512, 64, 20}, 7);
+    linked(c, std::vector<std::uint32_t>(64, 3), {0, 256, 256, 4}, 4);
+}
+
 const check::Registration cases[] = {
     check::Registration({"assay_probe", "3 to 33 slots, 64 to 512 walks, cut or not", run}),
     check::Registration({"assay_probe", "lines spread over 200 GB", far}),
     check::Registration({"assay_step", "shares of 3 to 12 slots, 1 to 513 states, foreign ones among them", step_all}),
     check::Registration({"assay_step", "lines spread over 200 GB", step_far}),
+    check::Registration({"assay_linked_probe", "2 to 64 devices, 64 to 512 walks, cut or not", linked_all}),
 };
 
 }  // namespace
