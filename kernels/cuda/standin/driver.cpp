@@ -4,6 +4,11 @@
 //
 // The signatures are those of cuda.h with its handles as pointers to our objects. Functions that the product does not
 // call are left out on purpose: its list of what it calls is tested against this library.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -37,7 +42,7 @@ enum : unsigned {
 
 /// Attributes of cuda.h that are asked for.
 enum : int { multiprocessors = 16, integrated = 18, compute_mode = 20, ecc = 32, major_capability = 75,
-             minor_capability = 76, shared_bytes_optin = 97 };
+             minor_capability = 76, shared_bytes_optin = 97, virtual_addresses = 102, file_descriptors = 103 };
 
 std::vector<Device*>& devices() {
     static auto& all = *[] {
@@ -192,6 +197,8 @@ API cuDeviceGetAttribute(int* value, int which, int number) {
         case major_capability: *value = int(device->capability / 10); break;
         case minor_capability: *value = int(device->capability % 10); break;
         case shared_bytes_optin: *value = int(device->shared_bytes()); break;
+        case virtual_addresses:
+        case file_descriptors: *value = of(Settings::get().peers, device->index) > 0; break;
         default: return invalid_value;
     }
     return success;
@@ -248,6 +255,172 @@ API cuMemFree_v2(std::uint64_t address) {
     }
     for (Stream* stream : own) stream->synchronize();
     return current->memory.free(address) ? success : invalid_value;
+}
+
+// Memory without an address, which other processes can map: a file of memory, as the driver gives out.
+namespace {
+
+constexpr std::size_t granularity = 2 << 20;
+constexpr int pinned = 1, location_device = 1, read_write = 3, file_descriptor = 1;
+
+/// As in cuda.h.
+struct Location {
+    int type, id;
+};
+struct Properties {
+    int type, handle_types;
+    Location location;
+    void* win32;
+    unsigned char flags[8];
+};
+struct Access {
+    Location location;
+    int flags;
+};
+
+struct Physical {
+    int file;
+    std::size_t bytes;
+    /// Whose memory it is; none for what another process gave.
+    Device* owner;
+    /// The handle, and each mapping.
+    unsigned holders;
+};
+struct Range {
+    std::size_t bytes;
+    std::uint64_t handle;   // 0: nothing is mapped
+};
+
+std::mutex shared_mutex;
+std::uint64_t last_handle = 0;
+std::map<std::uint64_t, Physical> physicals;
+std::map<std::uint64_t, Range> ranges;
+
+bool is_right(const Properties* properties) {
+    return properties && properties->type == pinned && properties->location.type == location_device &&
+           properties->handle_types == file_descriptor && device_of(properties->location.id) == current;
+}
+
+void let_go(std::uint64_t handle) {
+    const auto found = physicals.find(handle);
+    if (--found->second.holders > 0) return;
+    close(found->second.file);
+    if (found->second.owner) found->second.owner->memory.disown(found->second.bytes);
+    physicals.erase(found);
+}
+
+}  // namespace
+
+API cuMemGetAllocationGranularity(std::size_t* bytes, const Properties* properties, int) {
+    IN_CONTEXT("cuMemGetAllocationGranularity")
+    if (!is_right(properties)) return invalid_value;
+    *bytes = granularity;
+    return success;
+}
+
+API cuMemCreate(std::uint64_t* handle, std::size_t bytes, const Properties* properties, unsigned long long flags) {
+    IN_CONTEXT("cuMemCreate")
+    if (of(Settings::get().peers, current->index) == 0) return not_supported;
+    if (!is_right(properties) || flags != 0 || bytes == 0 || bytes % granularity != 0) return invalid_value;
+    const int file = current->memory.create(bytes);
+    if (file < 0) return out_of_memory;
+    std::lock_guard lock(shared_mutex);
+    *handle = ++last_handle;
+    physicals[*handle] = {file, bytes, current, 1};
+    return success;
+}
+
+API cuMemRelease(std::uint64_t handle) {
+    IN_CONTEXT("cuMemRelease")
+    std::lock_guard lock(shared_mutex);
+    if (!physicals.count(handle)) return invalid_value;
+    let_go(handle);
+    return success;
+}
+
+API cuMemExportToShareableHandle(void* to, std::uint64_t handle, int type, unsigned long long flags) {
+    IN_CONTEXT("cuMemExportToShareableHandle")
+    std::lock_guard lock(shared_mutex);
+    const auto found = physicals.find(handle);
+    if (found == physicals.end() || type != file_descriptor || flags != 0) return invalid_value;
+    const int file = fcntl(found->second.file, F_DUPFD_CLOEXEC, 0);
+    if (file < 0) return invalid_value;
+    *static_cast<int*>(to) = file;
+    return success;
+}
+
+API cuMemImportFromShareableHandle(std::uint64_t* handle, void* from, int type) {
+    IN_CONTEXT("cuMemImportFromShareableHandle")
+    struct stat found;
+    const int file = fcntl(int(reinterpret_cast<std::intptr_t>(from)), F_DUPFD_CLOEXEC, 0);
+    if (file < 0 || type != file_descriptor || fstat(file, &found) != 0) return invalid_value;
+    std::lock_guard lock(shared_mutex);
+    *handle = ++last_handle;
+    physicals[*handle] = {file, std::size_t(found.st_size), nullptr, 1};
+    return success;
+}
+
+API cuMemAddressReserve(std::uint64_t* address, std::size_t bytes, std::size_t, std::uint64_t, unsigned long long flags) {
+    IN_CONTEXT("cuMemAddressReserve")
+    if (bytes == 0 || bytes % granularity != 0 || flags != 0) return invalid_value;
+    void* reserved = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (reserved == MAP_FAILED) return out_of_memory;
+    *address = reinterpret_cast<std::uint64_t>(reserved);
+    std::lock_guard lock(shared_mutex);
+    ranges[*address] = {bytes, 0};
+    return success;
+}
+
+API cuMemAddressFree(std::uint64_t address, std::size_t bytes) {
+    IN_CONTEXT("cuMemAddressFree")
+    std::lock_guard lock(shared_mutex);
+    const auto found = ranges.find(address);
+    if (found == ranges.end() || found->second.bytes != bytes || found->second.handle != 0) return invalid_value;
+    // The addresses stay taken, so that nothing else comes to lie where a late reader looks.
+    ranges.erase(found);
+    return success;
+}
+
+API cuMemMap(std::uint64_t address, std::size_t bytes, std::size_t offset, std::uint64_t handle, unsigned long long flags) {
+    IN_CONTEXT("cuMemMap")
+    std::lock_guard lock(shared_mutex);
+    const auto range = ranges.find(address);
+    const auto physical = physicals.find(handle);
+    if (range == ranges.end() || physical == physicals.end() || range->second.handle != 0) return invalid_value;
+    if (range->second.bytes != bytes || physical->second.bytes != bytes || offset != 0 || flags != 0) return invalid_value;
+    range->second.handle = handle;
+    ++physical->second.holders;
+    return success;
+}
+
+API cuMemUnmap(std::uint64_t address, std::size_t bytes) {
+    IN_CONTEXT("cuMemUnmap")
+    std::lock_guard lock(shared_mutex);
+    const auto range = ranges.find(address);
+    if (range == ranges.end() || range->second.bytes != bytes || range->second.handle == 0) return invalid_value;
+    mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    current->memory.forget_mapped(address);
+    let_go(range->second.handle);
+    range->second.handle = 0;
+    return success;
+}
+
+API cuMemSetAccess(std::uint64_t address, std::size_t bytes, const Access* access, std::size_t count) {
+    IN_CONTEXT("cuMemSetAccess")
+    std::lock_guard lock(shared_mutex);
+    const auto range = ranges.find(address);
+    if (range == ranges.end() || range->second.bytes != bytes || range->second.handle == 0 || count != 1) return invalid_value;
+    if (access->flags != read_write || access->location.type != location_device) return invalid_value;
+    if (device_of(access->location.id) != current) return invalid_device;
+    const Physical& physical = physicals.at(range->second.handle);
+    // What another process gave is another GPU's.
+    if (!physical.owner && of(Settings::get().peers, current->index) < 2) return invalid_device;
+    void* mapped = mmap(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, physical.file, 0);
+    if (mapped == MAP_FAILED) return out_of_memory;
+    if (!physical.owner && of(Settings::get().peers, current->index) == 3)
+        mmap(mapped, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    current->memory.note_mapped(address, bytes);
+    return success;
 }
 
 API cuMemHostAlloc(void** base, std::size_t bytes, unsigned) {

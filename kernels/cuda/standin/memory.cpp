@@ -1,6 +1,7 @@
 #include "memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -19,7 +20,7 @@ std::uint64_t paged(std::uint64_t bytes) { return (bytes + page_bytes - 1) / pag
 }  // namespace
 
 std::uint64_t Memory::used_bytes() const {
-    std::uint64_t used = tenant_bytes_;
+    std::uint64_t used = tenant_bytes_ + created_bytes_;
     for (const auto& [address, allocation] : allocations_) used += paged(allocation.bytes);
     return std::min(used, total_bytes_);
 }
@@ -53,8 +54,40 @@ bool Memory::free(std::uint64_t address) {
     return true;
 }
 
+int Memory::create(std::size_t bytes) {
+    std::lock_guard lock(mutex_);
+    if (bytes == 0 || bytes > total_bytes_ - used_bytes()) return -1;
+    const int file = memfd_create("stand-in", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, off_t(bytes)) != 0) return -1;
+    void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (mapped == MAP_FAILED) return -1;
+    std::memset(mapped, fresh, bytes);
+    munmap(mapped, bytes);
+    created_bytes_ += bytes;
+    return file;
+}
+
+void Memory::disown(std::size_t bytes) {
+    std::lock_guard lock(mutex_);
+    created_bytes_ -= bytes;
+}
+
+void Memory::note_mapped(std::uint64_t address, std::size_t bytes) {
+    std::lock_guard lock(mutex_);
+    mapped_[address] = bytes;
+}
+
+bool Memory::forget_mapped(std::uint64_t address) {
+    std::lock_guard lock(mutex_);
+    return mapped_.erase(address) == 1;
+}
+
 bool Memory::holds(std::uint64_t address, std::size_t bytes) {
     std::lock_guard lock(mutex_);
+    if (const auto behind = mapped_.upper_bound(address); behind != mapped_.begin()) {
+        const auto& [start, size] = *std::prev(behind);
+        if (address - start <= size && bytes <= size - (address - start)) return true;
+    }
     auto after = allocations_.upper_bound(address);
     if (after == allocations_.begin()) return false;
     const auto& [start, allocation] = *std::prev(after);

@@ -20,6 +20,12 @@ public:
     bool free(std::uint64_t address);
     /// Whether the range lies within one allocation.
     bool holds(std::uint64_t address, std::size_t bytes);
+    /// Takes memory that has no address: a file of it, or -1 when there is not so much. `disown` gives it back.
+    int create(std::size_t bytes);
+    void disown(std::size_t bytes);
+    /// Counts a range as mapped here, or no more.
+    void note_mapped(std::uint64_t address, std::size_t bytes);
+    bool forget_mapped(std::uint64_t address);
     /// Another process takes some.
     void take_away(std::uint64_t bytes);
 
@@ -37,6 +43,9 @@ private:
     const std::uint64_t total_bytes_;
     std::uint64_t tenant_bytes_ = 0;
     std::map<std::uint64_t, Allocation> allocations_;
+    /// Of files of memory, by their addresses.
+    std::map<std::uint64_t, std::size_t> mapped_;
+    std::uint64_t created_bytes_ = 0;
     std::mutex mutex_;
 };
 

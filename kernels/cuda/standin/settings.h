@@ -5,6 +5,8 @@
 //   ASSAY_STANDIN_CAPABILITY   compute capability of each, likewise; 8.0
 //   ASSAY_STANDIN_NAME         name of each, likewise; "Stand-in GPU"
 //   ASSAY_STANDIN_MODE         compute mode of each, likewise; 0
+//   ASSAY_STANDIN_PEERS        whether each has memory that other processes can map, likewise: 0 no, 1 its own but it reaches
+//                              no other's, 2 yes, 3 yes but it reads something else there; 0
 //   ASSAY_STANDIN_DRIVER       what cuDriverGetVersion gives; 12000
 //   ASSAY_STANDIN_SEED         of the delays between streams and of the order of warps and blocks; 1
 //   ASSAY_STANDIN_FAULT        faults, semicolons between (faults.h)
@@ -29,6 +31,7 @@ struct Settings {
     std::vector<unsigned> capability;   // 10 · major + minor
     std::vector<std::string> name;
     std::vector<int> mode;
+    std::vector<int> peers;
     int driver_version;
     std::uint64_t seed;
     std::string faults;
