@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use assay_device::backend::Preparing;
 use assay_device::testing::conformance::{
-    chaining_values_and_reads_are_the_references, check_fill, check_random, check_round,
+    chaining_values_and_reads_are_the_references, check_fill, check_random, check_round, check_step,
     every_kind_of_work_is_the_references, openings_are_those_of_the_reference, pass,
 };
 use assay_device::testing::vectors::{LARGE, check_vector, vectors};
-use assay_device::{Device, DeviceError, Handle};
+use assay_device::{Device, DeviceError, Handle, LinkedShare, MAX_STEPPED_STATES};
 use assay_wgpu::{AdapterDescription, DotChoice, WgpuConfig, WgpuDevice, detect, find, open};
 use assay_work::Precision;
 
@@ -123,6 +123,12 @@ fn walks_over_more_buffers_than_can_be_bound() {
         // An even and an odd number of steps: the states end in the one set and in the other.
         check_round(&mut device, &pass, 4096, 6);
         check_round(&mut device, &pass, 64, 7);
+        let states = device.probe_states().unwrap();
+        let share = LinkedShare { n: 256, offset: 7, count, total: count + 9 };
+        for states in [MAX_STEPPED_STATES, 130] {
+            check_step(&mut device, &pass, &share, states);
+        }
+        assert!(device.probe_states().unwrap() == states, "steps have states of their own");
     }
 }
 

@@ -98,7 +98,8 @@ impl Memory {
         if self.holds_states(states, layout.grouped) {
             return Ok(());
         }
-        drop_all(gpu, self.states.drain(..).chain(self.next_states.drain(..)));
+        let stepped = self.stepped.iter_mut().flat_map(|buffers| buffers.drain(..));
+        drop_all(gpu, self.states.drain(..).chain(self.next_states.drain(..)).chain(stepped));
         let needed_bytes = self.held_bytes() + bytes * if layout.grouped { 2 } else { 1 };
         let busy = DeviceError::Busy { needed_bytes, free_bytes };
         if needed_bytes > plan::usable_bytes(free_bytes) {
@@ -116,9 +117,10 @@ impl Memory {
         layout: &Layout,
         free_bytes: u64,
     ) -> Result<(), DeviceError> {
-        let busy = DeviceError::Busy { needed_bytes: STEPPED_BYTES, free_bytes };
+        let sets = if layout.grouped { 2 } else { 1 };
+        let busy = DeviceError::Busy { needed_bytes: sets as u64 * STEPPED_BYTES, free_bytes };
         let (bytes, count) = plan::state_buffers(bounds, STEPPED_BYTES);
-        for set in 0..if layout.grouped { 2 } else { 1 } {
+        for set in 0..sets {
             while self.stepped[set].len() < count as usize {
                 match self.make(gpu, "stepped states", bytes) {
                     Ok(buffer) => self.stepped[set].push(buffer),
@@ -290,6 +292,7 @@ impl Memory {
             buffers.iter().take(count as usize).map(piece).collect()
         })
     }
+
     /// States of linked walks: where they are before a step, and, for walks by groups, after it.
     pub(super) const fn stepped(&self) -> &[Vec<DeviceBuffer>; 2] {
         &self.stepped

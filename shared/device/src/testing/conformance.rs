@@ -242,6 +242,25 @@ fn states_over(share: &LinkedShare, count: usize, seed: u8) -> Vec<StateBytes> {
     starts.filter(|state| share.line_of(state).is_ok()).take(count).map(|state| state_bytes(&state)).collect()
 }
 
+/// One step of so many linked walks over the slots of a pass, which are resident.
+///
+/// # Panics
+/// When the device gives anything else than the reference.
+pub fn check_step(device: &mut dyn Device, pass: &Pass, share: &LinkedShare, states: usize) {
+    let slots = reference::pass(pass.precision, &pass.key, pass.n, pass.offset, pass.count);
+    let mut moved = states_over(share, states, pass.count as u8);
+    let mut expected = moved.clone();
+    for bytes in &mut expected {
+        let mut state = state_from_bytes(bytes);
+        let line = share.line_of(&state).unwrap();
+        let first_byte = line.first_byte as usize;
+        step(&mut state, slots[line.slot as usize][first_byte..].first_chunk().unwrap());
+        *bytes = state_bytes(&state);
+    }
+    device.step_states(share, &mut moved).unwrap();
+    assert!(moved == expected, "{states} states, {share:?}");
+}
+
 /// Single steps of walks over the slots of several devices: as many as there may be at once, few, none; those of others
 /// are refused.
 ///
@@ -252,23 +271,12 @@ pub fn steps_of_linked_walks_are_the_references(device: &mut dyn Device) {
     check_refused(device.step_states(&alone, &mut [[0; LINE_BYTES]]));
     for (n, count, offset, behind) in [(256, 5, 4, 3), (256, 3, 0, 0), (1024, 3, 0, 5), (256, 4, 100, 0)] {
         let pass = pass(n, count, 3);
-        let slots = reference::pass(pass.precision, &pass.key, n, pass.offset, count);
         let share = LinkedShare { n, offset, count, total: offset + count + behind };
         check_fill(device, &pass);
         for states in [MAX_STEPPED_STATES, 1, 2, 3, 127, 130, 0] {
             // As many as there may be once: a device may read them line by line.
             let states = if n == 256 && count == 5 { states } else { states.min(300) };
-            let mut moved = states_over(&share, states, count as u8);
-            let mut expected = moved.clone();
-            for bytes in &mut expected {
-                let mut state = state_from_bytes(bytes);
-                let line = share.line_of(&state).unwrap();
-                let first_byte = line.first_byte as usize;
-                step(&mut state, slots[line.slot as usize][first_byte..].first_chunk().unwrap());
-                *bytes = state_bytes(&state);
-            }
-            device.step_states(&share, &mut moved).unwrap();
-            assert!(moved == expected, "{states} states, {share:?}");
+            check_step(device, &pass, &share, states);
         }
         let other = LinkedShare { offset: 0, count: offset, ..share };
         if offset > 0 {
