@@ -3,6 +3,7 @@
 
 mod cuda_bench;
 mod cuda_faults;
+mod cuda_peers;
 mod cuda_work;
 mod scenario;
 mod shaders;

@@ -92,6 +92,36 @@ async fn devices_of_three_backends_pass_together() {
     assert_eq!(rejudged(&validator), "2 cases: 2 the same to the bit\n");
 }
 
+/// GPUs that reach one another's memory, each in a worker of its own: the handles go from one to the other.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn gpus_that_reach_one_another_walk_over_the_slots_of_all() {
+    let caches = tempfile::tempdir().unwrap();
+    let cache = format!("--cuda-cache={}", caches.path().display());
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let settings = [("DEVICES", "3"), ("MEMORY_MIB", "24,32,40"), ("LOG", log.path().to_str().unwrap())];
+    let launches = |kernel: &str| {
+        let log = std::fs::read_to_string(log.path()).unwrap();
+        log.lines().filter(|line| line.starts_with(&format!("launch {kernel} "))).count()
+    };
+    for (peers, reach) in [("2", true), ("2,2,1", false)] {
+        let before = (launches("assay_linked_probe"), launches("assay_step"));
+        let validator = TestValidator::start(&Policy { max_matrices: 40, ..policy(&[KEEP_ALL]) }).await;
+        let environment = standin::environment(&[&settings[..], &[("PEERS", peers)]].concat());
+        let miner = TestMiner::start_in(validator.address, 1, &["--backend=cuda", &cache], environment);
+        validator.wait_for_miner(miner.key, true).await;
+        for mode in [Mode::Replay, Mode::Audit] {
+            let ruling = validator.challenge(miner.key, Some(mode)).await.unwrap();
+            let shares = ruling.expect_pass().verdict.devices.iter().map(|d| d.work.as_ref().unwrap().matrices);
+            assert_linked(&ruling, &shares.collect::<Vec<_>>());
+        }
+        assert_eq!(launches("assay_linked_probe") > before.0, reach, "{peers}");
+        // Openings walk again by exchange.
+        assert!(launches("assay_step") > before.1, "{peers}");
+        assert_eq!(rejudged(&validator), "2 cases: 2 the same to the bit\n");
+    }
+}
+
 /// One device has nothing to link: it is judged as without.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_device_is_asked_for_no_linked_probe() {

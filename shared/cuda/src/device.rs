@@ -28,8 +28,8 @@ use assay_device::copies::Area;
 use assay_device::pace::{Rates, Timing, WorkKind};
 use assay_device::resident::{Residency, hashes_of, merge_subtrees};
 use assay_device::{
-    Device, DeviceError, DeviceInfo, Handle, LinkedShare, MAX_STEPPED_STATES, Pass, ProbeRound, SlotRange, StateBytes,
-    check_size,
+    Device, DeviceError, DeviceInfo, Handle, LinkedShare, MAX_STEPPED_STATES, Pass, PeerSlots, ProbeRound, SharedSlots,
+    SlotRange, StateBytes, check_size,
 };
 use assay_work::keys::parents;
 use assay_work::probe::LINE_BYTES;
@@ -253,13 +253,21 @@ impl CudaDevice {
         Ok(hashes_of(&bytes).map(Digest).collect())
     }
 
-    fn run_round(&mut self, round: &ProbeRound, layout: &Layout, handle: &Handle) -> Result<Digest, DeviceError> {
+    /// A round over the own slots, or over those of all devices.
+    fn run_round(
+        &mut self,
+        round: &ProbeRound,
+        layout: &Layout,
+        is_linked: bool,
+        handle: &Handle,
+    ) -> Result<Digest, DeviceError> {
         let states_bytes = u64::from(round.walks) * STATE_BYTES;
         self.memory.fit_states(states_bytes)?;
         let (slots, scratch) = self.memory.slots_and_scratch()?;
         let states = self.memory.states()?;
         let poison = self.config.poison;
-        let walking = Walking { round, layout, kernels: &self.kernels, slots, scratch, states, poison };
+        let peers = is_linked.then(|| self.memory.peers()).transpose()?;
+        let walking = Walking { round, layout, kernels: &self.kernels, slots, scratch, states, peers, poison };
         let mut flow = Flow {
             context: &self.context,
             compute: Lane::new(&self.compute, &self.compute_marks),
@@ -374,10 +382,37 @@ impl Device for CudaDevice {
     fn probe_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
         let layout = self.residency.begin_round(round)?;
         self.bind()?;
-        let digest = self.run_round(round, &layout, handle)?;
+        let digest = self.run_round(round, &layout, false, handle)?;
         self.residency.walked(round.walks);
         handle.advance(1);
         Ok(digest)
+    }
+
+    fn share_slots(&mut self) -> Result<Option<SharedSlots>, DeviceError> {
+        self.resident()?;
+        self.bind()?;
+        self.memory.share_slots()
+    }
+
+    fn map_peers(&mut self, peers: &[PeerSlots]) -> Result<bool, DeviceError> {
+        let resident = self.resident()?.slots();
+        resident.check_peers(peers)?;
+        self.bind()?;
+        // Other devices may be further away.
+        self.rates.forget(WorkKind::LinkedProbe);
+        self.memory.map_peers(peers)
+    }
+
+    fn linked_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
+        let layout = self.residency.begin_round(round)?;
+        self.bind()?;
+        let digest = self.run_round(round, &layout, true, handle)?;
+        handle.advance(1);
+        Ok(digest)
+    }
+
+    fn unmap_peers(&mut self) {
+        self.memory.unmap_peers();
     }
 
     fn step_states(&mut self, share: &LinkedShare, states: &mut [StateBytes]) -> Result<(), DeviceError> {

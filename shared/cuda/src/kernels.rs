@@ -14,6 +14,7 @@ use super::describe::DeviceDescription;
 use super::driver::{Context, Function, Launch, Module, Stream, call};
 use super::error::{CudaError, Fault};
 use super::family;
+use super::memory::Peers;
 use super::modules::{self, Ptx};
 use super::plan::BLOCK_CHUNKS;
 use super::product::Product;
@@ -45,6 +46,7 @@ pub(super) struct Kernels {
     subtrees: Function,
     probe: Function,
     step: Function,
+    linked_probe: Function,
     expand: Function,
     /// The kernels that multiply.
     pub(super) products: Products,
@@ -94,6 +96,7 @@ impl Kernels {
             subtrees: function(device, &common[1], "assay_subtrees")?,
             probe: function(device, &common[2], "assay_probe")?,
             step: function(device, &common[2], "assay_step")?,
+            linked_probe: function(device, &common[2], "assay_linked_probe")?,
             expand: function(device, &common[3], "assay_expand")?,
             products,
             multiprocessors: device.multiprocessors,
@@ -255,6 +258,41 @@ impl Kernels {
         unsafe { self.probe.launch(stream, launch, &mut arguments) }
     }
 
+    /// Enqueues `steps` steps of every walk over the slots of all devices.
+    ///
+    /// # Safety
+    /// All addresses are of the stream's context and live until the stream is done: the slots of each device, filled, and 64
+    /// bytes of state for each walk.
+    ///
+    /// # Panics
+    /// When there are more devices than the kernel knows.
+    pub(super) unsafe fn linked_probe(
+        &self,
+        stream: &Stream,
+        peers: &Peers,
+        slot_bytes: u64,
+        (walks, steps): (u32, u32),
+        states: u64,
+    ) -> Result<(), Fault> {
+        let mut table = PeerTable { bases: [0; MAX_PEERS], first: [0; MAX_PEERS], devices: peers.places.len() as u32 };
+        for (device, (first, address)) in peers.places.iter().enumerate() {
+            (table.first[device], table.bases[device]) = (*first, *address);
+        }
+        let (mut total, mut walks, mut steps, mut states) = (peers.total, walks, steps, states);
+        let mut lines = (slot_bytes / 64) as u32;
+        let launch = Launch { grid: (walks * PROBE_LANES).div_ceil(THREADS), threads: THREADS, shared_bytes: 0 };
+        let mut arguments = [
+            pointer(&mut table),
+            pointer(&mut total),
+            pointer(&mut lines),
+            pointer(&mut walks),
+            pointer(&mut steps),
+            pointer(&mut states),
+        ];
+        // SAFETY: the types are those of kernels/README.md; the caller vouches for the memory.
+        unsafe { self.linked_probe.launch(stream, launch, &mut arguments) }
+    }
+
     /// Enqueues one step of `walks` linked walks, at least one, over the slots of a share.
     ///
     /// # Safety
@@ -287,6 +325,17 @@ impl Kernels {
         // SAFETY: the types are those of kernels/README.md; the caller vouches for the memory.
         unsafe { self.step.launch(stream, launch, &mut arguments) }
     }
+}
+
+/// The most devices of a linked probe: those of a host.
+const MAX_PEERS: usize = 64;
+
+/// `probe::Peers` of probe.cu.
+#[repr(C)]
+struct PeerTable {
+    bases: [u64; MAX_PEERS],
+    first: [u32; MAX_PEERS],
+    devices: u32,
 }
 
 /// The driver sizes shared memory for one kernel at a time, and leaves no room for the other one unless asked. A refused

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use super::driver::{Context, DeviceMemory};
+use super::driver::{Context, DeviceMemory, MappedMemory};
 use super::error::Fault;
 use super::plan::{Layout, paged};
-use assay_device::DeviceError;
+use assay_device::{DeviceError, PeerSlots, SharedSlots};
 
 /// What a device holds of its memory.
 #[derive(Debug)]
@@ -20,12 +20,31 @@ pub(super) struct Memory {
     states: Option<DeviceMemory>,
     /// States of linked walks, taken with the first step of them.
     stepped: Option<DeviceMemory>,
+    /// Whether slots are taken such that other processes may map them.
+    shares: bool,
+    /// The slots of all devices of a linked probe, for as long as walks go over them.
+    peers: Option<Peers>,
+}
+
+/// The slots of all devices of a linked probe, in the order of the shares.
+#[derive(Debug)]
+pub(super) struct Peers {
+    /// How many slots all have.
+    pub(super) total: u32,
+    /// Of each device its first slot, and where its slots lie.
+    pub(super) places: Vec<(u32, u64)>,
+    /// Those of other devices, which stay mapped for as long as this.
+    mapped: Vec<MappedMemory>,
 }
 
 impl Memory {
     /// Holds nothing yet.
     pub(super) fn new(context: &Arc<Context>) -> Self {
-        Self { context: context.clone(), slots: None, scratch: None, states: None, stepped: None }
+        let shares = context.shares_memory().unwrap_or_else(|fault| {
+            tracing::debug!(%fault, "slots are shared with no other process");
+            false
+        });
+        Self { context: context.clone(), slots: None, scratch: None, states: None, stepped: None, shares, peers: None }
     }
 
     /// What would be free if this held nothing. The context is bound.
@@ -45,17 +64,70 @@ impl Memory {
         if needed_bytes > free_bytes {
             return Err(DeviceError::Busy { needed_bytes, free_bytes });
         }
-        self.stepped = None;
+        (self.stepped, self.peers) = (None, None);
         let sizes = [layout.slots_bytes(), layout.scratch_bytes, layout.states_bytes];
         let held = [&mut self.slots, &mut self.scratch, &mut self.states];
         // All that is too small goes first, so that its room can be taken again.
         for (memory, bytes) in held.into_iter().zip(sizes) {
             memory.take_if(|memory| memory.bytes() < bytes);
         }
-        let taken = take(&self.context, &mut self.slots, layout.slots_bytes())
+        let taken = self
+            .take_slots(layout.slots_bytes())
             .and_then(|()| take(&self.context, &mut self.scratch, layout.scratch_bytes))
             .and_then(|()| take(&self.context, &mut self.states, layout.states_bytes));
         taken.map_err(|fault| self.refused(fault, needed_bytes))
+    }
+
+    /// Takes memory for slots where there is none.
+    fn take_slots(&mut self, bytes: u64) -> Result<(), Fault> {
+        if self.slots.is_none() {
+            let take = if self.shares { DeviceMemory::shareable } else { DeviceMemory::new };
+            self.slots = Some(take(&self.context, bytes)?);
+        }
+        Ok(())
+    }
+
+    /// What other processes map the slots by; `None` where they cannot.
+    pub(super) fn share_slots(&self) -> Result<Option<SharedSlots>, DeviceError> {
+        Ok(there(&self.slots)?.export()?)
+    }
+
+    /// Maps the slots of the other devices of a linked probe; whether this device reaches all of them.
+    pub(super) fn map_peers(&mut self, shares: &[PeerSlots]) -> Result<bool, DeviceError> {
+        self.peers = None;
+        let own = there(&self.slots)?.address();
+        let mut peers = Peers { total: 0, places: Vec::with_capacity(shares.len()), mapped: Vec::new() };
+        for PeerSlots { share, slots } in shares {
+            let address = match slots {
+                None => own,
+                Some(SharedSlots { bytes, handle }) => match MappedMemory::import(&self.context, handle, *bytes) {
+                    Ok(mapped) => {
+                        peers.mapped.push(mapped);
+                        peers.mapped[peers.mapped.len() - 1].address()
+                    }
+                    Err(fault) => {
+                        // What a driver says where a device cannot be reached ends no context: one that is lost says so.
+                        self.context.memory_bytes()?;
+                        tracing::debug!(%fault, "another device's memory cannot be reached");
+                        return Ok(false);
+                    }
+                },
+            };
+            peers.total = share.total;
+            peers.places.push((share.offset, address));
+        }
+        self.peers = Some(peers);
+        Ok(true)
+    }
+
+    /// The slots of all devices, while they are mapped.
+    pub(super) fn peers(&self) -> Result<&Peers, DeviceError> {
+        self.peers.as_ref().ok_or_else(|| DeviceError::Unsupported("no other device's slots are mapped".into()))
+    }
+
+    /// Lets go of other devices' slots.
+    pub(super) fn unmap_peers(&mut self) {
+        self.peers = None;
     }
 
     /// Room for the states of a round, beside what is resident.
@@ -100,6 +172,7 @@ impl Memory {
 
     /// Frees everything.
     pub(super) fn release(&mut self) {
+        self.peers = None;
         (self.slots, self.scratch, self.states, self.stepped) = (None, None, None, None);
     }
 

@@ -3,6 +3,7 @@
 use super::driver::{DeviceMemory, Stream};
 use super::flow::{Flow, What};
 use super::kernels::Kernels;
+use super::memory::Peers;
 use super::pass::POISON;
 use super::plan::{Layout, STATE_BYTES};
 use assay_device::pace::{WorkKind, Workload};
@@ -25,6 +26,8 @@ pub(super) struct Walking<'a> {
     pub(super) scratch: &'a DeviceMemory,
     /// The states.
     pub(super) states: &'a DeviceMemory,
+    /// The slots of all devices, where the walks are over those.
+    pub(super) peers: Option<&'a Peers>,
     /// Whether to overwrite the states first.
     pub(super) poison: bool,
 }
@@ -54,7 +57,7 @@ impl Walking<'_> {
         let (layout, scratch) = (self.layout, self.scratch);
         let (partials, arrivals) = (layout.partials.address(scratch), layout.arrivals.address(scratch));
         let digest = layout.round_digest.address(scratch);
-        flow.make_way(Workload { kind: WorkKind::Probe, units: 0 })?;
+        flow.make_way(Workload { kind: self.kind(), units: 0 })?;
         flow.compute(What::Steps, None, |stream| {
             // SAFETY: all of it lies in memory that outlives the flow, as above.
             unsafe { self.kernels.digest(stream, self.states.address(), bytes, partials, arrivals, digest) }
@@ -65,23 +68,34 @@ impl Walking<'_> {
     /// All steps of all walks, in as many launches as their time asks for.
     fn walk(&self, flow: &mut Flow<'_>) -> Result<(), DeviceError> {
         let walks = u64::from(self.round.walks);
+        let kind = self.kind();
         assert!(self.layout.slots_bytes() <= self.slots.bytes(), "slots of this layout");
         let mut left = self.round.steps;
         while left > 0 {
-            let units = walks * u64::from(flow.pieces(WorkKind::Probe, left, walks, FIRST_STEPS));
-            flow.make_way(Workload { kind: WorkKind::Probe, units })?;
-            let cut = flow.pieces(WorkKind::Probe, left, walks, FIRST_STEPS);
-            let work = Workload { kind: WorkKind::Probe, units: walks * u64::from(cut) };
+            let units = walks * u64::from(flow.pieces(kind, left, walks, FIRST_STEPS));
+            flow.make_way(Workload { kind, units })?;
+            let cut = flow.pieces(kind, left, walks, FIRST_STEPS);
+            let work = Workload { kind, units: walks * u64::from(cut) };
             let enqueue = |stream: &Stream| {
                 let (slots, states) = (self.slots.address(), self.states.address());
                 let shape = (self.layout.count, self.layout.slot_bytes());
-                // SAFETY: slots and states outlive the flow, as above; the last pass filled the slots.
-                unsafe { self.kernels.probe(stream, slots, shape, (self.round.walks, cut), states) }
+                let walks = (self.round.walks, cut);
+                match self.peers {
+                    // SAFETY: states and mappings outlive the flow, as above; no device fills its slots before all have
+                    // walked.
+                    Some(peers) => unsafe { self.kernels.linked_probe(stream, peers, shape.1, walks, states) },
+                    // SAFETY: slots and states outlive the flow, as above; the last pass filled the slots.
+                    None => unsafe { self.kernels.probe(stream, slots, shape, walks, states) },
+                }
             };
             flow.compute(What::Steps, Some(work), enqueue)?;
             left -= cut;
         }
         Ok(())
+    }
+
+    const fn kind(&self) -> WorkKind {
+        if self.peers.is_some() { WorkKind::LinkedProbe } else { WorkKind::Probe }
     }
 
     const fn states_bytes(&self) -> u64 {

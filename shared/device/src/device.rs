@@ -16,6 +16,7 @@ use crate::accumulator::UnitFinding;
 use crate::copies::{self, Area, Areas, CopyReport, CopySource};
 use crate::error::DeviceError;
 use crate::kind::BackendKind;
+use crate::shared_slots::SharedSlots;
 use assay_work::challenge::{MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
 use assay_work::probe::{
     LINE_BYTES, MAX_STEPS, MAX_WALKS, MIN_WALKS, State, position, round_key, state_bytes, state_from_bytes, step,
@@ -225,6 +226,18 @@ impl LinkedShare {
     }
 }
 
+/// A device of a linked probe, as one of them sees it.
+#[derive(Debug)]
+pub struct PeerSlots {
+    /// Where its slots are among those of all.
+    pub share: LinkedShare,
+    /// Its slots; `None` for the device's own.
+    pub slots: Option<SharedSlots>,
+}
+
+/// The most devices of a linked probe that walk over one another's memory: those of a host.
+pub const MAX_LINKED_DEVICES: usize = 64;
+
 /// A range of a resident slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotRange {
@@ -325,6 +338,38 @@ pub trait Device: Send {
         }
         Ok(())
     }
+
+    /// The resident slots, for other devices to walk over; `None` where no other device can. The memory stays what it is
+    /// for as long as a handle of it is open; what it holds is the slots' until the next `fill` or `release`.
+    ///
+    /// # Errors
+    /// Any [`DeviceError`]; [`DeviceError::Unsupported`] when no pass is resident.
+    fn share_slots(&mut self) -> Result<Option<SharedSlots>, DeviceError> {
+        Ok(None)
+    }
+
+    /// Maps the slots of all devices of a linked probe, in the order of the shares; whether this device reaches them.
+    /// They stay mapped until `unmap_peers`, `fill` or `release`.
+    ///
+    /// # Errors
+    /// Any [`DeviceError`]; [`DeviceError::Unsupported`] for devices that do not make up a linked probe.
+    fn map_peers(&mut self, peers: &[PeerSlots]) -> Result<bool, DeviceError> {
+        let _ = peers;
+        Ok(false)
+    }
+
+    /// Walks one round of a linked probe over the slots of all devices, which are mapped, and gives `probe_digest`.
+    /// The states of a round before are gone. Advances the handle by one.
+    ///
+    /// # Errors
+    /// Any [`DeviceError`]; [`DeviceError::Unsupported`] when no devices are mapped.
+    fn linked_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
+        let _ = (round, handle);
+        Err(DeviceError::Unsupported("no other device's slots are mapped".into()))
+    }
+
+    /// Lets go of the slots of other devices.
+    fn unmap_peers(&mut self) {}
 
     /// The states after the last `probe_round`: `64 · W` bytes, in the order of the walks.
     ///

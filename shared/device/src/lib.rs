@@ -23,11 +23,13 @@ pub mod place;
 pub mod reference;
 pub mod resident;
 pub mod run;
+mod shared_slots;
 #[cfg(feature = "testing")]
 pub mod testing;
 
 pub use device::{
-    Device, DeviceInfo, Handle, LinkedShare, MAX_DEVICE_DETAIL_BYTES, MAX_DEVICE_NAME_BYTES, MAX_STEPPED_STATES, Pass,
-    ProbeRound, ProbeRounds, SlotRange, StateBytes, check_size,
+    Device, DeviceInfo, Handle, LinkedShare, MAX_DEVICE_DETAIL_BYTES, MAX_DEVICE_NAME_BYTES, MAX_LINKED_DEVICES,
+    MAX_STEPPED_STATES, Pass, PeerSlots, ProbeRound, ProbeRounds, SlotRange, StateBytes, check_size,
 };
 pub use error::DeviceError;
+pub use shared_slots::{MemoryHandle, SharedSlots};

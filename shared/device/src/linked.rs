@@ -1,6 +1,7 @@
 //! The linked probe (WORK.md, Linked probe): all devices walk over the slots of all of them, step by step together.
 //!
-//! A state visits the device that holds its next line. Each device's thread moves its visitors on by one step, hands every
+//! Where every device can map the slots of all others, each walks its own walks over them, a round at a time, and waits for
+//! the others. Else a state visits the device that holds its next line. Each device's thread moves its visitors on by one step, hands every
 //! state to the thread of the device that holds the line after, and waits for the others; after the last step of a round
 //! the states go home. The threads share nothing else but the digests of the round, which the next one's keys hold.
 
@@ -11,22 +12,26 @@ use std::sync::Arc;
 
 use assay_work::digest::slot_digest;
 use assay_work::probe::{
-    LINE_BYTES, LinkedSlots, link_digest, linked_probe_key, linked_round_key, start_state, state_bytes,
+    LINE_BYTES, LinkedSlots, MIN_WALKS, link_digest, linked_probe_key, linked_round_key, start_state, state_bytes,
     state_from_bytes,
 };
 use assay_work::{Challenge, Digest, Probe, ProbeKey, Root, RoundKey};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use self::barrier::Barrier;
-use crate::device::{Device, Handle, LinkedShare, MAX_STEPPED_STATES, StateBytes};
+use crate::device::{Device, Handle, LinkedShare, MAX_STEPPED_STATES, PeerSlots, ProbeRound, StateBytes};
 use crate::error::DeviceError;
 use crate::machine;
+use crate::shared_slots::SharedSlots;
 
 /// Bytes of host memory that a walk takes at most: its state and its number, where it is and where it goes, both in
 /// blocks that grow by doubling.
 const WALK_BYTES: u64 = 4 * (LINE_BYTES as u64 + 4);
 /// The part of the host's available memory that the walks of a linked probe may take.
 const MEMORY_PER_WALKS: u64 = 8;
+
+/// Steps of the walks that test what is read through mappings.
+const TESTED_STEPS: u32 = 16;
 
 /// What the threads of all devices share.
 #[derive(Debug)]
@@ -41,6 +46,16 @@ struct LinkedRun {
     inboxes: Vec<[Mutex<Visitors>; 2]>,
     /// What each device's round ended in.
     digests: Mutex<Vec<Digest>>,
+    /// What each device's slots are mapped by, and whether it reaches those of all others.
+    offers: Mutex<Vec<Offer>>,
+}
+
+/// What a device says of walking over one another's memory.
+#[derive(Debug, Default)]
+struct Offer {
+    slots: Option<SharedSlots>,
+    /// To the question at hand.
+    agrees: bool,
 }
 
 /// States with the numbers of their walks, which tell where they come from.
@@ -85,6 +100,7 @@ pub fn parts(challenge: &Challenge, probe: &Probe, last_roots: &[Root]) -> Resul
         barrier: Barrier::new(shares.len()),
         inboxes: shares.iter().map(|_| Default::default()).collect(),
         digests: Mutex::new(vec![Digest::BEFORE_FIRST; shares.len()]),
+        offers: Mutex::new(shares.iter().map(|_| Offer::default()).collect()),
     });
     Ok((0..shares.len()).map(|index| LinkedPart { run: run.clone(), index, done: false }).collect())
 }
@@ -105,20 +121,95 @@ impl LinkedPart {
     /// # Errors
     /// The device's; [`DeviceError::Cancelled`] within 200 ms of [`Handle::cancel`], or when another device has failed.
     pub fn walk(mut self, device: &mut dyn Device, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
+        let walked = self.map_all(device, handle).and_then(|maps| self.walk_rounds(device, maps, handle));
+        device.unmap_peers();
+        if walked.is_ok() {
+            self.end();
+        }
+        walked
+    }
+
+    /// Maps the slots of all devices on each of them, where all can; whether it is so, which all devices learn alike.
+    fn map_all(&self, device: &mut dyn Device, handle: &Handle) -> Result<bool, DeviceError> {
+        let offered = device.share_slots()?;
+        self.offers()[self.index].slots = offered;
+        self.run.barrier.wait(handle)?;
+        let peers = self.peers();
+        let reaches_all = peers.map_or(Ok(false), |peers| device.map_peers(&peers))?;
+        if !self.all_agree(reaches_all, handle)? {
+            return Ok(false);
+        }
+        let reads_right = self.reads_right(device, handle)?;
+        self.all_agree(reads_right, handle)
+    }
+
+    /// What all devices say to a question: yes, where each of them does.
+    fn all_agree(&self, agrees: bool, handle: &Handle) -> Result<bool, DeviceError> {
+        self.offers()[self.index].agrees = agrees;
+        self.run.barrier.wait(handle)?;
+        let mut offers = self.offers();
+        // All have mapped what they map: a handle that is kept would keep the memory too.
+        offers[self.index].slots = None;
+        let all = offers.iter().all(|offer| offer.agrees);
+        drop(offers);
+        // Nobody answers the next question before all have heard this answer.
+        self.run.barrier.wait(handle)?;
+        Ok(all)
+    }
+
+    /// Whether lines that were read through the mappings are those that their devices hold: a few short walks come out as
+    /// by exchange. A host whose bus turns reads between devices into something else would else be taken for a liar.
+    fn reads_right(&self, device: &mut dyn Device, handle: &Handle) -> Result<bool, DeviceError> {
+        // No round of the probe has this key.
+        let key = linked_round_key(&self.run.keys[self.index], self.run.probe.rounds(), &Digest::BEFORE_FIRST);
+        let test = ProbeRound { key, walks: MIN_WALKS, steps: self.run.probe.steps().min(TESTED_STEPS) };
+        let mapped = device.linked_round(&test, &Handle::default())?;
+        let exchanged = slot_digest(self.walk_by_exchange(device, &test, handle)?.as_flattened());
+        if mapped != exchanged {
+            tracing::warn!(
+                device = self.index,
+                "a device reads the memory of others wrongly (an IOMMU or ACS between them, perhaps): states are exchanged"
+            );
+        }
+        Ok(mapped == exchanged)
+    }
+
+    /// The devices as this one maps them; `None` where one cannot be mapped.
+    fn peers(&self) -> Option<Vec<PeerSlots>> {
+        let peer = |(index, offer): (usize, &Offer)| {
+            let (share, theirs) = (self.share_of(index), offer.slots.as_ref()?);
+            if index == self.index {
+                return Some(PeerSlots { share, slots: None });
+            }
+            // Too few descriptors are left, for one.
+            let failed = |error: &_| tracing::debug!(%error, "no other device's slots are mapped");
+            Some(PeerSlots { share, slots: Some(theirs.try_clone().inspect_err(failed).ok()?) })
+        };
+        self.offers().iter().enumerate().map(peer).collect()
+    }
+
+    fn offers(&self) -> MutexGuard<'_, Vec<Offer>> {
+        self.run.offers.lock()
+    }
+
+    fn walk_rounds(&self, device: &mut dyn Device, maps: bool, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
         let rounds = self.run.probe.rounds();
         let mut digests = Vec::with_capacity(rounds as usize);
         let mut before = Digest::BEFORE_FIRST;
         for round in 0..rounds {
             let key = linked_round_key(&self.run.keys[self.index], round, &before);
-            let out = self.walk_round(device, &key, handle)?;
-            let digest = slot_digest(out.as_flattened());
+            let digest = if maps {
+                device.linked_round(&self.round(key), handle)?
+            } else {
+                slot_digest(self.walk_round(device, &key, handle)?.as_flattened())
+            };
             self.run.digests.lock()[self.index] = digest;
             self.run.barrier.wait(handle)?;
-            // No device writes its next one before all have passed another barrier.
             before = link_digest(self.run.digests.lock().iter());
+            // No device writes its next one before all have read these.
+            self.run.barrier.wait(handle)?;
             digests.push(digest);
         }
-        self.end();
         Ok(digests)
     }
 
@@ -134,16 +225,33 @@ impl LinkedPart {
         key: &RoundKey,
         handle: &Handle,
     ) -> Result<Vec<StateBytes>, DeviceError> {
-        let walks = self.run.probe.walks();
+        let out = self.walk_by_exchange(device, &self.round(*key), handle)?;
+        handle.advance(1);
+        Ok(out)
+    }
+
+    /// A round of the probe.
+    fn round(&self, key: RoundKey) -> ProbeRound {
+        ProbeRound { key, walks: self.run.probe.walks(), steps: self.run.probe.steps() }
+    }
+
+    /// The states that a round ends in, of at most as many walks as the probe has.
+    fn walk_by_exchange(
+        &self,
+        device: &mut dyn Device,
+        ProbeRound { key, walks, steps }: &ProbeRound,
+        handle: &Handle,
+    ) -> Result<Vec<StateBytes>, DeviceError> {
+        let walks = *walks;
         // Of all devices: `check_memory` keeps them within 32 bits.
         let first = self.index as u32 * walks;
         let start = |walk| (first + walk, state_bytes(&start_state(key, walk)));
-        let ended = self.exchange(device, (0..walks).map(start), &|walk| (walk / walks) as usize, |_, _| (), handle)?;
+        let home = |walk| (walk / walks) as usize;
+        let ended = self.exchange_for(device, *steps, (0..walks).map(start), &home, |_, _| (), handle)?;
         let mut out = vec![[0; LINE_BYTES]; walks as usize];
         for (walk, state) in ended.walks.iter().zip(ended.states) {
             out[(walk - first) as usize] = state;
         }
-        handle.advance(1);
         Ok(out)
     }
 
@@ -154,10 +262,23 @@ impl LinkedPart {
         device: &mut dyn Device,
         starts: impl Iterator<Item = (u32, StateBytes)>,
         home: &dyn Fn(u32) -> usize,
+        visit: impl FnMut(u32, &Visitors),
+        handle: &Handle,
+    ) -> Result<Visitors, DeviceError> {
+        self.exchange_for(device, self.run.probe.steps(), starts, home, visit, handle)
+    }
+
+    /// The same, by so many steps.
+    fn exchange_for(
+        &self,
+        device: &mut dyn Device,
+        steps: u32,
+        starts: impl Iterator<Item = (u32, StateBytes)>,
+        home: &dyn Fn(u32) -> usize,
         mut visit: impl FnMut(u32, &Visitors),
         handle: &Handle,
     ) -> Result<Visitors, DeviceError> {
-        let (steps, share) = (self.run.probe.steps(), self.share());
+        let share = self.share();
         let mut sorted = self.sorted();
         let mut batch = Visitors::default();
         for (walk, state) in starts {
@@ -228,7 +349,11 @@ impl LinkedPart {
 
     /// Where this device's slots are among all.
     fn share(&self) -> LinkedShare {
-        let share = &self.run.slots.shares()[self.index];
+        self.share_of(self.index)
+    }
+
+    fn share_of(&self, index: usize) -> LinkedShare {
+        let share = &self.run.slots.shares()[index];
         LinkedShare { n: self.run.n, offset: share.offset, count: share.count, total: self.run.slots.total() }
     }
 

@@ -30,10 +30,12 @@ pub enum WorkKind {
     Probe,
     /// Operands of slots written out, in bytes of the slot.
     Expand,
+    /// Steps of walks over the slots of several devices, in lines.
+    LinkedProbe,
 }
 
 /// How many kinds there are.
-const KINDS: usize = 5;
+const KINDS: usize = 6;
 
 /// Some work of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! What is resident on a device: bookkeeping and checks that every backend shares.
 
-use super::device::{Pass, ProbeRound, SlotRange};
+use super::device::{MAX_LINKED_DEVICES, Pass, PeerSlots, ProbeRound, SlotRange};
 use super::error::DeviceError;
 use assay_work::challenge::MAX_TOTAL;
 use assay_work::probe::{LINE_BYTES, MAX_WALKS};
@@ -57,6 +57,33 @@ impl Slots {
         }
         let text = format!("slot {slot}, bytes {first_byte} + {bytes}: outside the {} resident slots", self.count);
         Err(DeviceError::Unsupported(text))
+    }
+
+    /// Refuses devices that do not make up a linked probe in which these slots, or the first of them, are one's own.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`].
+    pub fn check_peers(&self, peers: &[PeerSlots]) -> Result<(), DeviceError> {
+        let (mut end, mut own) = (0, 0);
+        let mut are_right = (2..=MAX_LINKED_DEVICES).contains(&peers.len());
+        for PeerSlots { share, slots } in peers {
+            share.check(0)?;
+            let has_room = match slots {
+                None => share.count <= self.count,
+                Some(slots) => Self { n: share.n, count: share.count }.bytes() <= slots.bytes,
+            };
+            are_right &= has_room && share.offset == end && share.n == self.n;
+            end = share.offset + share.count;
+            own += u32::from(slots.is_none());
+        }
+        are_right &= own == 1 && peers.iter().all(|peer| peer.share.total == end);
+        if are_right {
+            return Ok(());
+        }
+        Err(DeviceError::Unsupported(format!(
+            "{} devices around {self:?}, which are not those of a probe",
+            peers.len()
+        )))
     }
 
     /// Refuses subtrees that a slot does not consist of.

@@ -12,7 +12,8 @@ use assay_device::backend::Preparing;
 use assay_device::copies::{CopyReport, CopySource};
 use assay_device::resident::{HASH_BYTES, STATE_BYTES, hashes_of};
 use assay_device::{
-    Device, DeviceError, DeviceInfo, Handle, LinkedShare, Pass, ProbeRound, ProbeRounds, SlotRange, StateBytes,
+    Device, DeviceError, DeviceInfo, Handle, LinkedShare, Pass, PeerSlots, ProbeRound, ProbeRounds, SharedSlots,
+    SlotRange, StateBytes,
 };
 use assay_work::probe::{MAX_ROUNDS, MAX_WALKS};
 use assay_work::{DeviceId, Digest, Precision};
@@ -183,6 +184,24 @@ impl Device for WorkerDevice {
     fn step_states(&mut self, share: &LinkedShare, states: &mut [StateBytes]) -> Result<(), DeviceError> {
         share.check(states.len())?;
         self.with_resident(|link, _| link.step_states(share, states))
+    }
+
+    fn share_slots(&mut self) -> Result<Option<SharedSlots>, DeviceError> {
+        self.with_resident(|link, _| link.share_slots())
+    }
+
+    fn map_peers(&mut self, peers: &[PeerSlots]) -> Result<bool, DeviceError> {
+        self.with_resident(|link, _| link.map_peers(peers))
+    }
+
+    fn linked_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
+        let bytes = self.with_resident(|link, _| link.linked_round(round, handle))?;
+        digests_of(&bytes).pop().ok_or_else(|| DeviceError::Lost("its worker gave no digest".into()))
+    }
+
+    fn unmap_peers(&mut self) {
+        // A worker that is gone maps nothing, and one that cannot let go is ended for it.
+        let _ = self.with(|link, _| link.unmap_peers());
     }
 
     fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {

@@ -12,9 +12,11 @@
 
 mod device;
 mod frame;
+mod handles;
 mod link;
 mod log;
 mod message;
+mod peers;
 mod process;
 mod self_test;
 mod serve;

@@ -17,6 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::frame::{self, FrameError};
+use super::handles::Handles;
 use super::message::{FromWorker, Reply, Request, ToWorker, VERSION};
 use super::process::{Launched, Launcher, Process};
 use super::states::StatesWay;
@@ -100,6 +101,8 @@ pub struct Link {
     idle: SilenceClock,
     /// Found out with the first states.
     pub(super) states_way: Option<StatesWay>,
+    /// Made with the first slots that are shared.
+    pub(super) handles: Option<Handles>,
 }
 
 impl Link {
@@ -121,6 +124,7 @@ impl Link {
             number: 0,
             idle: SilenceClock::default(),
             states_way: None,
+            handles: None,
         };
         let read = move || {
             read_replies(output, backend, &heartbeats, &sender);

@@ -11,8 +11,8 @@ use assay_device::backend::{BackendKind, Found, MAX_HOST_DEVICES, MAX_SPEC_BYTES
 use assay_device::copies::{CopyReport, CopySource};
 use assay_device::place::{MAX_PCI_DEVICE, MAX_PCI_FUNCTION};
 use assay_device::{
-    DeviceError, DeviceInfo, LinkedShare, MAX_DEVICE_DETAIL_BYTES, MAX_DEVICE_NAME_BYTES, MAX_STEPPED_STATES, Pass,
-    ProbeRound, ProbeRounds, SlotRange,
+    DeviceError, DeviceInfo, LinkedShare, MAX_DEVICE_DETAIL_BYTES, MAX_DEVICE_NAME_BYTES, MAX_LINKED_DEVICES,
+    MAX_STEPPED_STATES, Pass, ProbeRound, ProbeRounds, SlotRange,
 };
 use assay_work::Precision;
 use assay_work::probe::{LINE_BYTES, MAX_ROUNDS};
@@ -94,6 +94,16 @@ pub enum Request {
         /// How many, at most [`MAX_STEPPED_STATES`].
         states: u32,
     },
+    /// To connect to the socket that handles of memory come over, at this path.
+    ConnectHandles(String),
+    /// `Device::share_slots`; the handle goes over the socket.
+    ShareSlots,
+    /// `Device::map_peers`, whose handles are on the socket, in their order.
+    MapPeers(Vec<PeerShare>),
+    /// `Device::linked_round`.
+    LinkedRound(ProbeRound),
+    /// `Device::unmap_peers`.
+    UnmapPeers,
     /// `Device::probe_states`.
     ReadStates,
     /// `Device::read_all`.
@@ -115,6 +125,15 @@ pub enum Request {
     TimeProducts(u32),
     /// `Device::test_copies`.
     TestCopies(CopySource),
+}
+
+/// A device of a linked probe, without its handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerShare {
+    /// Where its slots are among all.
+    pub share: LinkedShare,
+    /// How long its memory is; `None`: the worker's own device.
+    pub bytes: Option<u64>,
 }
 
 /// A message of a worker.
@@ -159,6 +178,10 @@ pub enum Reply {
         /// Whether it is the last one.
         last: bool,
     },
+    /// How long the shared slots are; `None` where they are not shared.
+    SharedSlots(Option<u64>),
+    /// Whether the device reaches all that it was to map.
+    Mapped(bool),
     /// Names of kernels.
     Kernels(Vec<String>),
     /// How long it took.
@@ -201,6 +224,10 @@ impl ToWorker {
                 ensure("StepStates.states", states.len() % LINE_BYTES == 0, || "a part of a state".into())
             }
             Self::Request(_, Request::ShareStates(path)) => at_most("ShareStates.path", MAX_PATH_BYTES, path.len()),
+            Self::Request(_, Request::ConnectHandles(path)) => {
+                at_most("ConnectHandles.path", MAX_PATH_BYTES, path.len())
+            }
+            Self::Request(_, Request::MapPeers(peers)) => at_most("MapPeers.peers", MAX_LINKED_DEVICES, peers.len()),
             Self::Request(_, Request::StepShared { states, .. }) => {
                 at_most("StepShared.states", MAX_STEPPED_STATES, *states as usize)
             }
@@ -379,6 +406,11 @@ mod tests {
             Request::StepStates { share: SHARE, states: vec![4; MAX_SENT_STATES * LINE_BYTES] },
             Request::ShareStates("x".repeat(MAX_PATH_BYTES)),
             Request::StepShared { share: SHARE, states: MAX_STEPPED_STATES as u32 },
+            Request::ConnectHandles("x".repeat(MAX_PATH_BYTES)),
+            Request::ShareSlots,
+            Request::MapPeers(vec![PeerShare { share: SHARE, bytes: Some(u64::MAX) }; MAX_LINKED_DEVICES]),
+            Request::LinkedRound(ProbeRound { key: RoundKey([3; 32]), walks: 64, steps: 1 }),
+            Request::UnmapPeers,
             Request::ReadStates,
             Request::Read(vec![SlotRange { slot: 1, first_byte: u64::MAX, bytes: 7 }]),
             Request::ReadChainingValues { slot: 1, subtree_bytes: 1024 },
@@ -477,6 +509,9 @@ mod tests {
             assert_eq!(request(states), "StepStates.states");
         }
         assert_eq!(request(Request::ShareStates("x".repeat(MAX_PATH_BYTES + 1))), "ShareStates.path");
+        assert_eq!(request(Request::ConnectHandles("x".repeat(MAX_PATH_BYTES + 1))), "ConnectHandles.path");
+        let peers = vec![PeerShare { share: SHARE, bytes: None }; MAX_LINKED_DEVICES + 1];
+        assert_eq!(request(Request::MapPeers(peers)), "MapPeers.peers");
         let states = MAX_STEPPED_STATES as u32 + 1;
         assert_eq!(request(Request::StepShared { share: SHARE, states }), "StepShared.states");
         let range = SlotRange { slot: 0, first_byte: 0, bytes: 0 };

@@ -12,11 +12,12 @@ use std::thread;
 use std::time::Duration;
 
 use super::frame::{self, FrameError, MAX_DATA_BYTES};
-use super::message::{FromWorker, MAX_KERNELS, Reply, Request, ToWorker, VERSION};
+use super::handles::Handles;
+use super::message::{FromWorker, MAX_KERNELS, PeerShare, Reply, Request, ToWorker, VERSION};
 use super::self_test::self_test;
 use super::states::SharedStates;
 use assay_device::backend::{Backend, BackendKind, Preparing};
-use assay_device::{Device, DeviceError, Handle, SlotRange};
+use assay_device::{Device, DeviceError, Handle, PeerSlots, SharedSlots, SlotRange};
 use assay_work::probe::LINE_BYTES;
 use assay_work::{Digest, Precision};
 use parking_lot::Mutex;
@@ -51,7 +52,8 @@ pub fn serve(
     let (stop, stopped) = sync_channel(0);
     let beating = outbox.clone();
     spawn("worker-heartbeat", move || beat(&beating, &stopped))?;
-    let served = DeviceServer { factory, outbox, device: None, passed: Vec::new(), states: None }.run(&requests);
+    let served =
+        DeviceServer { factory, outbox, device: None, passed: Vec::new(), states: None, handles: None }.run(&requests);
     drop(stop);
     served
 }
@@ -130,6 +132,8 @@ struct DeviceServer {
     passed: Vec<Precision>,
     /// Memory for states that the program has too.
     states: Option<SharedStates>,
+    /// The way of handles of memory.
+    handles: Option<Handles>,
 }
 
 impl DeviceServer {
@@ -201,6 +205,21 @@ impl DeviceServer {
                 opened(&mut self.device)?.step_states(&share, memory.first(states as usize))?;
                 Ok(Reply::Done)
             }
+            Request::ConnectHandles(path) => {
+                let refused = |error| DeviceError::Unsupported(format!("handles by {path}: {error}"));
+                self.handles = Some(Handles::connect(&path).map_err(refused)?);
+                Ok(Reply::Done)
+            }
+            Request::ShareSlots => self.share_slots(),
+            Request::MapPeers(peers) => self.map_peers(&peers),
+            Request::LinkedRound(round) => {
+                let digest = self.device()?.linked_round(&round, handle)?;
+                self.send(number, handle, &digest.0)
+            }
+            Request::UnmapPeers => {
+                self.device()?.unmap_peers();
+                Ok(Reply::Done)
+            }
             Request::ReadStates => {
                 let states = self.device()?.probe_states()?;
                 self.send(number, handle, &states)
@@ -229,6 +248,24 @@ impl DeviceServer {
 
     fn device(&mut self) -> Result<&mut dyn Device, DeviceError> {
         opened(&mut self.device)
+    }
+
+    fn share_slots(&mut self) -> Result<Reply, RequestFailure> {
+        let shared = opened(&mut self.device)?.share_slots()?;
+        let (Some(shared), Some(handles)) = (shared, &self.handles) else { return Ok(Reply::SharedSlots(None)) };
+        handles.send(&[&shared.handle]).map_err(no_handles)?;
+        Ok(Reply::SharedSlots(Some(shared.bytes)))
+    }
+
+    fn map_peers(&mut self, peers: &[PeerShare]) -> Result<Reply, RequestFailure> {
+        let theirs = peers.iter().filter(|peer| peer.bytes.is_some()).count();
+        let missing = || DeviceError::Unsupported("no way of handles leads to this worker".into());
+        let received = self.handles.as_ref().ok_or_else(missing)?.receive(theirs).map_err(no_handles)?;
+        let mut received = received.into_iter();
+        let mut slots = |bytes: Option<u64>| Some(SharedSlots { bytes: bytes?, handle: received.next()? });
+        let peers: Vec<_> =
+            peers.iter().map(|peer| PeerSlots { share: peer.share, slots: slots(peer.bytes) }).collect();
+        Ok(Reply::Mapped(opened(&mut self.device)?.map_peers(&peers)?))
     }
 
     fn open(&self, backend: BackendKind, settings: &str, spec: &str) -> Result<Box<dyn Device>, DeviceError> {
@@ -279,6 +316,11 @@ fn opened(device: &mut Option<Box<dyn Device>>) -> Result<&mut dyn Device, Devic
         Some(device) => Ok(device.as_mut()),
         None => Err(DeviceError::Unsupported("no device is open in this worker".into())),
     }
+}
+
+/// What failed on the way of handles.
+fn no_handles(error: io::Error) -> DeviceError {
+    DeviceError::Lost(format!("handles of memory did not come over: {error}"))
 }
 
 /// Why a request was not done.

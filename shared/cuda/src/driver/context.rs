@@ -50,6 +50,20 @@ impl Context {
         Ok((free as u64, total as u64))
     }
 
+    /// The device, as the driver numbers it.
+    pub(super) const fn device(&self) -> CUdevice {
+        self.device
+    }
+
+    /// Whether memory of the device can be mapped by other processes.
+    pub(in super::super) fn shares_memory(&self) -> Result<bool, Fault> {
+        use CUdevice_attribute as Attribute;
+        let has = |which| Ok(attribute(self.device, which)? != 0);
+        Ok(cfg!(target_os = "linux")
+            && has(Attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED)?
+            && has(Attribute::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED)?)
+    }
+
     /// The loaded driver.
     pub(in super::super) const fn library(&self) -> &Library {
         &self.library

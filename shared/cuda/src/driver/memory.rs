@@ -3,9 +3,10 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
+use assay_device::SharedSlots;
 use cudarc::driver::sys::{self, CUdeviceptr};
 
-use super::{Context, Stream, call};
+use super::{Context, MappedMemory, Stream, call};
 use crate::error::Fault;
 
 /// One allocation on the device.
@@ -14,6 +15,8 @@ pub(in super::super) struct DeviceMemory {
     context: Arc<Context>,
     address: CUdeviceptr,
     bytes: u64,
+    /// What it lies in, where other processes may map it.
+    mapped: Option<MappedMemory>,
 }
 
 impl DeviceMemory {
@@ -23,7 +26,21 @@ impl DeviceMemory {
         // SAFETY: the caller has bound the context.
         let result = unsafe { sys::cuMemAlloc_v2(&raw mut address, bytes as usize) };
         context.check(call(result, "taking memory"))?;
-        Ok(Self { context: context.clone(), address, bytes })
+        Ok(Self { context: context.clone(), address, bytes, mapped: None })
+    }
+
+    /// The same, such that other processes may map it.
+    pub(in super::super) fn shareable(context: &Arc<Context>, bytes: u64) -> Result<Self, Fault> {
+        let mapped = context.check(MappedMemory::new(context, bytes))?;
+        Ok(Self { context: context.clone(), address: mapped.address(), bytes: mapped.bytes(), mapped: Some(mapped) })
+    }
+
+    /// What other processes map it by, and how long that is; `None` where it was not taken for that.
+    pub(in super::super) fn export(&self) -> Result<Option<SharedSlots>, Fault> {
+        let export = |mapped: &MappedMemory| {
+            Ok(SharedSlots { bytes: mapped.bytes(), handle: self.context.check(mapped.export())? })
+        };
+        self.mapped.as_ref().map(export).transpose()
     }
 
     /// Where it starts, in the device's addresses.
@@ -98,7 +115,7 @@ impl DeviceMemory {
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
-        if !self.context.is_lost() && self.context.bind().is_ok() {
+        if self.mapped.is_none() && !self.context.is_lost() && self.context.bind().is_ok() {
             // SAFETY: taken once in this context; nothing enqueued uses it any more, or the driver waits for it.
             let _ = unsafe { sys::cuMemFree_v2(self.address) };
         }

@@ -4,6 +4,7 @@
 //! the [`Context`] that they were created in.
 
 mod context;
+mod mapped;
 mod memory;
 mod module;
 mod stream;
@@ -15,6 +16,7 @@ use cudarc::driver::sys::{self, CUevent, CUresult};
 use super::error::Fault;
 
 pub(super) use context::{Context, attribute};
+pub(super) use mapped::MappedMemory;
 pub(super) use memory::{DeviceMemory, PinnedMemory};
 pub(super) use module::{Function, Launch, Module};
 pub(super) use stream::{CudaEvent, Priority, Stream};

@@ -1,0 +1,99 @@
+//! Slots of devices that walk over one another's memory: each is in a worker of its own, and the program hands their memory
+//! from one to the other.
+
+use super::handles::Listener;
+use super::link::{Link, LinkError, Steps};
+use super::message::{PeerShare, Reply, Request};
+use assay_device::resident::HASH_BYTES;
+use assay_device::{DeviceError, Handle, PeerSlots, ProbeRound, SharedSlots};
+
+impl Link {
+    /// `Device::share_slots` of the worker's device.
+    ///
+    /// # Errors
+    /// [`LinkError`].
+    pub fn share_slots(&mut self) -> Result<Option<SharedSlots>, LinkError> {
+        if self.handles.is_none() && !self.connect_handles()? {
+            return Ok(None);
+        }
+        let bytes = match self.ask(Request::ShareSlots)? {
+            Reply::SharedSlots(Some(bytes)) => bytes,
+            Reply::SharedSlots(None) => return Ok(None),
+            _ => return Err(self.malformed("an answer of another kind")),
+        };
+        let received = self.handles.as_ref().map(|handles| handles.receive(1));
+        match received {
+            Some(Ok(mut handles)) => Ok(handles.pop().map(|handle| SharedSlots { bytes, handle })),
+            Some(Err(error)) => Err(self.malformed(&format!("no handle of its memory: {error}"))),
+            None => Ok(None),
+        }
+    }
+
+    /// Makes the way of handles; whether there is one.
+    fn connect_handles(&mut self) -> Result<bool, LinkError> {
+        let without = |error: &dyn std::fmt::Display| {
+            tracing::debug!(%error, "slots are shared with no other device");
+            Ok(false)
+        };
+        let listener = match Listener::new() {
+            Ok(listener) => listener,
+            Err(error) => return without(&error),
+        };
+        let Some(path) = listener.path().to_str() else { return without(&"its folder has a name that is not text") };
+        match self.ask(Request::ConnectHandles(path.to_owned())) {
+            Ok(Reply::Done) => {}
+            Ok(_) => return Err(self.malformed("an answer of another kind")),
+            Err(LinkError::Device(error @ DeviceError::Unsupported(_))) => return without(&error),
+            Err(error) => return Err(error),
+        }
+        match listener.accept() {
+            Ok(handles) => {
+                self.handles = Some(handles);
+                Ok(true)
+            }
+            Err(error) => without(&error),
+        }
+    }
+
+    /// `Device::map_peers` of the worker's device.
+    ///
+    /// # Errors
+    /// [`LinkError`].
+    pub fn map_peers(&mut self, peers: &[PeerSlots]) -> Result<bool, LinkError> {
+        let Some(handles) = &self.handles else { return Ok(false) };
+        let theirs: Vec<_> = peers.iter().filter_map(|peer| Some(&peer.slots.as_ref()?.handle)).collect();
+        if let Err(error) = handles.send(&theirs) {
+            tracing::debug!(%error, "other devices' slots are not mapped");
+            // What was sent in part counts for nothing.
+            self.handles = None;
+            return Ok(false);
+        }
+        let of_peer = |peer: &PeerSlots| PeerShare { share: peer.share, bytes: peer.slots.as_ref().map(|s| s.bytes) };
+        match self.ask(Request::MapPeers(peers.iter().map(of_peer).collect()))? {
+            Reply::Mapped(reaches_all) => Ok(reaches_all),
+            _ => Err(self.malformed("an answer of another kind")),
+        }
+    }
+
+    /// `Device::linked_round` of the worker's device.
+    ///
+    /// # Errors
+    /// [`LinkError`].
+    pub fn linked_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Vec<u8>, LinkError> {
+        self.ask_bytes(Request::LinkedRound(*round), HASH_BYTES, handle, Steps::of(1))
+    }
+
+    /// `Device::unmap_peers` of the worker's device.
+    ///
+    /// # Errors
+    /// [`LinkError`].
+    pub fn unmap_peers(&mut self) -> Result<(), LinkError> {
+        if self.handles.is_none() {
+            return Ok(());
+        }
+        match self.ask(Request::UnmapPeers)? {
+            Reply::Done => Ok(()),
+            _ => Err(self.malformed("an answer of another kind")),
+        }
+    }
+}
