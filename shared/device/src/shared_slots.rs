@@ -23,11 +23,14 @@ impl SharedSlots {
     ///
     /// # Errors
     /// What the system said.
+    #[cfg(unix)]
     pub fn try_clone(&self) -> std::io::Result<Self> {
-        #[cfg(unix)]
-        let handle = self.handle.try_clone()?;
-        #[cfg(not(unix))]
-        let handle = match self.handle {};
-        Ok(Self { bytes: self.bytes, handle })
+        Ok(Self { bytes: self.bytes, handle: self.handle.try_clone()? })
+    }
+
+    /// There is none to clone.
+    #[cfg(not(unix))]
+    pub fn try_clone(&self) -> std::io::Result<Self> {
+        match self.handle {}
     }
 }
