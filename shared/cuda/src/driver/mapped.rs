@@ -87,7 +87,7 @@ impl MappedMemory {
         };
         call(result, "sharing memory")?;
         // SAFETY: the driver has just opened it for this call.
-        Ok(unsafe { owned(file) })
+        unsafe { owned(file) }
     }
 
     /// Where it starts, in the device's addresses.
@@ -147,12 +147,12 @@ fn descriptor(handle: &MemoryHandle) -> c_int {
 /// # Safety
 /// The descriptor is open, and nobody else's.
 #[cfg(unix)]
-unsafe fn owned(file: c_int) -> MemoryHandle {
+unsafe fn owned(file: c_int) -> Result<MemoryHandle, Fault> {
     // SAFETY: the caller's.
-    unsafe { std::os::fd::FromRawFd::from_raw_fd(file) }
+    Ok(unsafe { std::os::fd::FromRawFd::from_raw_fd(file) })
 }
 
 #[cfg(not(unix))]
-unsafe fn owned(_file: c_int) -> MemoryHandle {
+unsafe fn owned(_file: c_int) -> Result<MemoryHandle, Fault> {
     unreachable!("no driver of this system gives descriptors: its devices do not say so")
 }
