@@ -83,7 +83,8 @@ async fn no_challenge_on_connecting_after_an_abandoned_one() {
     let started = validator.daemon.log().iter().filter(|line| line.contains("challenge started")).count();
     assert_eq!(started, 1, "{:#?}", validator.daemon.log());
     // Another one is challenged as ever, and an operator may ask.
-    let other = DishonestMiner::connect(validator.address, &Disguise { seed: 2, ..Disguise::new(&[14]) }).await;
+    let disguise = Disguise { seed: 2, first_device: 2, ..Disguise::new(&[14]) };
+    let other = DishonestMiner::connect(validator.address, &disguise).await;
     validator.daemon.wait_for("\"pass\"");
     validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
     drop(other);
