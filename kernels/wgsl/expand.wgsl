@@ -1,11 +1,11 @@
-// The operands of a slot's rows as whole integers (WORK.md, Operands): what products of other kinds than INT8 read.
-// expand_*.wgsl has what a word of four bytes becomes.
+// The operands of a slot's rows written out (WORK.md, Operands): what products read that do not read the slot itself.
+// integers_*.wgsl has the integers of a word of four bytes, expand_to_*.wgsl the format in which they are written.
 //
 // shapes     slot: vec4<u32>[], rows of a slot one after another; operands: vec4<u32>[], OUT_VECTORS for each of those
 // grid       any number of workgroups of EXPAND_THREADS: invocation i expands vector at + i, where i < vectors
 // workgroup  no memory
 // bounds     at + vectors is at most the vectors of `slot`, and OUT_VECTORS times that those of `operands`
-// exact      integers of 8 or 16 bits hold every operand
+// exact      integers of 8 or 16 bits hold every operand, and F16 every integer to 2048
 
 struct Params {
     at: u32,
@@ -18,13 +18,6 @@ struct Params {
 
 fn bytes_of(word: u32) -> vec4<u32> {
     return (vec4(word) >> vec4(0u, 8u, 16u, 24u)) & vec4(0xffu);
-}
-
-// Signed bytes, the first lowest. Each is the magnitude, negative where the sign is not 0.
-fn packed(magnitudes: vec4<u32>, signs: vec4<u32>) -> u32 {
-    let signed = select(magnitudes, (vec4(256u) - magnitudes) & vec4(0xffu), signs != vec4(0u));
-    let placed = signed << vec4(0u, 8u, 16u, 24u);
-    return placed.x | placed.y | placed.z | placed.w;
 }
 
 @compute @workgroup_size(EXPAND_THREADS)

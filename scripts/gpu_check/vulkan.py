@@ -10,14 +10,14 @@ STAGES = ["product", "pass", "leaves", "digests", "probe"]
 
 
 def run(tools: Tools, report: Report) -> None:
-    """Vectors and random cases by both kinds of products, then the rates beside CUDA's; nothing where Vulkan is not."""
+    """Vectors and random cases by every kind of products, then the rates beside CUDA's; nothing where Vulkan is not."""
     listed = tools.run([tools.miner, "devices", "--backend", "wgpu", "--json", *tools.key()])
     if listed.returncode != 0:
         report.text(f"no Vulkan here, nothing is compared: {listed.stderr.strip()}")
         return
     for device in json.loads(listed.stdout)["devices"]:
         report.text(f"{device['name']}: {device['detail']}")
-    for dot in ("packed", "plain"):
+    for dot in ("packed", "plain", "cooperative"):
         flags = ["--backend", "wgpu", "--wgpu-dot", dot]
         cases.vectors_with(tools, report, f"Vulkan, {dot}", flags)
         cases.random_with(tools, report, f"Vulkan, {dot}", flags)

@@ -17,8 +17,14 @@ const SPIRV_MAGIC: u32 = 0x0723_0203;
 fn parsed(shader: &Shader) -> (Module, ModuleInfo) {
     let module = naga::front::wgsl::parse_str(&shader.source)
         .unwrap_or_else(|error| panic!("{}: {}", shader.name, error.emit_to_string(&shader.source)));
-    // Nothing beyond WGSL's core but subgroups, and those only where they are asked for.
-    let capabilities = if is_quads(shader) { Capabilities::SUBGROUP } else { Capabilities::empty() };
+    // Nothing beyond WGSL's core but subgroups, and cooperative matrices, each only where it is asked for.
+    let capabilities = if is_quads(shader) {
+        Capabilities::SUBGROUP
+    } else if is_cooperative(shader) {
+        Capabilities::SUBGROUP | Capabilities::SHADER_FLOAT16 | Capabilities::COOPERATIVE_MATRIX
+    } else {
+        Capabilities::empty()
+    };
     let info = Validator::new(ValidationFlags::all(), capabilities)
         .validate(&module)
         .unwrap_or_else(|error| panic!("{}: {}", shader.name, error.emit_to_string(&shader.source)));
@@ -31,7 +37,21 @@ fn is_quads(shader: &Shader) -> bool {
 
 /// Sums in FP32, of integers alone: the self-test says where they are exact.
 fn is_float(shader: &Shader) -> bool {
-    shader.name.contains("float")
+    shader.name.contains("float") || is_to_half(shader) || is_cooperative(shader)
+}
+
+/// Operands written as half floats, by functions on words of 32 bits.
+fn is_to_half(shader: &Shader) -> bool {
+    shader.name.ends_with("to F16")
+}
+
+fn is_cooperative(shader: &Shader) -> bool {
+    shader.name.ends_with("cooperative")
+}
+
+/// Those that HLSL lacks among them.
+fn all_and_cooperative() -> Vec<Shader> {
+    [shaders::all(), shaders::cooperative()].concat()
 }
 
 fn is_packed(shader: &Shader) -> bool {
@@ -40,9 +60,9 @@ fn is_packed(shader: &Shader) -> bool {
 
 #[test]
 fn there_is_every_shader_once() {
-    let all = shaders::all();
+    let all = all_and_cooperative();
     let mut names: Vec<&str> = all.iter().map(|shader| shader.name.as_str()).collect();
-    assert_eq!(names.len(), 5 + 2 + 5 * (5 + 1) + 3 + 3 * 4, "{names:?}");
+    assert_eq!(names.len(), 5 + 2 + 5 * (5 + 1) + 6 + 3 * 4 + 2 * (7 + 5), "{names:?}");
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), all.len(), "names tell shaders apart");
@@ -50,7 +70,7 @@ fn there_is_every_shader_once() {
 
 #[test]
 fn every_shader_is_valid_and_holds_to_the_rules_of_this_house() {
-    for shader in shaders::all() {
+    for shader in all_and_cooperative() {
         let (module, _) = parsed(&shader);
         let entries: Vec<&str> = module.entry_points.iter().map(|entry| entry.name.as_str()).collect();
         assert_eq!(entries, ["main"], "{}", shader.name);
@@ -59,7 +79,7 @@ fn every_shader_is_valid_and_holds_to_the_rules_of_this_house() {
                 let fits = match kind {
                     ScalarKind::Bool => true,
                     ScalarKind::Sint | ScalarKind::Uint => width == 4,
-                    _ => width == 4 && is_float(&shader),
+                    _ => width == 4 && is_float(&shader) || width == 2 && is_cooperative(&shader),
                 };
                 assert!(fits, "{}: {kind:?} of {width} bytes: integers of 32 bits only", shader.name);
             }
@@ -71,7 +91,7 @@ fn every_shader_is_valid_and_holds_to_the_rules_of_this_house() {
 /// written, so that several may lie in one buffer.
 #[test]
 fn bindings_are_those_that_the_backend_makes() {
-    for shader in shaders::all() {
+    for shader in all_and_cooperative() {
         let (module, _) = parsed(&shader);
         let mut bindings: Vec<u32> = Vec::new();
         for (_, global) in module.global_variables.iter() {
@@ -122,7 +142,7 @@ fn dot_products(words: &[u32]) -> usize {
 
 #[test]
 fn every_shader_becomes_spirv_with_the_instructions_it_is_for() {
-    for shader in shaders::all() {
+    for shader in all_and_cooperative() {
         let words = spirv(&shader, None);
         let capabilities: Vec<u32> = instructions(&words)
             .iter()
@@ -133,8 +153,9 @@ fn every_shader_becomes_spirv_with_the_instructions_it_is_for() {
         assert_eq!(dot_products(&words) > 0, is_packed(&shader), "{}", shader.name);
         assert_eq!(offers(spv::Capability::DotProductInput4x8BitPacked), is_packed(&shader), "{}", shader.name);
         assert_eq!(offers(spv::Capability::GroupNonUniformQuad), is_quads(&shader), "{}", shader.name);
-        for wide in [spv::Capability::Int64, spv::Capability::Float64, spv::Capability::Int8, spv::Capability::Float16]
-        {
+        assert_eq!(offers(spv::Capability::CooperativeMatrixKHR), is_cooperative(&shader), "{}", shader.name);
+        assert_eq!(offers(spv::Capability::Float16), is_cooperative(&shader), "{}", shader.name);
+        for wide in [spv::Capability::Int64, spv::Capability::Float64, spv::Capability::Int8] {
             assert!(!offers(wide), "{}: {wide:?}", shader.name);
         }
     }
@@ -152,7 +173,9 @@ fn packed_shaders_do_without_the_instruction() {
 
 #[test]
 fn every_shader_becomes_metal() {
-    for shader in shaders::all() {
+    // Metal's cooperative matrices are 8 by 8.
+    let of_metal = |shader: &Shader| !is_cooperative(shader) || shader.name.contains("matrices of 8,");
+    for shader in all_and_cooperative().into_iter().filter(of_metal) {
         let (module, info) = parsed(&shader);
         let options = msl::Options { lang_version: (2, 4), ..msl::Options::default() };
         let (text, translated) = msl::write_string(&module, &info, &options, &msl::PipelineOptions::default())
@@ -161,9 +184,9 @@ fn every_shader_becomes_metal() {
         assert!(text.contains("kernel void main_("), "{}: {text}", shader.name);
         assert_eq!(text.contains("packed_char4"), is_packed(&shader), "{}", shader.name);
         assert_eq!(text.contains("quad_shuffle_xor"), is_quads(&shader), "{}", shader.name);
-        for wide in ["ulong", "half"] {
-            assert!(!text.contains(wide), "{}: {wide}", shader.name);
-        }
+        assert!(!text.contains("ulong"), "{}", shader.name);
+        assert_eq!(text.contains("half"), is_cooperative(&shader) || is_to_half(&shader), "{}", shader.name);
+        assert_eq!(text.contains("simdgroup_multiply_accumulate"), is_cooperative(&shader), "{}", shader.name);
         assert_eq!(text.contains("float4"), is_float(&shader), "{}", shader.name);
     }
 }

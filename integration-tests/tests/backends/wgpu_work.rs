@@ -113,6 +113,38 @@ fn float_sums_are_examined_before_they_are_used() {
     assert!(matches!(asked.choose_kernel(Precision::Int8, "float"), Err(DeviceError::Unsupported(_))));
 }
 
+/// Cooperative matrices, over a driver that has them: after their self-test, whole and cut, back and forth.
+#[test]
+#[ignore = "needs a driver with cooperative matrices: scripts/check-cooperative"]
+fn every_kind_of_work_in_cooperative_matrices() {
+    const KINDS: [Precision; 3] = [Precision::Int8, Precision::F16, Precision::Fp8];
+    for config in [config(), cut(5 << 16)] {
+        let mut device = device(WgpuConfig { dot: DotChoice::Cooperative, ..config });
+        let units = device.info().units;
+        assert_eq!(units.iter().map(|unit| unit.precision).collect::<Vec<_>>(), KINDS);
+        for unit in units {
+            let found = (unit.bits_kept, unit.output_bits, unit.failed);
+            assert_eq!(found, (Some(23), Some(24), None), "{}", unit.unit);
+        }
+        for kind in KINDS {
+            assert_eq!(device.kernels(kind)[0], "cooperative", "{kind}");
+        }
+        every_kind_of_work_is_the_references(&mut device);
+        let small = vectors(&KINDS).into_iter().filter(|(name, _)| !LARGE.contains(&name.as_str()));
+        assert_eq!(small.map(|(name, vector)| check_vector(&name, &vector, &mut device)).count(), 12);
+        // What is resident stays where products are timed that read other operands.
+        let pass = pass(512, 5, 3);
+        device.choose_kernel(Precision::Int8, "packed").unwrap();
+        check_fill(&mut device, &pass);
+        for kernel in ["cooperative", "packed", "cooperative"] {
+            device.choose_kernel(Precision::Int8, kernel).unwrap();
+            device.time_products(3).unwrap();
+            check_round(&mut device, &pass, 64, 3);
+        }
+        check_fill(&mut device, &pass);
+    }
+}
+
 /// Walks go from group to group where more buffers are needed than a shader binds.
 #[test]
 fn walks_over_more_buffers_than_can_be_bound() {

@@ -61,13 +61,17 @@ impl Bench for WgpuBench {
         if !PRECISIONS.contains(&precision) {
             return Vec::new();
         }
-        let [first, second] = Dot::of(precision);
-        let dots = if self.device.kernels.dot(precision) == first { [first, second] } else { [second, first] };
-        let dots: Vec<_> = dots.into_iter().filter(|dot| self.device.may_multiply_by(*dot)).collect();
+        let chosen = self.device.kernels.dot(precision);
+        let others = Dot::of(precision).iter().copied().filter(|dot| *dot != chosen);
+        let dots = [chosen].into_iter().chain(others).filter(|dot| self.device.may_multiply_by(precision, *dot));
         let limits = self.device.gpu.device.limits();
-        let tiles: Vec<_> = ShaderTile::ALL.into_iter().filter(|tile| tile.fits(&limits)).collect();
-        let all = dots.iter().flat_map(|dot| tiles.iter().map(move |tile| name(*dot, *tile)));
-        [dots[0].name().to_owned()].into_iter().chain(all).collect()
+        let all = dots.flat_map(|dot| match dot {
+            Dot::Cooperative => vec![dot.name().to_owned()],
+            _ => ShaderTile::ALL.into_iter().filter(|tile| tile.fits(&limits)).map(|tile| name(dot, tile)).collect(),
+        });
+        let mut names = vec![chosen.name().to_owned()];
+        names.extend(all.filter(|name| *name != chosen.name()));
+        names
     }
 
     fn peak_rates(&mut self) -> PeakRates {
@@ -79,7 +83,7 @@ impl Bench for WgpuBench {
             bytes_per_s: known(self.stream()),
             source: format!(
                 "measured: {} products of packed bytes from registers alone, memory read in order",
-                self.device.kernels.dot(Precision::Int8).name()
+                self.device.kernels.bytes_dot().name()
             ),
         };
         self.device.release();
@@ -213,20 +217,22 @@ impl WgpuBench {
     /// Takes the product of that name from now on.
     fn choose(&mut self, kernel: &str) -> Result<(), DeviceError> {
         let precision = self.precision();
-        if kernel == self.device.kernels.dot(precision).name() {
+        if Dot::of(precision).iter().any(|dot| dot.name() == kernel) {
             self.product = None;
-            return Ok(());
+            return self.device.choose_kernel(precision, kernel);
         }
         if self.product.as_ref().is_some_and(|(name, _)| name == kernel) {
             return Ok(());
         }
-        let all = Dot::of(precision).into_iter().flat_map(|dot| ShaderTile::ALL.map(|tile| (dot, tile)));
+        let mut all = Dot::of(precision).iter().flat_map(|dot| ShaderTile::ALL.map(|tile| (*dot, tile)));
         let unknown = || DeviceError::Unsupported(format!("no product is called {kernel}"));
-        let (dot, tile) = all.into_iter().find(|(dot, tile)| name(*dot, *tile) == kernel).ok_or_else(unknown)?;
+        let (dot, tile) = all.find(|(dot, tile)| name(*dot, *tile) == kernel).ok_or_else(unknown)?;
+        // Its operands are written out as this way to multiply reads them.
+        self.device.choose_kernel(precision, dot.name())?;
         let n = self.device.resident()?.n;
         let dot = dot.for_terms(precision.terms(n));
         let pipeline = self.compile(&shaders::product(tile, dot), &[true; 3])?;
-        self.product = Some((kernel.to_owned(), ProductKernel { pipeline, tile }));
+        self.product = Some((kernel.to_owned(), ProductKernel { pipeline, side: tile.side }));
         Ok(())
     }
 
@@ -260,7 +266,7 @@ impl WgpuBench {
     /// Operations a second, from registers alone.
     #[expect(clippy::cast_precision_loss, reason = "a rate to a few digits")]
     fn peak(&mut self) -> Result<f64, DeviceError> {
-        let pipeline = self.compile(&shaders::peak(self.device.kernels.dot(Precision::Int8)), &[true])?;
+        let pipeline = self.compile(&shaders::peak(self.device.kernels.bytes_dot()), &[true])?;
         let threads = u64::from(PEAK_GROUPS) * u64::from(PEAK_THREADS);
         let results = self.take_other(threads * 4)?;
         let run = |bench: &mut Self, iterations: u32| {
@@ -341,8 +347,8 @@ mod tests {
         let all: std::collections::HashSet<_> = [Precision::Int8, Precision::F16]
             .into_iter()
             .flat_map(Dot::of)
-            .flat_map(|dot| ShaderTile::ALL.map(|tile| name(dot, tile)))
+            .flat_map(|dot| ShaderTile::ALL.map(|tile| name(*dot, tile)))
             .collect();
-        assert_eq!(all.len(), 4 * ShaderTile::ALL.len());
+        assert_eq!(all.len(), 5 * ShaderTile::ALL.len());
     }
 }

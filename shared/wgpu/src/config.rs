@@ -21,12 +21,22 @@ pub enum DotChoice {
     /// of both.
     #[default]
     Auto,
-    /// The faster of both, as measured.
+    /// The fastest of all that are exact, as measured, cooperative matrices among them (experimental in wgpu).
     Fastest,
     /// Packed dot products: `dot4I8Packed`.
     Packed,
     /// Plain integer arithmetic.
     Plain,
+    /// Cooperative matrices of half floats where the device has them and they pass the self-test; otherwise as with auto.
+    /// Experimental in wgpu: see docs/gpus.md.
+    Cooperative,
+}
+
+impl DotChoice {
+    /// Whether a device is opened with cooperative matrices, where it has them.
+    pub(super) const fn opens_cooperative(self) -> bool {
+        matches!(self, Self::Fastest | Self::Cooperative)
+    }
 }
 
 /// Settings of wgpu devices, as written.
@@ -140,6 +150,7 @@ mod tests {
         assert_eq!((wgpu.memory_bytes, wgpu.buffer_bytes), (Some(2 << 30), Some(65_536)));
         assert_eq!((wgpu.dot, wgpu.cache_folder, wgpu.poison), (DotChoice::Plain, Some("/c".into()), true));
         assert_eq!(check(&["--wgpu-dot=packed"]).unwrap().dot, DotChoice::Packed);
+        assert_eq!(check(&["--wgpu-dot=cooperative"]).unwrap().dot, DotChoice::Cooperative);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::copy::Staging;
 use super::describe::{AdapterDescription, Described};
 use super::digest::Hashing;
 use super::error::WgpuError;
+use super::float_sums::FloatSums;
 use super::flow::{self, Flow, FlowParts};
 use super::gpu::{Gpu, NotMade};
 use super::kernels::Kernels;
@@ -22,7 +23,6 @@ use super::plan::{self, Bounds, CHUNK_BYTES, GROUP_CHUNKS, HASH_BYTES, Layout, R
 use super::probe::Walking;
 use super::shaders::{self, Dot};
 use crate::PRECISIONS;
-use assay_device::accumulator::UnitFinding;
 use assay_device::backend::{BackendKind, Preparing};
 use assay_device::copies::Area;
 use assay_device::pace::{Rates, Timing, WorkKind};
@@ -40,8 +40,8 @@ pub struct WgpuDevice {
     pub(super) kernels: Kernels,
     /// The kinds of work that it computes.
     pub(super) precisions: Vec<Precision>,
-    /// What the self-test found about float products.
-    pub(super) units: Vec<UnitFinding>,
+    /// What the self-test found about products with float sums.
+    pub(super) float_sums: FloatSums,
     areas: Option<CopyAreas>,
     pub(super) parameters: Buffer,
     pub(super) staging: Staging,
@@ -68,7 +68,7 @@ impl WgpuDevice {
         progress: &mut dyn FnMut(Preparing),
     ) -> Result<Self, WgpuError> {
         let description = described.description.clone();
-        let gpu = Gpu::open(described)?;
+        let gpu = Gpu::open(described, config.dot.opens_cooperative())?;
         let bounds = Bounds::new(&gpu.device.limits(), config.buffer_bytes);
         let kernels = Kernels::load(&gpu, &description, &config, progress)?;
         let not_made = |error: NotMade| {
@@ -86,7 +86,7 @@ impl WgpuDevice {
             bounds,
             kernels,
             precisions: PRECISIONS.into(),
-            units: Vec::new(),
+            float_sums: FloatSums::default(),
             areas: None,
             parameters,
             staging,
@@ -143,7 +143,7 @@ impl WgpuDevice {
 
     fn run_pass(&mut self, pass: &Pass, layout: &Layout, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
         let (free_bytes, made) = (self.free_bytes(), self.memory.made());
-        let expansion = shaders::expansion(pass.precision);
+        let expansion = shaders::expansion(pass.precision, self.kernels.dot(pass.precision));
         let fitted = self.memory.fit(&self.gpu, &self.bounds, layout, expansion, free_bytes);
         if fitted.is_err() || self.memory.made() != made {
             // Groups name buffers that are gone.
@@ -171,6 +171,19 @@ impl WgpuDevice {
         let completion = flow.expected_completion();
         let bytes = self.read_completed(layout, layout.digests, completion)?;
         Ok(hashes_of(&bytes).map(Digest).collect())
+    }
+
+    /// Makes room for what the products of the resident pass read, now that they multiply another way.
+    fn fit_operands(&mut self) -> Result<(), DeviceError> {
+        let (Ok(layout), Some(pass)) = (self.resident(), self.pass) else { return Ok(()) };
+        let expansion = shaders::expansion(pass.precision, self.kernels.dot(pass.precision));
+        let (free_bytes, made) = (self.free_bytes(), self.memory.made());
+        let fitted = self.memory.fit_operands(&self.gpu, &layout, expansion, free_bytes);
+        if fitted.is_err() || self.memory.made() != made {
+            // Groups name buffers that are gone.
+            self.bindings.clear();
+        }
+        fitted.inspect_err(|_| self.residency.clear())
     }
 
     /// The rate of another way to multiply is no estimate.
@@ -316,7 +329,7 @@ impl Device for WgpuDevice {
             backend: BackendKind::Wgpu,
             detail: format!("{}, {}{}", self.kernels.detail(), d.detail(), self.least_detail()),
             precisions: self.precisions.clone(),
-            units: self.units.clone(),
+            units: self.float_sums.findings(),
             total_bytes: d.memory_bytes.or(self.config.memory_bytes).unwrap_or(free_bytes),
             free_bytes: plan::usable_bytes(free_bytes),
         }
@@ -409,28 +422,27 @@ impl Device for WgpuDevice {
 
     fn kernels(&self, precision: Precision) -> Vec<String> {
         let current = self.kernels.dot(precision);
-        let others = Dot::of(precision).into_iter().filter(|dot| *dot != current && self.may_multiply_by(*dot));
+        let may = |dot: &Dot| *dot != current && self.may_multiply_by(precision, *dot);
+        let others = Dot::of(precision).iter().copied().filter(may);
         [current].into_iter().chain(others).map(|dot| dot.name().to_owned()).collect()
     }
 
     fn choose_kernel(&mut self, precision: Precision, kernel: &str) -> Result<(), DeviceError> {
-        let dot = Dot::of(precision).into_iter().find(|dot| dot.name() == kernel);
+        let dot = Dot::of(precision).iter().copied().find(|dot| dot.name() == kernel);
         let dot =
             dot.ok_or_else(|| DeviceError::Unsupported(format!("no product of {precision} is called {kernel}")))?;
         if dot == self.kernels.dot(precision) {
             return Ok(());
         }
         self.gpu.check()?;
-        if dot == Dot::Float && !self.has_exact_floats()? {
+        if !self.has_exact_sums(precision, dot)? {
             return Err(DeviceError::Unsupported("its float sums have not passed the self-test".into()));
         }
         let before = self.kernels.dot(precision);
-        self.kernels.multiply_by(dot);
+        self.kernels.multiply_by(precision, dot);
         let prepared = self.kernels.prepare_products(&self.gpu, precision, self.pass.map_or(MIN_N, |pass| pass.n));
-        prepared.map_err(|error| {
-            self.kernels.multiply_by(before);
-            self.refused(&error)
-        })
+        let prepared = prepared.map_err(|error| self.refused(&error)).and_then(|()| self.fit_operands());
+        prepared.inspect_err(|_| self.kernels.multiply_by(precision, before))
     }
 
     fn time_products(&mut self, products: u32) -> Result<Duration, DeviceError> {

@@ -4,72 +4,130 @@ use super::device::WgpuDevice;
 use super::flow::{Dispatch, Flow, FlowParts};
 use super::kernels::Pipeline;
 use super::memory::{DeviceBuffer, SlotPiece};
-use super::shaders::{self, CHUNK_TERMS, Dot, ShaderTile};
-use assay_device::accumulator::{LAUNCH_ROWS, OperandFormat, Sums, SumsUnderTest, Unit, UnitFinding, examine};
+use super::shaders::{self, CHUNK_TERMS, CooperativeTile, Dot, Shader};
+use assay_device::accumulator::{
+    LAUNCH_ROWS, MAX_UNIT_FAILURE_BYTES, OperandFormat, Sums, SumsUnderTest, Unit, UnitFinding, examine,
+};
 use assay_device::pace::{WorkKind, Workload};
 use assay_device::{DeviceError, Handle};
 use assay_work::Precision;
+use assay_work::text::printable;
 
 /// Operands of a row on a software adapter, which takes seconds for the longest.
 const SOFTWARE_TERMS: u32 = 4096;
 
-impl WgpuDevice {
-    /// Whether products may multiply this way, as far as is known.
-    pub(super) fn may_multiply_by(&self, dot: Dot) -> bool {
-        dot != Dot::Float || self.units.iter().all(UnitFinding::is_exact)
+/// What the self-test found of every way to multiply with float sums, in each kind of work that it was examined for.
+#[derive(Debug, Default)]
+pub(super) struct FloatSums(Vec<(Dot, UnitFinding)>);
+
+impl FloatSums {
+    /// All that was found.
+    pub(super) fn findings(&self) -> Vec<UnitFinding> {
+        self.0.iter().map(|(_, finding)| finding.clone()).collect()
     }
 
-    /// Whether float sums are exact, in every tile; examines them, unless that was done.
+    fn of(&self, precision: Precision, dot: Dot) -> impl Iterator<Item = &UnitFinding> {
+        let is_of = move |found: &&(Dot, UnitFinding)| found.0 == dot && found.1.precision == precision;
+        self.0.iter().filter(is_of).map(|(_, finding)| finding)
+    }
+}
+
+impl WgpuDevice {
+    /// Whether products may multiply this way, as far as is known.
+    pub(super) fn may_multiply_by(&self, precision: Precision, dot: Dot) -> bool {
+        (dot != Dot::Cooperative || self.kernels.cooperative().is_some())
+            && self.float_sums.of(precision, dot).all(UnitFinding::is_exact)
+    }
+
+    /// Whether the sums of this way to multiply are exact, in every tile; examines float sums, unless that was done.
     ///
     /// # Errors
     /// What the device says. What it found is no error.
-    pub(super) fn has_exact_floats(&mut self) -> Result<bool, DeviceError> {
-        if self.units.is_empty() {
-            let [large, small] = self.kernels.tiles();
-            let tiles = if large == small { vec![large] } else { vec![large, small] };
-            self.units = tiles.into_iter().map(|tile| self.examine(tile)).collect::<Result<_, _>>()?;
+    pub(super) fn has_exact_sums(&mut self, precision: Precision, dot: Dot) -> Result<bool, DeviceError> {
+        if self.float_sums.of(precision, dot).next().is_none() {
+            let shaders = self.shaders_under_test(dot);
+            if dot == Dot::Cooperative && shaders.is_empty() {
+                return Ok(false);
+            }
+            for (side, shader) in shaders {
+                let finding = self.examine(precision, dot, side, &shader)?;
+                self.float_sums.0.push((dot, finding));
+            }
         }
-        Ok(self.units.iter().all(UnitFinding::is_exact))
+        Ok(self.may_multiply_by(precision, dot))
     }
 
-    fn examine(&mut self, tile: ShaderTile) -> Result<UnitFinding, DeviceError> {
+    /// What computes sums this way, with the side of its tiles; none where sums are integers.
+    fn shaders_under_test(&self, dot: Dot) -> Vec<(u32, Shader)> {
+        match dot {
+            Dot::Packed | Dot::Plain | Dot::Wide => Vec::new(),
+            Dot::Float | Dot::FloatChunks => {
+                let mut tiles = self.kernels.tiles().to_vec();
+                tiles.dedup();
+                tiles.into_iter().map(|tile| (tile.side, shaders::raw_product(tile))).collect()
+            }
+            Dot::Cooperative => {
+                let raw = |tile| (CooperativeTile::SIDE, shaders::raw_cooperative_product(tile));
+                self.kernels.cooperative().map(raw).into_iter().collect()
+            }
+        }
+    }
+
+    fn examine(
+        &mut self,
+        precision: Precision,
+        dot: Dot,
+        side: u32,
+        shader: &Shader,
+    ) -> Result<UnitFinding, DeviceError> {
         let terms = if self.description().software { SOFTWARE_TERMS } else { CHUNK_TERMS };
-        let unit = Unit {
-            name: format!("{}, tiles of {}", Dot::Float.name(), tile.side),
-            precision: Precision::F16,
-            format: OperandFormat::Int16,
-            sums: Sums::Float32,
-            terms,
+        let format = if dot == Dot::Cooperative { OperandFormat::F16 } else { OperandFormat::Int16 };
+        let name = format!("{}, tiles of {side}", dot.name());
+        let unit = Unit { name, precision, format, sums: Sums::Float32, terms };
+        let pipeline = match self.kernels.compile(&self.gpu, shader, &[true; 3]) {
+            Ok(pipeline) => pipeline,
+            // A driver that does not take the shader has no such unit, whatever it lists.
+            Err(error) if dot == Dot::Cooperative && self.gpu.check().is_ok() => {
+                return Ok(self.found(UnitFinding {
+                    unit: unit.name,
+                    precision,
+                    bits_kept: None,
+                    output_bits: None,
+                    failed: Some(printable(&error.to_string(), MAX_UNIT_FAILURE_BYTES)),
+                }));
+            }
+            Err(error) => return Err(self.refused(&error)),
         };
-        let shader = shaders::raw_product(tile);
-        let compiled = self.kernels.compile(&self.gpu, &shader, &[true; 3]);
-        let pipeline = compiled.map_err(|error| self.refused(&error))?;
         let row_bytes = unit.row_bytes() as u64;
         let [left, right] =
             [self.take_area(LAUNCH_ROWS as u64 * row_bytes)?, self.take_area(LAUNCH_ROWS as u64 * row_bytes)?];
         let written = self.take_area((LAUNCH_ROWS * LAUNCH_ROWS * size_of::<u32>()) as u64)?;
         // A launch of its own says nothing of the products of a pass.
         let rates = self.rates;
-        let mut launches = Launches { device: self, pipeline, tile, depth: row_bytes as u32, left, right, written };
+        let mut launches = Launches { device: self, pipeline, side, depth: row_bytes as u32, left, right, written };
         let finding = examine(&unit, &mut launches);
         self.rates = rates;
         // Groups name buffers that are gone.
         self.bindings.clear();
-        let finding = finding?;
+        Ok(self.found(finding?))
+    }
+
+    fn found(&self, finding: UnitFinding) -> UnitFinding {
         let driver = &self.description.driver;
         if finding.is_exact() {
             tracing::info!(device = %self.description.id, %driver, "{finding}");
         } else {
             tracing::warn!(device = %self.description.id, %driver, "{finding}");
         }
-        Ok(finding)
+        finding
     }
 }
 
 struct Launches<'a> {
     device: &'a mut WgpuDevice,
     pipeline: Pipeline,
-    tile: ShaderTile,
+    /// Elements along a side of a tile.
+    side: u32,
     /// Bytes of a row of operands.
     depth: u32,
     left: DeviceBuffer,
@@ -89,7 +147,7 @@ impl SumsUnderTest for Launches<'_> {
             FlowParts { gpu, bindings, parameters, rates, handle: &handle, stall_limit, completion_counter: None };
         let mut flow = Flow::new(parts);
         let n = LAUNCH_ROWS as u32;
-        let across = n / self.tile.side;
+        let across = n / self.side;
         let parameters = shaders::ProductParams {
             n,
             tiles_across: across,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use ::wgpu::{
     Adapter, Buffer, BufferDescriptor, BufferUsages, Device, DeviceDescriptor, DeviceLostReason, Error, ErrorFilter,
-    Features, MemoryHints, PollType, Queue, SubmissionIndex,
+    ExperimentalFeatures, Features, MemoryHints, PollType, Queue, SubmissionIndex,
 };
 
 use parking_lot::Mutex;
@@ -27,6 +27,9 @@ const WAIT: Duration = Duration::from_millis(10);
 pub(super) const MAX_COUNTED_WAIT: Duration = Duration::from_secs(1);
 /// What the backend makes use of where an adapter has it.
 const WANTED: Features = Features::SUBGROUP.union(Features::PIPELINE_CACHE);
+/// What cooperative matrices of half floats need. wgpu 30 opens the first by a token alone.
+pub(super) const COOPERATIVE: Features =
+    Features::EXPERIMENTAL_COOPERATIVE_MATRIX.union(Features::SHADER_F16).union(Features::SUBGROUP);
 
 /// An opened device.
 pub(super) struct Gpu {
@@ -65,13 +68,23 @@ pub(super) enum NotMade {
 }
 
 impl Gpu {
-    /// Opens an adapter with all its limits.
-    pub(super) fn open(described: Described) -> Result<Self, WgpuError> {
+    /// Opens an adapter with all its limits, and with cooperative matrices if that is asked and it has them.
+    pub(super) fn open(described: Described, cooperative: bool) -> Result<Self, WgpuError> {
         let Described { adapter, description } = described;
+        let mut required_features = adapter.features() & WANTED;
+        let mut experimental_features = ExperimentalFeatures::disabled();
+        if cooperative && adapter.features().contains(COOPERATIVE) {
+            required_features |= COOPERATIVE;
+            // SAFETY: what is experimental may be undefined on wgpu's side. One feature of it is asked for, by a setting that
+            // is off unless an operator sets it; its one shader is checked as all others are, keeps to what wgpu says of
+            // it (square matrices that the adapter lists, subgroups whole), and is used only after the self-test.
+            experimental_features = unsafe { ExperimentalFeatures::enabled() };
+        }
         let descriptor = DeviceDescriptor {
             label: Some("assay"),
-            required_features: adapter.features() & WANTED,
+            required_features,
             required_limits: adapter.limits(),
+            experimental_features,
             // Large buffers have allocations of their own; small ones need no large pools.
             memory_hints: MemoryHints::MemoryUsage,
             ..DeviceDescriptor::default()
@@ -90,6 +103,11 @@ impl Gpu {
         let failed = health.clone();
         device.on_uncaptured_error(Arc::new(move |error: Error| failed.lose(&error.to_string())));
         Ok(Self { adapter, device, queue, health, submissions: AtomicU32::new(0) })
+    }
+
+    /// Whether it was opened with cooperative matrices.
+    pub(super) fn has_cooperative(&self) -> bool {
+        self.device.features().contains(COOPERATIVE)
     }
 
     /// The number of the next submission: another one for each.

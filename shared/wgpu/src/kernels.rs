@@ -14,7 +14,7 @@ use super::describe::AdapterDescription;
 use super::error::WgpuError;
 use super::gpu::{Gpu, NotMade};
 use super::plan::{ALIGNMENT, Bounds};
-use super::shaders::{self, Dot, ProbeShape, QUAD_LANES, Shader, ShaderTile};
+use super::shaders::{self, CooperativeTile, Dot, Format, ProbeShape, QUAD_LANES, Shader, ShaderTile};
 use assay_device::backend::Preparing;
 use assay_work::Precision;
 
@@ -58,8 +58,8 @@ impl Pipeline {
 pub(super) struct ProductKernel {
     /// What it runs.
     pub(super) pipeline: Pipeline,
-    /// How it cuts.
-    pub(super) tile: ShaderTile,
+    /// Elements along a side of its tiles.
+    pub(super) side: u32,
 }
 
 /// All pipelines of a device.
@@ -72,18 +72,22 @@ pub(super) struct Kernels {
     pub(super) parents: Pipeline,
     /// See [`shaders::completion_counter`].
     pub(super) completion_counter: Pipeline,
-    /// With large tiles, and with small ones, of every way to multiply that was in use.
-    products: HashMap<Dot, [ProductKernel; 2]>,
+    /// Of every way to multiply that was in use: with large tiles and with small ones, or with tiles of one size.
+    products: HashMap<Dot, Vec<ProductKernel>>,
     /// Which of them is tried alone.
     only: Option<usize>,
     /// What writes the operands of a kind of work out, once it was in use.
-    expansions: HashMap<Precision, Pipeline>,
+    expansions: HashMap<(Precision, Format), Pipeline>,
     probes: HashMap<ProbeShape, Pipeline>,
     /// How products of bytes multiply, and those of 16-bit integers.
     bytes_dot: Dot,
     wide_dot: Dot,
+    /// The kinds of work whose products are in cooperative matrices.
+    in_matrices: Vec<Precision>,
     /// The large tile and the small one.
     tiles: [ShaderTile; 2],
+    /// The tile of cooperative matrices, where they may be used.
+    cooperative: Option<CooperativeTile>,
     quads: bool,
     limits: Limits,
     compiler: Compiler,
@@ -121,17 +125,21 @@ impl Kernels {
         let chunks = compile(shaders::chunks(), &[true, true])?;
         let parents = compile(shaders::parents(), &[true])?;
         let completion_counter = compile(shaders::completion_counter(), &[true])?;
-        let product = |tile, pipeline| ProductKernel { tile, pipeline };
+        let product = |tile: ShaderTile, pipeline| ProductKernel { side: tile.side, pipeline };
         let tiles = [large, small];
         let large = product(large, compile(shaders::product(large, dot), &[true; 3])?);
         let small = product(small, compile(shaders::product(small, dot), &[true; 3])?);
         let shape = ProbeShape { buffers: 1, grouped: false, quads };
         let probe = compile(shaders::probe(shape), &probe_storages(shape))?;
-        let products = HashMap::from([(dot, [large, small])]);
+        let products = HashMap::from([(dot, vec![large, small])]);
         let mut probes = HashMap::new();
         probes.insert(shape, probe);
         step();
         compiler.cache.save();
+        let cooperative = gpu.has_cooperative().then(|| {
+            let (properties, info) = (gpu.adapter.cooperative_matrix_properties(), gpu.adapter.get_info());
+            CooperativeTile::choose(&limits, &properties, info.subgroup_min_size)
+        });
         Ok(Self {
             keystream,
             chunks,
@@ -143,7 +151,9 @@ impl Kernels {
             probes,
             bytes_dot: dot,
             wide_dot: Dot::Wide,
+            in_matrices: Vec::new(),
             tiles,
+            cooperative: cooperative.flatten(),
             quads,
             limits,
             compiler,
@@ -151,43 +161,65 @@ impl Kernels {
     }
 
     /// How products of a kind of work multiply.
-    pub(super) const fn dot(&self, precision: Precision) -> Dot {
+    pub(super) fn dot(&self, precision: Precision) -> Dot {
         match precision {
+            _ if self.in_matrices.contains(&precision) => Dot::Cooperative,
             Precision::F16 => self.wide_dot,
             Precision::Int8 | Precision::Fp8 | Precision::Fp4 => self.bytes_dot,
         }
     }
 
-    /// Multiplies this way from now on, in the kinds of work that it is for.
-    pub(super) const fn multiply_by(&mut self, dot: Dot) {
+    /// How products of bytes multiply outside of matrices.
+    pub(super) const fn bytes_dot(&self) -> Dot {
+        self.bytes_dot
+    }
+
+    /// Multiplies this way from now on in a kind of work; integers and FP32, in every kind that is not in matrices.
+    pub(super) fn multiply_by(&mut self, precision: Precision, dot: Dot) {
+        self.in_matrices.retain(|other| *other != precision);
         match dot {
             Dot::Packed | Dot::Plain => self.bytes_dot = dot,
             Dot::Wide | Dot::Float | Dot::FloatChunks => self.wide_dot = dot,
+            Dot::Cooperative => self.in_matrices.push(precision),
         }
+    }
+
+    /// The tile of cooperative matrices, where they may be used.
+    pub(super) const fn cooperative(&self) -> Option<CooperativeTile> {
+        self.cooperative
     }
 
     /// Compiles what products of a kind of work need, unless it was.
     pub(super) fn prepare_products(&mut self, gpu: &Gpu, precision: Precision, n: u32) -> Result<(), WgpuError> {
         let dot = self.dot_for(precision, n);
-        let (has_products, expand) = (self.products.contains_key(&dot), shaders::expand(precision));
-        let has_expansion = expand.is_none() || self.expansions.contains_key(&precision);
-        if has_products && has_expansion {
+        let operands = shaders::format(precision, dot).map(|format| (precision, format));
+        let missing = operands.filter(|operands| !self.expansions.contains_key(operands));
+        let has_products = self.products.contains_key(&dot);
+        if has_products && missing.is_none() {
             return Ok(());
         }
         if !has_products {
-            let mut compile = |tile| {
-                let pipeline = self.compiler.compile(gpu, &shaders::product(tile, dot), &[true; 3])?;
-                Ok::<_, WgpuError>(ProductKernel { pipeline, tile })
-            };
-            let products = [compile(self.tiles[0])?, compile(self.tiles[1])?];
+            let products = self.product_shaders(dot).into_iter().map(|(side, shader)| {
+                let pipeline = self.compiler.compile(gpu, &shader, &[true; 3])?;
+                Ok(ProductKernel { pipeline, side })
+            });
+            let products = products.collect::<Result<_, WgpuError>>()?;
             self.products.insert(dot, products);
         }
-        if let (Some(shader), false) = (expand, has_expansion) {
-            let pipeline = self.compiler.compile(gpu, &shader, &[true; 2])?;
-            self.expansions.insert(precision, pipeline);
+        if let Some((precision, format)) = missing {
+            let pipeline = self.compiler.compile(gpu, &shaders::expand(precision, format), &[true; 2])?;
+            self.expansions.insert((precision, format), pipeline);
         }
         self.compiler.cache.save();
         Ok(())
+    }
+
+    /// The shaders of a way to multiply, each with the side of its tiles.
+    fn product_shaders(&self, dot: Dot) -> Vec<(u32, Shader)> {
+        match (dot, self.cooperative) {
+            (Dot::Cooperative, Some(tile)) => vec![(CooperativeTile::SIDE, shaders::cooperative_product(tile))],
+            _ => self.tiles.map(|tile| (tile.side, shaders::product(tile, dot))).into(),
+        }
     }
 
     /// Restricts products to large tiles (0) or small ones (1); `None` allows both again.
@@ -196,7 +228,7 @@ impl Kernels {
     }
 
     /// The way that products of n-by-n matrices multiply.
-    pub(super) const fn dot_for(&self, precision: Precision, n: u32) -> Dot {
+    pub(super) fn dot_for(&self, precision: Precision, n: u32) -> Dot {
         self.dot(precision).for_terms(precision.terms(n))
     }
 
@@ -211,14 +243,17 @@ impl Kernels {
     /// When it was not prepared.
     pub(super) fn product(&self, precision: Precision, n: u32, piece_rows: u64) -> &ProductKernel {
         let dot = self.dot_for(precision, n);
-        let Some([large, small]) = self.products.get(&dot) else { unreachable!("{dot:?} was prepared with the slots") };
+        let Some([large, others @ ..]) = self.products.get(&dot).map(Vec::as_slice) else {
+            unreachable!("{dot:?} was prepared with the slots")
+        };
+        let small = others.first().unwrap_or(large);
         match self.only {
             Some(0) => return large,
             Some(_) => return small,
             None => {}
         }
-        let wants_large = ShaderTile::choose(&self.limits, n) == Some(large.tile);
-        if wants_large && u64::from(large.tile.side) <= piece_rows { large } else { small }
+        let wants_large = ShaderTile::choose(&self.limits, n).is_some_and(|tile| tile.side == large.side);
+        if wants_large && u64::from(large.side) <= piece_rows { large } else { small }
     }
 
     /// What writes the operands of a kind of work out.
@@ -226,7 +261,8 @@ impl Kernels {
     /// # Panics
     /// When it was not prepared.
     pub(super) fn expansion(&self, precision: Precision) -> &Pipeline {
-        let found = self.expansions.get(&precision);
+        let format = shaders::format(precision, self.dot(precision));
+        let found = format.and_then(|format| self.expansions.get(&(precision, format)));
         found.unwrap_or_else(|| unreachable!("{precision} was prepared with the slots"))
     }
 
@@ -265,7 +301,8 @@ impl Kernels {
     pub(super) fn detail(&self) -> String {
         let (bytes, wide, side) = (self.bytes_dot.name(), self.wide_dot.name(), self.tiles[0].side);
         let walks = if self.quads { ", walks in subgroups" } else { "" };
-        format!("{bytes} and {wide} products in tiles of {side}{walks}")
+        let kinds = self.in_matrices.iter().map(|kind| format!(", {kind} in cooperative matrices")).collect::<String>();
+        format!("{bytes} and {wide} products in tiles of {side}{kinds}{walks}")
     }
 
     /// Whether walks run in subgroups.
@@ -282,9 +319,9 @@ impl Kernels {
 /// How products multiply, where that is known without measuring.
 pub(super) const fn chosen(choice: DotChoice, description: &AdapterDescription) -> Option<Dot> {
     match (choice, description.packed_dot) {
-        (DotChoice::Packed, _) | (DotChoice::Auto, Some(true)) => Some(Dot::Packed),
-        (DotChoice::Plain, _) | (DotChoice::Auto, Some(false)) => Some(Dot::Plain),
-        (DotChoice::Fastest, _) | (DotChoice::Auto, None) => None,
+        (DotChoice::Packed, _) | (DotChoice::Auto | DotChoice::Cooperative, Some(true)) => Some(Dot::Packed),
+        (DotChoice::Plain, _) | (DotChoice::Auto | DotChoice::Cooperative, Some(false)) => Some(Dot::Plain),
+        (DotChoice::Fastest, _) | (DotChoice::Auto | DotChoice::Cooperative, None) => None,
     }
 }
 

@@ -27,6 +27,7 @@ mod digest;
 mod error;
 mod float_sums;
 mod flow;
+#[allow(unsafe_code)]
 mod gpu;
 #[allow(unsafe_code)]
 mod kernels;

@@ -85,6 +85,23 @@ impl Memory {
         self.conclude(gpu, made, busy)
     }
 
+    /// Makes room for operands beside the slots that are there. When there is no room, nothing is held.
+    pub(super) fn fit_operands(
+        &mut self,
+        gpu: &Gpu,
+        layout: &Layout,
+        expansion: Option<u32>,
+        free_bytes: u64,
+    ) -> Result<(), DeviceError> {
+        let operands = expansion.map_or((0, 0), |expansion| layout.operand_buffers(expansion));
+        if self.holds_operands(operands) {
+            return Ok(());
+        }
+        drop_all(gpu, self.operands.drain(..));
+        let made = self.make_operands(gpu, operands);
+        self.conclude(gpu, made, DeviceError::Busy { needed_bytes: layout.total_bytes(), free_bytes })
+    }
+
     /// Makes room for the states of a round; the slots stay, unless there is no room.
     pub(super) fn fit_states(
         &mut self,

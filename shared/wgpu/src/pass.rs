@@ -110,7 +110,7 @@ impl<'a> Filling<'a> {
 
     /// Bytes that a byte of a slot becomes as operands; none where operands are the slots.
     fn expansion(&self) -> Option<u32> {
-        shaders::expansion(self.pass.precision)
+        shaders::expansion(self.pass.precision, self.kernels.dot(self.pass.precision))
     }
 
     /// Rows of a piece of operands.
@@ -176,7 +176,7 @@ impl<'a> Filling<'a> {
         (row_piece, column_piece): (u64, u64),
         bindings: &[SlotPiece<'a>; 3],
     ) -> Result<(), DeviceError> {
-        let (n, rows, side) = (self.pass.n, self.rows_of_piece(), u64::from(product.tile.side));
+        let (n, rows, side) = (self.pass.n, self.rows_of_piece(), u64::from(product.side));
         let across = rows / side;
         let tile_units = side * side * u64::from(self.pass.precision.terms(n));
         let mut first_tile = 0;

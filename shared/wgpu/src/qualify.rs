@@ -64,13 +64,35 @@ impl WgpuDevice {
         if kernels::chosen(self.config.dot, self.description()).is_none() {
             self.choose_of(Precision::Int8, [Dot::Plain, Dot::Packed])?;
         }
-        if self.tries_floats() && self.has_exact_floats()? {
+        if self.tries_floats() && self.has_exact_sums(Precision::F16, Dot::Float)? {
             self.choose_of(Precision::F16, [Dot::Wide, Dot::Float])?;
         }
+        self.qualify_cooperative()?;
         for (which, what) in [(0, "products in large tiles"), (1, "products in small tiles")] {
             self.kernels.use_only(Some(which));
             for (pass, root) in PASSES {
                 self.qualify_pass(&pass, root, what)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes cooperative matrices where they were asked for and are exact, or the fastest was asked for and they are that.
+    fn qualify_cooperative(&mut self) -> Result<(), NotQualified> {
+        if self.kernels.cooperative().is_none() {
+            if self.config.dot == DotChoice::Cooperative {
+                let title = self.description().title();
+                tracing::warn!("{title}: no cooperative matrices of half floats with FP32 sums, and none are used");
+            }
+            return Ok(());
+        }
+        for precision in Precision::ALL.into_iter().filter(|kind| Dot::of(*kind).contains(&Dot::Cooperative)) {
+            if !self.has_exact_sums(precision, Dot::Cooperative)? {
+                continue;
+            }
+            match self.config.dot {
+                DotChoice::Cooperative => self.kernels.multiply_by(precision, Dot::Cooperative),
+                _ => self.choose_of(precision, [self.kernels.dot(precision), Dot::Cooperative])?,
             }
         }
         Ok(())
@@ -84,6 +106,9 @@ impl WgpuDevice {
         }
         let why = match self.fill(pass, &Handle::default()) {
             Ok(digests) if pass_root(&digests).to_string() == root => return Ok(()),
+            Ok(_) if self.kernels.dot(kind) == Dot::Cooperative => {
+                return self.qualify_without_matrices(pass, root, what);
+            }
             Ok(_) if kind == Precision::Int8 => return Err(NotQualified::Bits(what)),
             Ok(_) => format!("{what} give other bits on its driver than they must"),
             Err(DeviceError::Unsupported(why)) if kind != Precision::Int8 => why,
@@ -94,12 +119,21 @@ impl WgpuDevice {
         Ok(())
     }
 
+    /// Other products give the bits that cooperative matrices do not give.
+    fn qualify_without_matrices(&mut self, pass: &Pass, root: &str, what: &'static str) -> Result<(), NotQualified> {
+        let (kind, title) = (pass.precision, self.description().title());
+        tracing::warn!("{title}: {kind} in cooperative matrices gives other bits than it must, and is not used");
+        let [first, ..] = Dot::of(kind) else { return Err(NotQualified::Bits(what)) };
+        self.kernels.multiply_by(kind, if kind == Precision::F16 { *first } else { self.kernels.bytes_dot() });
+        self.qualify_pass(pass, root, what)
+    }
+
     /// Whether float products are examined, and tried where they are exact. A software adapter multiplies integers no
     /// slower.
     fn tries_floats(&self) -> bool {
         match self.config.dot {
             DotChoice::Fastest => true,
-            DotChoice::Auto => !self.description().software,
+            DotChoice::Auto | DotChoice::Cooperative => !self.description().software,
             DotChoice::Packed | DotChoice::Plain => false,
         }
     }
@@ -108,13 +142,13 @@ impl WgpuDevice {
     fn choose_of(&mut self, precision: Precision, dots: [Dot; 2]) -> Result<(), NotQualified> {
         let [first, second] = [self.try_products(precision, dots[0])?, self.try_products(precision, dots[1])?];
         tracing::debug!(device = %self.description().id, ?dots, ?first, ?second, "products tried");
-        self.kernels.multiply_by(if first <= second { dots[0] } else { dots[1] });
+        self.kernels.multiply_by(precision, if first <= second { dots[0] } else { dots[1] });
         Ok(())
     }
 
     /// The best time of a few small passes.
     fn try_products(&mut self, precision: Precision, dot: Dot) -> Result<Duration, DeviceError> {
-        self.kernels.multiply_by(dot);
+        self.kernels.multiply_by(precision, dot);
         let mut best = Duration::MAX;
         for _ in 0..TRIES {
             let start = Instant::now();

@@ -6,6 +6,7 @@
 
 #[cfg(any(test, feature = "bench"))]
 mod bench_params;
+mod cooperative;
 mod params;
 mod tile;
 
@@ -16,6 +17,7 @@ use std::fmt::Write;
 
 #[cfg(any(test, feature = "bench"))]
 pub(super) use self::bench_params::{PEAK_MACS_PER_ITERATION, PeakParams, StreamParams};
+pub(super) use self::cooperative::CooperativeTile;
 pub use self::params::PARAM_BYTES;
 pub(super) use self::params::{
     ChunkParams, CompletionCounter, ExpandParams, KeystreamParams, ParentParams, ProbeParams, ProductParams,
@@ -63,6 +65,19 @@ pub(super) enum Dot {
     Float,
     /// Of 16-bit integers: sums in FP32, added to integers after each chunk.
     FloatChunks,
+    /// Of half floats: sums of cooperative matrices in FP32, added to integers after each chunk.
+    Cooperative,
+}
+
+/// How operands are written out for products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Format {
+    /// Signed bytes.
+    Int8,
+    /// Signed integers of 16 bits.
+    Int16,
+    /// Half floats.
+    F16,
 }
 
 /// Which buffers the probe reads, and how.
@@ -107,6 +122,16 @@ pub(super) fn raw_product(tile: ShaderTile) -> Shader {
     product_with(tile, Dot::Float, CHUNK_TERMS, Ending::Raw)
 }
 
+/// Tiles of a product in cooperative matrices, mixed.
+pub(super) fn cooperative_product(tile: CooperativeTile) -> Shader {
+    cooperative_product_with(tile, CHUNK_TERMS, Ending::Mixed)
+}
+
+/// The bits of the sums of cooperative matrices, for the self-test.
+pub(super) fn raw_cooperative_product(tile: CooperativeTile) -> Shader {
+    cooperative_product_with(tile, CHUNK_TERMS, Ending::Raw)
+}
+
 /// What a product writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
@@ -116,10 +141,7 @@ enum Ending {
 
 fn product_with(tile: ShaderTile, dot: Dot, chunk_terms: u32, ending: Ending) -> Shader {
     let held = if tile.per_thread == 8 { wgsl!("product_8x8") } else { wgsl!("product_4x4") };
-    let (write, of) = match ending {
-        Ending::Mixed => (wgsl!("mix", "write_mixed"), "product"),
-        Ending::Raw => (wgsl!("write_raw"), "sums"),
-    };
+    let (of, write) = ending.name_and_source();
     let ShaderTile { side, per_thread, words } = tile;
     let name = format!("{of} {side}x{side} by {per_thread}x{per_thread}, {words} words, {}", dot.label());
     let (drains, chunk_words) = (dot == Dot::FloatChunks, chunk_terms / dot.terms_per_word());
@@ -130,24 +152,49 @@ fn product_with(tile: ShaderTile, dot: Dot, chunk_terms: u32, ending: Ending) ->
     shader_with(name, &[dot.requires()], &[&sizes, dot.source(), wgsl!("product"), write, held])
 }
 
-/// The operands of a slot as integers; none where products read the slot itself.
-pub(super) fn expand(precision: Precision) -> Option<Shader> {
-    let source = match precision {
-        Precision::Int8 => return None,
-        Precision::F16 => wgsl!("expand", "expand_f16"),
-        Precision::Fp8 => wgsl!("expand", "expand_fp8"),
-        Precision::Fp4 => wgsl!("expand", "expand_fp4"),
+fn cooperative_product_with(tile: CooperativeTile, chunk_terms: u32, ending: Ending) -> Shader {
+    let dot = Dot::Cooperative;
+    let (of, write) = ending.name_and_source();
+    let name = format!("{of} {}, {}", tile.label(), dot.label());
+    let tile = tile.source(chunk_terms);
+    shader_with(name, &[dot.requires()], &[&tile, wgsl!("product_cooperative"), dot.source(), write])
+}
+
+/// How the operands of a kind of work are written out for products that multiply this way; none where these read the
+/// slot itself.
+pub(super) const fn format(precision: Precision, dot: Dot) -> Option<Format> {
+    match (dot, precision) {
+        (Dot::Cooperative, _) => Some(Format::F16),
+        (Dot::Wide | Dot::Float | Dot::FloatChunks, _) => Some(Format::Int16),
+        (Dot::Packed | Dot::Plain, Precision::Int8) => None,
+        (Dot::Packed | Dot::Plain, _) => Some(Format::Int8),
+    }
+}
+
+/// The operands of a slot, written out.
+///
+/// # Panics
+/// Where no product reads them.
+pub(super) fn expand(precision: Precision, format: Format) -> Shader {
+    let source = match (precision, format) {
+        (Precision::Int8, Format::F16) => wgsl!("expand", "integers_int8", "expand_to_f16"),
+        (Precision::F16, Format::Int16) => wgsl!("expand", "integers_f16", "expand_to_int16"),
+        (Precision::F16, Format::F16) => wgsl!("expand", "integers_f16", "expand_to_f16"),
+        (Precision::Fp8, Format::Int8) => wgsl!("expand", "integers_fp8", "expand_to_int8"),
+        (Precision::Fp8, Format::F16) => wgsl!("expand", "integers_fp8", "expand_to_f16"),
+        (Precision::Fp4, Format::Int8) => wgsl!("expand", "integers_fp4", "expand_to_int8_twice"),
+        _ => unreachable!("no product of {precision} reads {format:?}"),
     };
-    Some(shader(&format!("expand {precision}"), source))
+    shader(&format!("expand {precision} to {format:?}"), source)
 }
 
 /// Bytes that a byte of a slot becomes as operands; none where products read the slot itself.
-pub(super) const fn expansion(precision: Precision) -> Option<u32> {
-    match precision {
-        Precision::Int8 => None,
-        Precision::Fp8 => Some(1),
-        Precision::F16 | Precision::Fp4 => Some(2),
-    }
+pub(super) fn expansion(precision: Precision, dot: Dot) -> Option<u32> {
+    let operand_bytes = match format(precision, dot)? {
+        Format::Int8 => 1,
+        Format::Int16 | Format::F16 => 2,
+    };
+    Some(operand_bytes * precision.terms_per_byte())
 }
 
 /// Steps of the walks of a probe.
@@ -182,7 +229,23 @@ pub(super) const fn next_completion(before: u32, number: u32) -> u32 {
     before.rotate_left(7).wrapping_mul(product::FIRST_FACTOR).wrapping_add(number)
 }
 
-/// Every shader that this backend can run, in every size and shape, for checks of the sources.
+/// The kinds of work and formats that operands are written out in.
+fn expansions() -> impl Iterator<Item = (Precision, Format)> {
+    let formats = |precision: Precision| {
+        let mut formats: Vec<_> = Dot::of(precision).iter().filter_map(|dot| format(precision, *dot)).collect();
+        formats.dedup();
+        formats.into_iter().map(move |format| (precision, format))
+    };
+    Precision::ALL.into_iter().flat_map(formats)
+}
+
+/// The shaders in cooperative matrices, which not every API has: in every size, for checks of the sources.
+#[must_use]
+pub fn cooperative() -> Vec<Shader> {
+    CooperativeTile::all().flat_map(|tile| [cooperative_product(tile), raw_cooperative_product(tile)]).collect()
+}
+
+/// Every other shader that this backend can run, in every size and shape, for checks of the sources.
 #[must_use]
 pub fn all() -> Vec<Shader> {
     let dots = [Dot::Packed, Dot::Plain];
@@ -193,13 +256,23 @@ pub fn all() -> Vec<Shader> {
         all.extend(all_dots.map(|dot| product(tile, dot)));
         all.push(raw_product(tile));
     }
-    all.extend(Precision::ALL.into_iter().filter_map(expand));
+    all.extend(expansions().map(|(precision, format)| expand(precision, format)));
     for buffers in [1, 2, 7] {
         for (grouped, quads) in [(false, false), (false, true), (true, false), (true, true)] {
             all.push(probe(ProbeShape { buffers, grouped, quads }));
         }
     }
     all
+}
+
+impl Ending {
+    /// What of a product is written, and what writes it.
+    const fn name_and_source(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Mixed => ("product", wgsl!("mix", "write_mixed")),
+            Self::Raw => ("sums", wgsl!("write_raw")),
+        }
+    }
 }
 
 impl Dot {
@@ -210,6 +283,7 @@ impl Dot {
             Self::Plain => "plain",
             Self::Wide => "wide",
             Self::Float | Self::FloatChunks => "float",
+            Self::Cooperative => "cooperative",
         }
     }
 
@@ -221,11 +295,12 @@ impl Dot {
         }
     }
 
-    /// Those that a device may have for a kind of work.
-    pub const fn of(precision: Precision) -> [Self; 2] {
+    /// Those that a device may have for a kind of work. The operands of FP4 would take twice the memory as floats.
+    pub const fn of(precision: Precision) -> &'static [Self] {
         match precision {
-            Precision::Int8 | Precision::Fp8 | Precision::Fp4 => [Self::Packed, Self::Plain],
-            Precision::F16 => [Self::Wide, Self::Float],
+            Precision::Int8 | Precision::Fp8 => &[Self::Packed, Self::Plain, Self::Cooperative],
+            Precision::Fp4 => &[Self::Packed, Self::Plain],
+            Precision::F16 => &[Self::Wide, Self::Float, Self::Cooperative],
         }
     }
 
@@ -241,13 +316,14 @@ impl Dot {
     const fn terms_per_word(self) -> u32 {
         match self {
             Self::Packed | Self::Plain => 4,
-            Self::Wide | Self::Float | Self::FloatChunks => 2,
+            Self::Wide | Self::Float | Self::FloatChunks | Self::Cooperative => 2,
         }
     }
 
     const fn requires(self) -> &'static str {
         match self {
             Self::Packed => "requires packed_4x8_integer_dot_product;\n",
+            Self::Cooperative => "enable f16;\nenable wgpu_cooperative_matrix;\n",
             Self::Plain | Self::Wide | Self::Float | Self::FloatChunks => "",
         }
     }
@@ -257,7 +333,8 @@ impl Dot {
             Self::Packed => wgsl!("sums_integer", "dot_packed"),
             Self::Plain => wgsl!("sums_integer", "dot_plain"),
             Self::Wide => wgsl!("sums_integer", "dot_wide"),
-            Self::Float | Self::FloatChunks => wgsl!("dot_float"),
+            Self::Float | Self::FloatChunks => wgsl!("sums_float", "dot_float"),
+            Self::Cooperative => wgsl!("sums_float"),
         }
     }
 }

@@ -192,19 +192,35 @@ const EXPAND: &[Fault] = &[
     ("write_expanded(params.at + id.x, slot[params.at + id.x])", "write_expanded(id.x, slot[id.x])"),
     ("slot[params.at + id.x]", "slot[id.x]"),
     ("id.x >= params.vectors", "id.x > params.vectors"),
-    ("expanded(v.w)", "expanded(v.z)"),
 ];
 
-/// Of signed bytes.
-const EXPAND_BYTES: &[Fault] = &[
-    ("signs != vec4(0u)", "signs == vec4(0u)"),
-    ("signed << vec4(0u, 8u, 16u, 24u)", "signed << vec4(24u, 16u, 8u, 0u)"),
+const TO_INT8: &[Fault] = &[
+    ("integers) & vec4(0xffu)", "integers)"),
+    ("<< vec4(0u, 8u, 16u, 24u);\n    return", "<< vec4(24u, 16u, 8u, 0u);\n    return"),
+];
+
+/// Of one operand for each byte, in two bytes.
+const TO_TWO_BYTES: &[Fault] =
+    &[("packed(integers(v.w))", "packed(integers(v.z))"), ("operands[2u * i + 1u]", "operands[2u * i]")];
+
+const TO_INT16: &[Fault] = &[("low.x | (low.y << 16u)", "low.y | (low.x << 16u)"), (" & vec4(0xffffu)", "")];
+
+const TO_F16: &[Fault] = &[
+    ("pack2x16float(floats.zw)", "pack2x16float(floats.wz)"),
+    ("vec4<f32>(integers)", "vec4<f32>(bitcast<vec4<u32>>(integers))"),
+];
+
+const EXPAND_INT8: &[Fault] = &[
+    ("vec4(24u, 16u, 8u, 0u)) >> vec4(24u)", "vec4(0u, 8u, 16u, 24u)) >> vec4(24u)"),
+    (">> vec4(24u);", ">> vec4(25u);"),
 ];
 
 const EXPAND_FP8: &[Fault] = &[
     ("(b >> vec4(3u)) & vec4(3u)", "(b >> vec4(2u)) & vec4(3u)"),
     ("(b >> vec4(3u)) & vec4(3u)", "(b >> vec4(3u)) & vec4(7u)"),
     ("b & vec4(0x80u)", "b & vec4(0x40u)"),
+    ("magnitudes, -magnitudes,", "-magnitudes, magnitudes,"),
+    ("packed(integers(v.w))", "packed(integers(v.z))"),
 ];
 
 const EXPAND_FP4: &[Fault] = &[
@@ -212,7 +228,8 @@ const EXPAND_FP4: &[Fault] = &[
     ("codes & vec4(8u)", "codes & vec4(4u)"),
     ("low > vec4(1u)", "low > vec4(2u)"),
     ("max(low >> vec4(1u), vec4(1u)) - vec4(1u)", "max(low >> vec4(1u), vec4(1u))"),
-    ("vec2(pair(b.xy), pair(b.zw))", "vec2(pair(b.zw), pair(b.xy))"),
+    ("vec2(packed(lower_integers(word)), packed(upper_integers(word)))", "vec2(packed(lower_integers(word)), 0u)"),
+    ("vec4(both(v.x), both(v.y))", "vec4(both(v.y), both(v.x))"),
     ("operands[2u * i + 1u]", "operands[2u * i]"),
 ];
 
@@ -220,8 +237,37 @@ const EXPAND_F16: &[Fault] = &[
     ("signed >> vec4(1u)", "signed / vec4(2)"),
     ("vec4(24u, 16u, 8u, 0u)) >> vec4(24u)", "vec4(0u, 8u, 16u, 24u)) >> vec4(24u)"),
     (">> vec4(24u);", ">> vec4(25u);"),
-    ("whole.x | (whole.y << 16u)", "whole.y | (whole.x << 16u)"),
-    (" & vec4(0xffffu)", ""),
+];
+
+const COOPERATIVE: &[Fault] = &[
+    ("i * THREADS + thread", "thread"),
+    ("tile_sums[at + 2u], tile_sums[at + 3u]", "tile_sums[at + 3u], tile_sums[at + 2u]"),
+    ("var held = settled(before)", "var held = before"),
+    ("held.r2 = row_of(at + 2u * SIDE)", "held.r2 = row_of(at + SIDE)"),
+    ("params.first_tile + group.x", "group.x"),
+    ("(tile / params.tiles_across) * SIDE", "(tile % params.tiles_across) * SIDE"),
+    ("params.depth / 2u", "params.depth / 4u"),
+    ("chunk += CHUNK_TERMS", "chunk += 2u * CHUNK_TERMS"),
+    ("        for (var i = thread; i < SIDE * SIDE; i += THREADS) {\n            tile_sums[i] = 0.0;\n        }\n", ""),
+    ("tile_sums[i] = 0.0;\n        }\n        workgroupBarrier();", "tile_sums[i] = 0.0;\n        }"),
+    ("        }\n        workgroupBarrier();\n        for (var i = 0u", "        }\n        for (var i = 0u"),
+    ("(region % REGIONS_ACROSS) * REGION_COLUMNS", "(region % REGIONS_ACROSS) * 8u"),
+    ("(row + region_row) * terms + chunk", "(row + region_row) * terms"),
+    ("(column + region_column) * terms + chunk", "column * terms + chunk"),
+    ("min(terms - chunk, CHUNK_TERMS)", "terms - chunk"),
+    ("min(terms - chunk, CHUNK_TERMS)", "16u"),
+    ("sum1_0 = coopMultiplyAdd(row1", "sum1_0 = coopMultiplyAdd(row0"),
+    ("let column1 = coopLoad<", "let column1 = coopLoadT<"),
+    ("column + block.y", "column + block.x"),
+    ("sums.before1 + vec4<i32>(sums.r1)", "vec4<i32>(sums.r1)"),
+];
+
+/// Of subgroups that sum several regions each.
+const SEVERAL_REGIONS: &[Fault] = &[("region += subgroups", "region += 2u * subgroups")];
+
+const RAW_COOPERATIVE: &[Fault] = &[
+    ("bitcast<vec4<u32>>(sums.r3)", "bitcast<vec4<u32>>(sums.before3)"),
+    ("write_row(bitcast<vec4<u32>>(sums.r1), to + params.n)", "write_row(bitcast<vec4<u32>>(sums.r1), to)"),
 ];
 
 /// Of every probe.
@@ -333,14 +379,26 @@ fn faults_of_float_products_are_found() {
 
 #[test]
 fn faults_of_operands_are_found() {
-    for (precision, faults) in [
-        (Precision::F16, EXPAND_F16.to_vec()),
-        (Precision::Fp8, [EXPAND_BYTES, EXPAND_FP8].concat()),
-        (Precision::Fp4, [EXPAND_BYTES, EXPAND_FP4].concat()),
+    for (precision, format, faults) in [
+        (Precision::F16, Format::Int16, [EXPAND, EXPAND_F16, TO_TWO_BYTES, TO_INT16]),
+        (Precision::Fp8, Format::Int8, [EXPAND, EXPAND_FP8, TO_INT8, &[]]),
+        (Precision::Fp4, Format::Int8, [EXPAND, EXPAND_FP4, TO_INT8, &[]]),
+        (Precision::Int8, Format::F16, [EXPAND, EXPAND_INT8, TO_TWO_BYTES, TO_F16]),
     ] {
-        let shader = expand(precision).unwrap();
-        all_found(&shader, &[EXPAND, &faults].concat(), |faulty| expand::check_expand(precision, faulty, true));
+        let check = |faulty: &Shader| expand::check_expand(precision, format, faulty, true);
+        all_found(&expand(precision, format), &faults.concat(), check);
     }
+}
+
+#[test]
+#[ignore = "needs a driver with cooperative matrices: scripts/check-cooperative"]
+fn faults_of_products_in_cooperative_matrices_are_found() {
+    let tile = gpu().cooperative.expect("an adapter with cooperative matrices of half floats and FP32 sums");
+    let chunks = product::cooperative_in_chunks(tile);
+    all_found(&chunks, COOPERATIVE, |faulty| product::check_cooperative_in_chunks(faulty, true));
+    let several = product::cooperative_in_chunks(CooperativeTile { regions: 2 * tile.regions, ..tile });
+    all_found(&several, SEVERAL_REGIONS, |faulty| product::check_cooperative_in_chunks(faulty, true));
+    all_found(&raw_cooperative_product(tile), RAW_COOPERATIVE, |faulty| product::check_raw_cooperative(faulty, true));
 }
 
 fn all_found_in_probe(buffers: u32, grouped: bool, quads: bool, faults: &[Fault]) {

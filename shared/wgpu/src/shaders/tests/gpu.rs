@@ -5,7 +5,8 @@ use std::sync::OnceLock;
 use ::wgpu::{self as api, BufferUsages as Usage};
 
 use super::super::params::Words;
-use super::{Checked, POISON, Shader};
+use super::{Checked, CooperativeTile, POISON, Shader};
+use crate::gpu::COOPERATIVE;
 
 /// Bytes before and after what a kernel is bound to, which it must leave alone; a multiple of every alignment.
 const GUARD_BYTES: u64 = 256;
@@ -16,6 +17,8 @@ const NO_ADAPTER: &str =
 /// An adapter's device.
 pub(super) struct Gpu {
     pub device: api::Device,
+    /// The tile of its cooperative matrices, where it has them.
+    pub cooperative: Option<CooperativeTile>,
     queue: api::Queue,
 }
 
@@ -36,13 +39,21 @@ impl Gpu {
     async fn open() -> Self {
         let instance = api::Instance::new(api::InstanceDescriptor::new_without_display_handle());
         let adapter = instance.enumerate_adapters(api::Backends::all()).await.into_iter().next().expect(NO_ADAPTER);
-        let descriptor = api::DeviceDescriptor {
+        let subgroup_size = adapter.get_info().subgroup_min_size;
+        let properties = adapter.cooperative_matrix_properties();
+        let cooperative = CooperativeTile::choose(&adapter.limits(), &properties, subgroup_size);
+        let mut descriptor = api::DeviceDescriptor {
             required_features: api::Features::SUBGROUP,
             required_limits: adapter.limits(),
             ..Default::default()
         };
+        if cooperative.is_some() {
+            descriptor.required_features |= COOPERATIVE;
+            // SAFETY: as in `Gpu::open` of this crate.
+            descriptor.experimental_features = unsafe { api::ExperimentalFeatures::enabled() };
+        }
         let (device, queue) = adapter.request_device(&descriptor).await.expect("a device with subgroups");
-        Self { device, queue }
+        Self { device, cooperative, queue }
     }
 
     /// Compiles a shader that has `storage` bindings besides its parameters. `checked`: with the bounds checks that

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::expand::operands_of;
+use super::expand::{half_floats, operands_of};
 use super::*;
 use assay_work::reference::product_row;
 
@@ -32,7 +32,7 @@ struct Case {
 
 impl Case {
     fn new(
-        precision: Precision,
+        (precision, dot): (Precision, Dot),
         name: &'static str,
         (n, rows, cuts): (u32, u32, u32),
         earlier: Vec<u8>,
@@ -43,8 +43,9 @@ impl Case {
         for (r, row) in (0..).zip(expected.chunks_exact_mut(n as usize)) {
             product_row(precision, (&earlier, &previous), n, slot, r, row);
         }
-        let [earlier, previous] = [earlier, previous].map(|slot| operands_of(precision, &slot));
-        Self { name, n, slot, earlier, previous, depth: n * expansion(precision).unwrap_or(1), rows, cuts, expected }
+        let [earlier, previous] = [earlier, previous].map(|slot| operands_of(precision, dot, &slot));
+        let depth = n * expansion(precision, dot).unwrap_or(1);
+        Self { name, n, slot, earlier, previous, depth, rows, cuts, expected }
     }
 
     fn piece<'a>(&self, slot: &'a [u8], piece: u32) -> &'a [u8] {
@@ -60,12 +61,13 @@ fn rows_of(rows: &[u8], bytes: u32, piece: u32) -> &[u8] {
     &rows[(piece * bytes) as usize..][..bytes as usize]
 }
 
-fn cases(precision: Precision) -> &'static [Case] {
-    static CASES: [std::sync::OnceLock<Vec<Case>>; 4] = [const { std::sync::OnceLock::new() }; 4];
-    CASES[precision as usize].get_or_init(|| {
+/// What products that multiply this way are checked with; the same for all that read operands in one format.
+fn cases(precision: Precision, dot: Dot) -> &'static [Case] {
+    static CASES: [[std::sync::OnceLock<Vec<Case>>; 4]; 2] = [const { [const { std::sync::OnceLock::new() }; 4] }; 2];
+    CASES[usize::from(dot == Dot::Cooperative)][precision as usize].get_or_init(|| {
         let random = |seed, n: usize| noise(seed, n * n);
         let all = |byte, n: usize| vec![byte; n * n];
-        let case = |name, shape, earlier, previous| Case::new(precision, name, shape, earlier, previous);
+        let case = |name, shape, earlier, previous| Case::new((precision, dot), name, shape, earlier, previous);
         vec![
             case("random", (256, 256, 1), random(1, 256), random(2, 256)),
             case("squares of the lowest", (256, 256, 1), all(LOWEST, 256), all(LOWEST, 256)),
@@ -77,22 +79,15 @@ fn cases(precision: Precision) -> &'static [Case] {
 }
 
 /// A sum that FP32 holds in chunks alone.
-fn long_case() -> &'static Case {
-    static CASE: std::sync::OnceLock<Case> = std::sync::OnceLock::new();
+fn long_case(dot: Dot) -> Case {
     let odd = || vec![ODD; 512 * 512];
-    CASE.get_or_init(|| Case::new(Precision::F16, "sums beyond a chunk", (512, 512, 1), odd(), odd()))
+    Case::new((Precision::F16, dot), "sums beyond a chunk", (512, 512, 1), odd(), odd())
 }
 
 /// Tiles `of` of a block: copies them from what the product should be.
-fn expect_tiles(
-    case: &Case,
-    tile: ShaderTile,
-    (row_piece, column_piece): (u32, u32),
-    of: Range<u32>,
-    written: &mut [u8],
-) {
-    let (n, side) = (case.n as usize, tile.side as usize);
-    let across = case.rows / tile.side;
+fn expect_tiles(case: &Case, side: u32, (row_piece, column_piece): (u32, u32), of: Range<u32>, written: &mut [u8]) {
+    let across = case.rows / side;
+    let (n, side) = (case.n as usize, side as usize);
     for t in of {
         let row0 = (t / across) as usize * side;
         let column = (column_piece * case.rows) as usize + (t % across) as usize * side;
@@ -104,14 +99,8 @@ fn expect_tiles(
 }
 
 /// Computes one block, and compares after every dispatch what is written so far and what is not.
-fn check_block(
-    kernel: &Kernel<'_>,
-    tile: ShaderTile,
-    case: &Case,
-    block: (u32, u32),
-    written: &mut Vec<u8>,
-) -> Checked {
-    let across = case.rows / tile.side;
+fn check_block(kernel: &Kernel<'_>, side: u32, case: &Case, block: (u32, u32), written: &mut Vec<u8>) -> Checked {
+    let across = case.rows / side;
     let tiles = across * across;
     let each = tiles.div_ceil(case.cuts);
     let mut earlier = case.operands(&case.earlier, block.0).to_vec();
@@ -122,7 +111,7 @@ fn check_block(
         let Case { n, slot, depth, .. } = *case;
         let params = ProductParams { n, tiles_across: across, first_tile, row0, column0, slot, depth };
         let mut expected = written.clone();
-        expect_tiles(case, tile, block, first_tile..end, &mut expected);
+        expect_tiles(case, side, block, first_tile..end, &mut expected);
         kernel.run(params.words(), &mut [&mut earlier, &mut previous, written], end - first_tile)?;
         same(&format!("{}: {params:?}", case.name), written, &expected)?;
     }
@@ -130,13 +119,13 @@ fn check_block(
     same(case.name, &previous, case.operands(&case.previous, block.1))
 }
 
-fn check_cases<'a>(kernel: &Kernel<'_>, tile: ShaderTile, cases: impl IntoIterator<Item = &'a Case>) -> Checked {
+fn check_cases<'a>(kernel: &Kernel<'_>, side: u32, cases: impl IntoIterator<Item = &'a Case>) -> Checked {
     for case in cases {
         let pieces = case.n / case.rows;
         for row_piece in 0..pieces {
             let mut written = vec![POISON; (case.rows * case.n) as usize];
             for column_piece in 0..pieces {
-                check_block(kernel, tile, case, (row_piece, column_piece), &mut written)?;
+                check_block(kernel, side, case, (row_piece, column_piece), &mut written)?;
             }
             same(case.name, &written, case.piece(&case.expected, row_piece))?;
         }
@@ -145,7 +134,7 @@ fn check_cases<'a>(kernel: &Kernel<'_>, tile: ShaderTile, cases: impl IntoIterat
 }
 
 pub(super) fn check_product(precision: Precision, tile: ShaderTile, shader: &Shader, checked: bool) -> Checked {
-    check_cases(&gpu().compile(shader, 3, checked)?, tile, cases(precision))
+    check_cases(&gpu().compile(shader, 3, checked)?, tile.side, cases(precision, Dot::of(precision)[0]))
 }
 
 /// Float sums in chunks that a small product has several of.
@@ -155,12 +144,17 @@ pub(super) fn in_chunks(tile: ShaderTile) -> Shader {
 
 pub(super) fn check_in_chunks(tile: ShaderTile, shader: &Shader, checked: bool) -> Checked {
     let kernel = gpu().compile(shader, 3, checked)?;
-    check_cases(&kernel, tile, cases(Precision::F16).iter().chain([long_case()]))
+    check_cases(&kernel, tile.side, cases(Precision::F16, Dot::Float).iter().chain([&long_case(Dot::Float)]))
 }
 
 /// The bits of float sums, of rows of another length than the matrix has.
 pub(super) fn check_raw(tile: ShaderTile, shader: &Shader, checked: bool) -> Checked {
-    let kernel = gpu().compile(shader, 3, checked)?;
+    let operands = |row: &[i16]| row.iter().copied().flat_map(i16::to_le_bytes).collect();
+    check_sums(&gpu().compile(shader, 3, checked)?, tile.side, operands)
+}
+
+/// The bits of sums of operands that `operands` writes.
+fn check_sums(kernel: &Kernel<'_>, side: u32, operands: impl Fn(&[i16]) -> Vec<u8>) -> Checked {
     let (n, terms) = (256_u32, 512_usize);
     let integers = |seed| noise(seed, n as usize * terms).into_iter().map(|byte| i16::from(byte as i8));
     let rows = [integers(8), integers(9)].map(Iterator::collect::<Vec<i16>>);
@@ -171,9 +165,9 @@ pub(super) fn check_raw(tile: ShaderTile, shader: &Shader, checked: bool) -> Che
             expected.extend((sum as f32).to_le_bytes());
         }
     }
-    let [mut left, mut right] = rows.map(|row| row.into_iter().flat_map(i16::to_le_bytes).collect::<Vec<u8>>());
+    let [mut left, mut right] = rows.map(|row| operands(&row));
     let mut written = vec![POISON; (n * n * 4) as usize];
-    let across = n / tile.side;
+    let across = n / side;
     let depth = 2 * terms as u32;
     let params = ProductParams { n, tiles_across: across, first_tile: 0, row0: 0, column0: 0, slot: 0, depth };
     kernel.run(params.words(), &mut [&mut left, &mut right, &mut written], across * across)?;
@@ -221,12 +215,50 @@ fn float_products_are_exact_in_every_tile() {
     }
 }
 
+/// Cooperative matrices of the size that the adapter has, in every number of regions.
+fn cooperative_tiles() -> impl Iterator<Item = CooperativeTile> {
+    let tile = gpu().cooperative.expect("an adapter with cooperative matrices of half floats and FP32 sums");
+    CooperativeTile::all().filter(move |other| other.cell == tile.cell && other.regions >= tile.regions)
+}
+
+pub(super) fn check_cooperative(precision: Precision, shader: &Shader, checked: bool) -> Checked {
+    let kernel = gpu().compile(shader, 3, checked)?;
+    check_cases(&kernel, CooperativeTile::SIDE, cases(precision, Dot::Cooperative))
+}
+
+/// Sums in chunks that a small product has several of.
+pub(super) fn cooperative_in_chunks(tile: CooperativeTile) -> Shader {
+    cooperative_product_with(tile, CHUNK, Ending::Mixed)
+}
+
+pub(super) fn check_cooperative_in_chunks(shader: &Shader, checked: bool) -> Checked {
+    let kernel = gpu().compile(shader, 3, checked)?;
+    let (cases, long) = (cases(Precision::F16, Dot::Cooperative), long_case(Dot::Cooperative));
+    check_cases(&kernel, CooperativeTile::SIDE, cases.iter().chain([&long]))
+}
+
+pub(super) fn check_raw_cooperative(shader: &Shader, checked: bool) -> Checked {
+    check_sums(&gpu().compile(shader, 3, checked)?, CooperativeTile::SIDE, half_floats)
+}
+
+#[test]
+#[ignore = "needs a driver with cooperative matrices: scripts/check-cooperative"]
+fn products_in_cooperative_matrices_are_exact_in_every_tile() {
+    for tile in cooperative_tiles() {
+        for precision in [Precision::Int8, Precision::F16, Precision::Fp8] {
+            check_cooperative(precision, &cooperative_product(tile), false).unwrap();
+        }
+        check_cooperative_in_chunks(&cooperative_in_chunks(tile), false).unwrap();
+        check_raw_cooperative(&raw_cooperative_product(tile), false).unwrap();
+    }
+}
+
 /// Why there are chunks: without them, FP32 loses the sum's last bits.
 #[test]
 fn a_sum_beyond_a_chunk_is_wrong_in_one() {
     let tile = ShaderTile::ALL[0];
     let kernel = gpu().compile(&product(tile, Dot::Float), 3, false).unwrap();
-    assert!(check_cases(&kernel, tile, [long_case()]).is_err());
+    assert!(check_cases(&kernel, tile.side, [&long_case(Dot::Float)]).is_err());
 }
 
 /// A long sum gets chunks; no longer one than the specification allows is without.
