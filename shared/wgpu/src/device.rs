@@ -13,7 +13,7 @@ use super::copy::Staging;
 use super::describe::{AdapterDescription, Described};
 use super::digest::Hashing;
 use super::error::WgpuError;
-use super::float_sums::FloatSums;
+use super::findings::FloatSums;
 use super::flow::{self, Flow, FlowParts};
 use super::gpu::{Gpu, NotMade};
 use super::kernels::Kernels;

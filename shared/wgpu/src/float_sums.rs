@@ -16,22 +16,6 @@ use assay_work::text::printable;
 /// Operands of a row on a software adapter, which takes seconds for the longest.
 const SOFTWARE_TERMS: u32 = 4096;
 
-/// What the self-test found of every way to multiply with float sums, in each kind of work that it was examined for.
-#[derive(Debug, Default)]
-pub(super) struct FloatSums(Vec<(Dot, UnitFinding)>);
-
-impl FloatSums {
-    /// All that was found.
-    pub(super) fn findings(&self) -> Vec<UnitFinding> {
-        self.0.iter().map(|(_, finding)| finding.clone()).collect()
-    }
-
-    fn of(&self, precision: Precision, dot: Dot) -> impl Iterator<Item = &UnitFinding> {
-        let is_of = move |found: &&(Dot, UnitFinding)| found.0 == dot && found.1.precision == precision;
-        self.0.iter().filter(is_of).map(|(_, finding)| finding)
-    }
-}
-
 impl WgpuDevice {
     /// Whether products may multiply this way, as far as is known.
     pub(super) fn may_multiply_by(&self, precision: Precision, dot: Dot) -> bool {
@@ -51,7 +35,7 @@ impl WgpuDevice {
             }
             for (side, shader) in shaders {
                 let finding = self.examine(precision, dot, side, &shader)?;
-                self.float_sums.0.push((dot, finding));
+                self.float_sums.note(dot, finding);
             }
         }
         Ok(self.may_multiply_by(precision, dot))

@@ -25,6 +25,7 @@ mod describe;
 mod device;
 mod digest;
 mod error;
+mod findings;
 mod float_sums;
 mod flow;
 #[allow(unsafe_code)]

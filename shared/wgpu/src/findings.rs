@@ -1,0 +1,27 @@
+//! What the self-test of products with float sums found.
+
+use super::shaders::Dot;
+use assay_device::accumulator::UnitFinding;
+use assay_work::Precision;
+
+/// What the self-test found of every way to multiply with float sums, in each kind of work that it was examined for.
+#[derive(Debug, Default)]
+pub(super) struct FloatSums(Vec<(Dot, UnitFinding)>);
+
+impl FloatSums {
+    /// Keeps a finding.
+    pub(super) fn note(&mut self, dot: Dot, finding: UnitFinding) {
+        self.0.push((dot, finding));
+    }
+
+    /// All that was found.
+    pub(super) fn findings(&self) -> Vec<UnitFinding> {
+        self.0.iter().map(|(_, finding)| finding.clone()).collect()
+    }
+
+    /// Of one way in one kind of work, a finding for each tile.
+    pub(super) fn of(&self, precision: Precision, dot: Dot) -> impl Iterator<Item = &UnitFinding> {
+        let is_of = move |found: &&(Dot, UnitFinding)| found.0 == dot && found.1.precision == precision;
+        self.0.iter().filter(is_of).map(|(_, finding)| finding)
+    }
+}
