@@ -301,8 +301,9 @@ impl Kernels {
     pub(super) fn detail(&self) -> String {
         let (bytes, wide, side) = (self.bytes_dot.name(), self.wide_dot.name(), self.tiles[0].side);
         let walks = if self.quads { ", walks in subgroups" } else { "" };
-        let kinds = self.in_matrices.iter().map(|kind| format!(", {kind} in cooperative matrices")).collect::<String>();
-        format!("{bytes} and {wide} products in tiles of {side}{kinds}{walks}")
+        let kinds = self.in_matrices.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let matrices = if kinds.is_empty() { kinds } else { format!(", {kinds} in cooperative matrices") };
+        format!("{bytes} and {wide} products in tiles of {side}{matrices}{walks}")
     }
 
     /// Whether walks run in subgroups.

@@ -18,6 +18,8 @@ const SYNONYMS: [(&str, &str); 10] = [
     ("all", "trace"),
     ("max", "trace"),
 ];
+/// A library whose information is about itself, at every look for devices: with `info`, its warnings are shown.
+const QUIETER: &str = "wgpu_hal=warn";
 /// How similar a word must be to a level for that to be proposed (Jaro-Winkler, 0 to 1).
 const SIMILAR: f64 = 0.75;
 
@@ -34,7 +36,11 @@ pub fn check(filter: &str) -> Result<(), String> {
 /// # Errors
 /// As [`check`].
 pub fn parse(filter: &str) -> Result<EnvFilter, String> {
-    let directives = filter.split(',').map(checked).collect::<Result<Vec<_>, _>>()?;
+    let mut directives = filter.split(',').map(checked).collect::<Result<Vec<_>, _>>()?;
+    if directives.iter().any(|directive| directive.eq_ignore_ascii_case("info")) {
+        // Of the same target the last one counts.
+        directives.insert(0, QUIETER.into());
+    }
     EnvFilter::builder().parse(directives.join(",")).map_err(|error| format!("{}: {error}", expected()))
 }
 
@@ -89,6 +95,17 @@ fn meant(word: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_library_is_quieter_with_info_unless_it_is_named() {
+        let of = |filter: &str| parse(filter).unwrap().to_string();
+        let names = |filter: &str, directive: &str| of(filter).split(',').any(|part| part == directive);
+        assert!(names("info", "wgpu_hal=warn") && names("INFO,h2=off", "wgpu_hal=warn"));
+        assert!(names("info,wgpu_hal=debug", "wgpu_hal=debug") && !names("info,wgpu_hal=debug", "wgpu_hal=warn"));
+        for filter in ["off", "warn", "debug", "trace", "warn,assay_worker=info"] {
+            assert!(!of(filter).contains("wgpu_hal"), "{filter}");
+        }
+    }
 
     #[test]
     fn levels_and_targets_with_levels_are_taken() {
