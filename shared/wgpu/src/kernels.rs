@@ -176,12 +176,17 @@ impl Kernels {
 
     /// Multiplies this way from now on in a kind of work; integers and FP32, in every kind that is not in matrices.
     pub(super) fn multiply_by(&mut self, precision: Precision, dot: Dot) {
-        self.in_matrices.retain(|other| *other != precision);
+        self.leave_matrices(precision);
         match dot {
             Dot::Packed | Dot::Plain => self.bytes_dot = dot,
             Dot::Wide | Dot::Float | Dot::FloatChunks => self.wide_dot = dot,
             Dot::Cooperative => self.in_matrices.push(precision),
         }
+    }
+
+    /// Multiplies a kind of work as others of its operands that are not in matrices.
+    pub(super) fn leave_matrices(&mut self, precision: Precision) {
+        self.in_matrices.retain(|other| *other != precision);
     }
 
     /// The tile of cooperative matrices, where they may be used.

@@ -90,42 +90,49 @@ impl WgpuDevice {
             if !self.has_exact_sums(precision, Dot::Cooperative)? {
                 continue;
             }
-            match self.config.dot {
-                DotChoice::Cooperative => self.kernels.multiply_by(precision, Dot::Cooperative),
-                _ => self.choose_of(precision, [self.kernels.dot(precision), Dot::Cooperative])?,
+            if self.config.dot == DotChoice::Cooperative {
+                self.kernels.multiply_by(precision, Dot::Cooperative);
+                continue;
+            }
+            match self.choose_of(precision, [self.kernels.dot(precision), Dot::Cooperative]) {
+                Err(NotQualified::Device(DeviceError::Unsupported(why))) => self.leave_matrices(precision, &why),
+                other => other?,
             }
         }
         Ok(())
     }
 
-    /// A kind of work other than INT8 whose bits are wrong, or whose shaders the driver does not take, is not offered.
+    /// Multiplies a kind of work in no cooperative matrices any more.
+    fn leave_matrices(&mut self, precision: Precision, why: &str) {
+        self.kernels.leave_matrices(precision);
+        self.float_sums.refute(precision, Dot::Cooperative, why);
+        tracing::warn!("{}: {precision} in no cooperative matrices: {why}", self.description().title());
+    }
+
+    /// A kind of work other than INT8 whose bits are wrong, or whose shaders the driver does not take, is not offered;
+    /// before that, one in cooperative matrices multiplies another way.
     fn qualify_pass(&mut self, pass: &Pass, root: &str, what: &'static str) -> Result<(), NotQualified> {
         let kind = pass.precision;
         if !self.precisions.contains(&kind) {
             return Ok(());
         }
-        let why = match self.fill(pass, &Handle::default()) {
-            Ok(digests) if pass_root(&digests).to_string() == root => return Ok(()),
-            Ok(_) if self.kernels.dot(kind) == Dot::Cooperative => {
-                return self.qualify_without_matrices(pass, root, what);
-            }
-            Ok(_) if kind == Precision::Int8 => return Err(NotQualified::Bits(what)),
+        let filled = self.fill(pass, &Handle::default());
+        let why = match &filled {
+            Ok(digests) if pass_root(digests).to_string() == root => return Ok(()),
             Ok(_) => format!("{what} give other bits on its driver than they must"),
-            Err(DeviceError::Unsupported(why)) if kind != Precision::Int8 => why,
-            Err(error) => return Err(error.into()),
+            Err(DeviceError::Unsupported(why)) => why.clone(),
+            Err(error) => return Err(error.clone().into()),
         };
+        if self.kernels.dot(kind) == Dot::Cooperative {
+            self.leave_matrices(kind, &why);
+            return self.qualify_pass(pass, root, what);
+        }
+        if kind == Precision::Int8 {
+            return Err(filled.map_or_else(Into::into, |_| NotQualified::Bits(what)));
+        }
         self.precisions.retain(|offered| *offered != kind);
         tracing::warn!("{}: {kind} is not offered: {why}", self.description().title());
         Ok(())
-    }
-
-    /// Other products give the bits that cooperative matrices do not give.
-    fn qualify_without_matrices(&mut self, pass: &Pass, root: &str, what: &'static str) -> Result<(), NotQualified> {
-        let (kind, title) = (pass.precision, self.description().title());
-        tracing::warn!("{title}: {kind} in cooperative matrices gives other bits than it must, and is not used");
-        let [first, ..] = Dot::of(kind) else { return Err(NotQualified::Bits(what)) };
-        self.kernels.multiply_by(kind, if kind == Precision::F16 { *first } else { self.kernels.bytes_dot() });
-        self.qualify_pass(pass, root, what)
     }
 
     /// Whether float products are examined, and tried where they are exact. A software adapter multiplies integers no
@@ -218,9 +225,38 @@ impl From<WgpuError> for NotQualified {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::PRECISIONS;
+    use crate::{PRECISIONS, WgpuConfig};
     use assay_device::reference::ReferenceDevice;
     use assay_work::DeviceId;
+
+    /// A device whose matrices give other bits in a pass than in the self-test multiplies another way, and keeps to that.
+    #[test]
+    #[ignore = "needs a driver with cooperative matrices: scripts/check-cooperative"]
+    fn cooperative_matrices_that_give_other_bits_are_left() {
+        let adapter = crate::detect(&[]).unwrap().into_iter().find(|adapter| adapter.refusal.is_none()).unwrap();
+        let config = WgpuConfig {
+            memory_bytes: Some(256 << 20),
+            dot: DotChoice::Cooperative,
+            seed: Vec::new(),
+            ..WgpuConfig::default()
+        };
+        let mut device = crate::open(adapter.id, config, &mut |_| ()).unwrap();
+        let other = small_pass(Precision::Fp8);
+        for kind in [Precision::Int8, Precision::F16] {
+            assert_eq!(device.kernels(kind)[0], "cooperative");
+            let pass = Pass { precision: kind, ..PASS };
+            // The root of another pass: to the device, its own is wrong, whichever way it multiplies.
+            let qualified = device.qualify_pass(&pass, PASSES[2].1, "a test");
+            assert_eq!(qualified.is_err(), kind == Precision::Int8);
+            assert_eq!(device.precisions.contains(&kind), kind == Precision::Int8);
+            assert!(!device.kernels(kind).contains(&"cooperative".to_owned()), "{kind}");
+            assert!(device.choose_kernel(kind, "cooperative").is_err(), "{kind}");
+            let found = device.info().units.into_iter().find(|unit| unit.precision == kind).unwrap();
+            assert_eq!(found.failed.as_deref(), Some("a test give other bits on its driver than they must"));
+        }
+        assert_eq!(device.kernels(Precision::Fp8)[0], "cooperative");
+        assert!(device.qualify_pass(&other, PASSES[2].1, "a test").is_ok());
+    }
 
     #[test]
     fn the_roots_are_the_references() {
