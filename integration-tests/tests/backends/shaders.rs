@@ -17,9 +17,11 @@ const SPIRV_MAGIC: u32 = 0x0723_0203;
 fn parsed(shader: &Shader) -> (Module, ModuleInfo) {
     let module = naga::front::wgsl::parse_str(&shader.source)
         .unwrap_or_else(|error| panic!("{}: {}", shader.name, error.emit_to_string(&shader.source)));
-    // Nothing beyond WGSL's core but subgroups, and cooperative matrices, each only where it is asked for.
+    // Nothing beyond WGSL's core but subgroups, half floats in words and cooperative matrices, each only where it is asked for.
     let capabilities = if is_quads(shader) {
         Capabilities::SUBGROUP
+    } else if is_to_half(shader) {
+        Capabilities::SHADER_FLOAT16_IN_FLOAT32
     } else if is_cooperative(shader) {
         Capabilities::SUBGROUP | Capabilities::SHADER_FLOAT16 | Capabilities::COOPERATIVE_MATRIX
     } else {
