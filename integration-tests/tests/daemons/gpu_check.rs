@@ -52,8 +52,8 @@ fn what_vulkan_shows_gives_the_same_bits_and_is_compared() {
     let settings = [("DEVICES", "1"), ("CAPABILITY", "9.0")];
     let (output, report) = gpu_check(&settings, &["vulkan"]);
     assert!(output.status.success(), "{report}\n{}", String::from_utf8_lossy(&output.stderr));
-    // Three vectors and a random case for both kinds of products, and two benchmarks.
-    assert!(report.contains("10 checks passed, 0 failed"), "{report}");
+    // Three vectors and a random case for each of three kinds of products, and two benchmarks.
+    assert!(report.contains("14 checks passed, 0 failed"), "{report}");
     for stage in ["product", "pass", "leaves", "digests", "probe"] {
         let line = report.lines().find(|line| line.starts_with(&format!("  {stage}: "))).expect(&report);
         assert!(line.contains(" / ") && line.contains(" = "), "{line}");
