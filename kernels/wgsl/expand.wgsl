@@ -1,5 +1,6 @@
 // The operands of a slot's rows written out (WORK.md, Operands): what products read that do not read the slot itself.
-// integers_*.wgsl has the integers of a word of four bytes, expand_to_*.wgsl the format in which they are written.
+// integers_*.wgsl has the integers of a word of four bytes, expand_to_*.wgsl the format in which they are
+// written, and expand_bytes, expand_byte_pairs or expand_wide.wgsl where they go.
 //
 // shapes     slot: vec4<u32>[], rows of a slot one after another; operands: vec4<u32>[], OUT_VECTORS for each of those
 // grid       any number of workgroups of EXPAND_THREADS: invocation i expands vector at + i, where i < vectors

@@ -17,16 +17,6 @@
 // A thread takes a block of four rows by 16 bytes of the inner dimension from memory, turns it in registers and
 // stores whole vectors: to store one component of a vector may write its neighbours too.
 
-struct Params {
-    n: u32,
-    tiles_across: u32,
-    first_tile: u32,
-    row0: u32,
-    column0: u32,
-    slot_term: u32,
-    depth: u32,
-}
-
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read_write> earlier: array<vec4<u32>>;
 @group(0) @binding(2) var<storage, read_write> previous: array<vec4<u32>>;

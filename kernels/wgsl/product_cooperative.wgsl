@@ -11,16 +11,6 @@
 // exact      on a device that has passed the self-test of WORK.md's appendix, which runs this code with RAW: a sum of the
 //            operands of slots stays below 2^24 for CHUNK_TERMS terms. After each chunk sums are added to integers
 
-struct Params {
-    n: u32,
-    tiles_across: u32,
-    first_tile: u32,
-    row0: u32,
-    column0: u32,
-    slot_term: u32,
-    depth: u32,
-}
-
 const BLOCKS_ACROSS = SIDE / 4u;    // blocks of 4 x 4 sums
 const BLOCKS_EACH = BLOCKS_ACROSS * BLOCKS_ACROSS / THREADS;    // of a thread
 const_assert BLOCKS_EACH * THREADS == BLOCKS_ACROSS * BLOCKS_ACROSS;

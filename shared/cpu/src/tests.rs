@@ -81,18 +81,22 @@ fn passes_of_every_kind_of_work_give_the_naive_bits() {
 #[test]
 fn blocks_of_columns_give_the_same_bits_on_every_kernel() {
     for pass in [pass(8192, 3, 3, 6), pass_of(Precision::F16, 4096, 3, 4, 6), pass_of(Precision::Fp4, 4096, 3, 4, 6)] {
-        let kernels = KernelKind::available().filter(|kernel| *kernel != KernelKind::Portable);
-        let found: Vec<_> = kernels.map(|kernel| device(kernel, 2).fill(&pass, &Handle::default()).unwrap()).collect();
-        assert!(found.windows(2).all(|pair| pair[0] == pair[1]));
-        check_elements(&pass);
+        let mut fastest = device(KernelKind::Auto, 2);
+        let expected = fastest.fill(&pass, &Handle::default()).unwrap();
+        check_elements(&mut fastest, &pass);
+        let others = KernelKind::available().skip(1).filter(|kernel| *kernel != KernelKind::Portable);
+        for kernel in others {
+            assert_eq!(device(kernel, 2).fill(&pass, &Handle::default()).unwrap(), expected, "{kernel:?}");
+        }
     }
-    check_elements(&pass_of(Precision::F16, 8192, 3, 3, 6));
+    let pass = pass_of(Precision::F16, 8192, 3, 3, 6);
+    let mut fastest = device(KernelKind::Auto, 2);
+    fastest.fill(&pass, &Handle::default()).unwrap();
+    check_elements(&mut fastest, &pass);
 }
 
-/// Some elements of the last slot of a pass on the fastest kernel, by the formula.
-fn check_elements(pass: &Pass) {
-    let mut device = device(KernelKind::Auto, 2);
-    device.fill(pass, &Handle::default()).unwrap();
+/// Some elements of the last slot of a pass, by the formula.
+fn check_elements(device: &mut impl Device, pass: &Pass) {
     let (n, u) = (pass.n as usize, pass.count - 1);
     let (earlier, previous) = keys::parents(&pass.key, u);
     let mut row = |slot: u32, row: usize| {

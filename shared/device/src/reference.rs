@@ -62,9 +62,10 @@ impl ReferenceDevice {
         }
         let (earlier, previous) = parents(&pass.key, u);
         let factors = (&self.slots[earlier as usize][..], &self.slots[previous as usize][..]);
-        for (r, row) in (0..).zip(slot.chunks_exact_mut(pass.n as usize)) {
+        let at_once = reference::ROWS * pass.n as usize;
+        for (r, rows) in (0..).step_by(reference::ROWS).zip(slot.chunks_mut(at_once)) {
             handle.check()?;
-            reference::product_row(pass.precision, factors, pass.n, u, r, row);
+            reference::product_rows(pass.precision, factors, pass.n, u, r, rows);
         }
         Ok(slot)
     }

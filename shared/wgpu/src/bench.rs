@@ -90,8 +90,8 @@ impl Bench for WgpuBench {
         rates
     }
 
-    fn peer(&self) -> Result<String, String> {
-        Err("no vendor's INT8 product can be called through wgpu".into())
+    fn peer(&self, _: Precision) -> Result<String, String> {
+        Err("no vendor's product can be called through wgpu".into())
     }
 
     fn sample(&mut self, stage: BenchStage, kernel: &str, repeats: u32) -> Result<Measurement, DeviceError> {

@@ -150,9 +150,7 @@ impl WgpuDevice {
             self.bindings.clear();
         }
         fitted?;
-        let buffers = layout.slot_buffers().len() as u32;
-        let prepared = self.kernels.prepare_probe(&self.gpu, &self.bounds, buffers);
-        prepared.map_err(|error| self.refused(&error))?;
+        self.prepare_probe(layout)?;
         let prepared = self.kernels.prepare_products(&self.gpu, pass.precision, pass.n);
         prepared.map_err(|error| self.refused(&error))?;
         self.pace_products(self.kernels.dot_for(pass.precision, pass.n));
@@ -171,6 +169,13 @@ impl WgpuDevice {
         let completion = flow.expected_completion();
         let bytes = self.read_completed(layout, layout.digests, completion)?;
         Ok(hashes_of(&bytes).map(Digest).collect())
+    }
+
+    /// Compiles the probe over the slots of a layout, unless it was.
+    pub(super) fn prepare_probe(&mut self, layout: &Layout) -> Result<(), DeviceError> {
+        let buffers = layout.slot_buffers().len() as u32;
+        let prepared = self.kernels.prepare_probe(&self.gpu, &self.bounds, buffers);
+        prepared.map_err(|error| self.refused(&error))
     }
 
     /// Makes room for what the products of the resident pass read, now that they multiply another way.

@@ -165,38 +165,43 @@ impl WgpuDevice {
         Ok(best)
     }
 
-    /// Walks over as many buffers as can be bound, and over one more, against walks over one.
+    /// Walks over as many buffers as can be bound, and over one more, against walks over one; and walks in subgroups against
+    /// walks in threads.
     fn qualify_walks(&mut self) -> Result<(), NotQualified> {
         let buffers = self.bounds.slot_buffers;
+        let mut subgroups = self.kernels.has_quads();
         for count in [buffers.max(MIN_COUNT), (buffers + 1).max(MIN_COUNT)] {
-            let mut subgroups = None;
-            if self.kernels.has_quads() {
-                subgroups = Some([self.try_walks(ALL_BYTES, count)?, self.try_walks(SLOT_BYTES, count)?]);
-            }
-            self.kernels.walk_in(false);
-            let threads = [self.try_walks(ALL_BYTES, count)?, self.try_walks(SLOT_BYTES, count)?];
-            if threads[0] != threads[1] {
+            let [one, several] =
+                [self.try_walks(ALL_BYTES, count, subgroups)?, self.try_walks(SLOT_BYTES, count, subgroups)?];
+            if one[0] != several[0] {
                 return Err(NotQualified::Bits("walks over several buffers"));
             }
-            let Some(subgroups) = subgroups else { continue };
-            self.kernels.walk_in(subgroups == threads);
-            if subgroups != threads {
+            if [one[1], several[1]] != [one[0]; 2] {
                 let title = self.description().title();
                 tracing::warn!("{title}: walks in subgroups give other bits than in threads, and are not used");
+                subgroups = false;
             }
         }
+        self.kernels.walk_in(subgroups);
         Ok(())
     }
 
-    /// A small round over so many small slots, in buffers of at most this size.
-    fn try_walks(&mut self, buffer_bytes: u64, count: u32) -> Result<Digest, DeviceError> {
+    /// A small round over so many small slots, in buffers of at most this size: in threads, and in subgroups where walks may
+    /// go in them.
+    fn try_walks(&mut self, buffer_bytes: u64, count: u32, subgroups: bool) -> Result<[Digest; 2], DeviceError> {
         let tried = Bounds { buffer_bytes: buffer_bytes.min(self.bounds.binding_bytes), ..self.bounds };
         let bounds = std::mem::replace(&mut self.bounds, tried);
-        let handle = Handle::default();
-        let pass = Pass { n: MIN_N, count, ..PASS };
-        let walked = self.fill(&pass, &handle).and_then(|_| self.probe_round(&ROUND, &handle));
+        let filled = self.fill(&Pass { n: MIN_N, count, ..PASS }, &Handle::default());
+        let threads = filled.and_then(|_| self.try_round(false));
+        let both = threads.and_then(|threads| Ok([threads, if subgroups { self.try_round(true)? } else { threads }]));
         self.bounds = bounds;
-        walked
+        both
+    }
+
+    fn try_round(&mut self, subgroups: bool) -> Result<Digest, DeviceError> {
+        self.kernels.walk_in(subgroups);
+        self.prepare_probe(&self.resident()?)?;
+        self.probe_round(&ROUND, &Handle::default())
     }
 }
 
@@ -234,12 +239,7 @@ mod tests {
     #[ignore = "needs a driver with cooperative matrices: scripts/check-cooperative"]
     fn cooperative_matrices_that_give_other_bits_are_left() {
         let adapter = crate::detect(&[]).unwrap().into_iter().find(|adapter| adapter.refusal.is_none()).unwrap();
-        let config = WgpuConfig {
-            memory_bytes: Some(256 << 20),
-            dot: DotChoice::Cooperative,
-            seed: Vec::new(),
-            ..WgpuConfig::default()
-        };
+        let config = WgpuConfig { memory_bytes: Some(256 << 20), dot: DotChoice::Cooperative, ..WgpuConfig::default() };
         let mut device = crate::open(adapter.id, config, &mut |_| ()).unwrap();
         let other = small_pass(Precision::Fp8);
         for kind in [Precision::Int8, Precision::F16] {

@@ -118,6 +118,17 @@ impl Precision {
         }
     }
 
+    /// The operands of a row of bytes.
+    #[must_use]
+    pub fn operands_of(self, bytes: &[u8]) -> Vec<i16> {
+        let table = self.table();
+        match self {
+            Self::Int8 => bytes.iter().map(|&byte| i16::from(byte as i8)).collect(),
+            Self::F16 | Self::Fp8 => bytes.iter().map(|&byte| table[usize::from(byte)][0]).collect(),
+            Self::Fp4 => bytes.iter().flat_map(|&byte| table[usize::from(byte)]).collect(),
+        }
+    }
+
     /// The operands of every byte.
     #[must_use]
     pub const fn table(self) -> &'static [[i16; 2]; 256] {

@@ -29,16 +29,19 @@ pub const fn mix(sum: i32, position: u32, slot: u32) -> i8 {
 #[must_use]
 pub fn dot(precision: Precision, x: &[u8], y: &[u8]) -> i32 {
     assert_eq!(x.len(), y.len(), "rows of one matrix size");
-    let pairs = x.iter().zip(y);
-    if precision == Precision::Int8 {
-        return pairs.map(|(&a, &b)| i32::from(a as i8) * i32::from(b as i8)).sum();
+    sum_of_products(&precision.operands_of(x), &precision.operands_of(y))
+}
+
+/// The same of the rows' operands.
+pub(super) fn sum_of_products(x: &[i16], y: &[i16]) -> i32 {
+    let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<16>(), y.as_chunks::<16>());
+    let term = |(&a, &b): (&i16, &i16)| i32::from(a) * i32::from(b);
+    // Nothing overflows; without a check of it the compiler adds the terms of a chunk at once.
+    let mut sums = [0_i32; 16];
+    for (x, y) in x.iter().zip(y) {
+        sums.iter_mut().zip(x.iter().zip(y)).for_each(|(sum, pair)| *sum = sum.wrapping_add(term(pair)));
     }
-    let table = precision.table();
-    let term = |(&a, &b): (&u8, &u8)| {
-        let (a, b) = (table[a as usize], table[b as usize]);
-        i32::from(a[0]) * i32::from(b[0]) + i32::from(a[1]) * i32::from(b[1])
-    };
-    pairs.map(term).sum()
+    sums.into_iter().chain(x_rest.iter().zip(y_rest).map(term)).fold(0, i32::wrapping_add)
 }
 
 /// Element `(r, c)` of slot `u`, as its byte, from row `r` of the earlier parent and row `c` of the

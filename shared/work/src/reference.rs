@@ -13,20 +13,37 @@ use super::probe::{
     Answer, LINE_BYTES, Link, Probe, link_digest, linked_probe_key, linked_round_key, position, probe_key,
     round_key_after, start_state, state_bytes, step,
 };
-use super::product::{dot, mix};
+use super::product::{mix, sum_of_products};
 use super::segment::{Opening, ProbeOpenings, Segment, SegmentOpenings, chunk_of};
 use super::tree::{CHUNK_BYTES, chaining_values, siblings};
 
-/// Row `r` of slot `u`, from its parents.
+/// Rows whose products are taken together, so that a row of the previous slot is read once for all of them.
+pub const ROWS: usize = 8;
+
+/// Rows of slot `u` from row `r` on, from its parents.
 ///
 /// # Panics
-/// When a parent is not `n²` bytes, or the row not `n`.
-pub fn product_row(precision: Precision, (earlier, previous): (&[u8], &[u8]), n: u32, u: u32, r: u32, row: &mut [u8]) {
+/// When a parent is not `n²` bytes, or there is more or less than whole rows.
+pub fn product_rows(
+    precision: Precision,
+    (earlier, previous): (&[u8], &[u8]),
+    n: u32,
+    u: u32,
+    r: u32,
+    rows: &mut [u8],
+) {
     let width = n as usize;
-    assert!(earlier.len() == width * width && previous.len() == width * width && row.len() == width, "n-by-n slots");
-    let x = &earlier[r as usize * width..][..width];
-    for ((c, y), out) in (0..).zip(previous.chunks_exact(width)).zip(row) {
-        *out = mix(dot(precision, x, y), r * n + c, u) as u8;
+    assert!(earlier.len() == width * width && previous.len() == width * width, "n-by-n slots");
+    assert!(rows.len().is_multiple_of(width), "whole rows");
+    let operands = |row: &[u8]| precision.operands_of(row);
+    for (r, rows) in (r..).step_by(ROWS).zip(rows.chunks_mut(ROWS * width)) {
+        let from = &earlier[r as usize * width..][..rows.len()];
+        let x: Vec<_> = from.chunks_exact(width).map(operands).collect();
+        for (c, y) in (0..).zip(previous.chunks_exact(width).map(operands)) {
+            for ((r, x), row) in (r..).zip(&x).zip(rows.chunks_exact_mut(width)) {
+                row[c as usize] = mix(sum_of_products(x, &y), r * n + c, u) as u8;
+            }
+        }
     }
 }
 
@@ -41,9 +58,7 @@ pub fn pass(precision: Precision, key: &PassKey, n: u32, offset: u32, count: u32
         } else {
             let (earlier, previous) = parents(key, u);
             let factors = (&slots[earlier as usize][..], &slots[previous as usize][..]);
-            for (r, row) in (0..).zip(slot.chunks_exact_mut(n as usize)) {
-                product_row(precision, factors, n, u, r, row);
-            }
+            product_rows(precision, factors, n, u, 0, &mut slot);
         }
         slots.push(slot);
     }

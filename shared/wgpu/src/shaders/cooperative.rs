@@ -40,7 +40,8 @@ impl CooperativeTile {
                 && !held.saturating_accumulation
                 && [held.n_size, held.k_size] == [held.m_size; 2]
         };
-        let regions = THREADS.checked_div(subgroup_size).filter(|regions| regions.is_power_of_two())?;
+        let regions =
+            subgroup_size.is_power_of_two().then(|| THREADS / subgroup_size).filter(|regions| *regions > 0)?;
         let tiles = properties.iter().filter(is_usable).map(|held| Self { cell: held.m_size, regions });
         tiles.filter(|tile| fits && tile.is_whole()).max_by_key(|tile| tile.cell)
     }

@@ -149,7 +149,7 @@ fn product_with(tile: ShaderTile, dot: Dot, chunk_terms: u32, ending: Ending) ->
         "const SIDE = {side}u;\nconst PER_THREAD = {per_thread}u;\nconst STEP_WORDS = {words}u;\n\
          const DRAINS = {drains};\nconst CHUNK_WORDS = {chunk_words}u;\n"
     );
-    shader_with(name, &[dot.requires()], &[&sizes, dot.source(), wgsl!("product"), write, held])
+    shader_with(name, &[dot.requires()], &[&sizes, dot.source(), wgsl!("product_params", "product"), write, held])
 }
 
 fn cooperative_product_with(tile: CooperativeTile, chunk_terms: u32, ending: Ending) -> Shader {
@@ -157,7 +157,7 @@ fn cooperative_product_with(tile: CooperativeTile, chunk_terms: u32, ending: End
     let (of, write) = ending.name_and_source();
     let name = format!("{of} {}, {}", tile.label(), dot.label());
     let tile = tile.source(chunk_terms);
-    shader_with(name, &[dot.requires()], &[&tile, wgsl!("product_cooperative"), dot.source(), write])
+    shader_with(name, &[dot.requires()], &[&tile, wgsl!("product_params", "product_cooperative"), dot.source(), write])
 }
 
 /// How the operands of a kind of work are written out for products that multiply this way; none where these read the
@@ -177,12 +177,12 @@ pub(super) const fn format(precision: Precision, dot: Dot) -> Option<Format> {
 /// Where no product reads them.
 pub(super) fn expand(precision: Precision, format: Format) -> Shader {
     let source = match (precision, format) {
-        (Precision::Int8, Format::F16) => wgsl!("expand", "integers_int8", "expand_to_f16"),
-        (Precision::F16, Format::Int16) => wgsl!("expand", "integers_f16", "expand_to_int16"),
-        (Precision::F16, Format::F16) => wgsl!("expand", "integers_f16", "expand_to_f16"),
-        (Precision::Fp8, Format::Int8) => wgsl!("expand", "integers_fp8", "expand_to_int8"),
-        (Precision::Fp8, Format::F16) => wgsl!("expand", "integers_fp8", "expand_to_f16"),
-        (Precision::Fp4, Format::Int8) => wgsl!("expand", "integers_fp4", "expand_to_int8_twice"),
+        (Precision::Int8, Format::F16) => wgsl!("expand", "integers_int8", "expand_to_f16", "expand_wide"),
+        (Precision::F16, Format::Int16) => wgsl!("expand", "integers_f16", "expand_to_int16", "expand_wide"),
+        (Precision::F16, Format::F16) => wgsl!("expand", "integers_f16", "expand_to_f16", "expand_wide"),
+        (Precision::Fp8, Format::Int8) => wgsl!("expand", "integers_fp8", "expand_to_int8", "expand_bytes"),
+        (Precision::Fp8, Format::F16) => wgsl!("expand", "integers_fp8", "expand_to_f16", "expand_wide"),
+        (Precision::Fp4, Format::Int8) => wgsl!("expand", "integers_fp4", "expand_to_int8", "expand_byte_pairs"),
         _ => unreachable!("no product of {precision} reads {format:?}"),
     };
     shader(&format!("expand {precision} to {format:?}"), source)

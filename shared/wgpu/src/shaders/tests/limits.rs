@@ -44,3 +44,34 @@ fn every_tile_that_fits_may_be_tried() {
     assert_eq!(fitting(8192, 256, 2048), 3, "8 KiB or less");
     assert_eq!(fitting(16_384, 128, 2048), 1);
 }
+
+/// Square ones of half floats with FP32 sums, the largest; a region for each subgroup of the smallest size.
+#[test]
+fn cooperative_matrices_are_those_that_the_adapter_lists() {
+    use ::wgpu::CooperativeScalarType::{F16, F32};
+    let listed = |[m, n, k]: [u32; 3], ab_type, cr_type| ::wgpu::CooperativeMatrixProperties {
+        m_size: m,
+        n_size: n,
+        k_size: k,
+        ab_type,
+        cr_type,
+        saturating_accumulation: false,
+    };
+    let (small, large) = (listed([8; 3], F16, F32), listed([16; 3], F16, F32));
+    let chosen = |bytes, threads, properties: &[_], subgroup_size| {
+        CooperativeTile::choose(&limits(bytes, threads), properties, subgroup_size)
+    };
+    let tile = |cell, regions| Some(CooperativeTile { cell, regions });
+    assert_eq!(chosen(16_384, 128, &[small, large, small], 32), tile(16, 4));
+    assert_eq!(chosen(16_384, 128, &[small], 8), tile(8, 16));
+    assert_eq!(chosen(16_384, 128, &[small, large], 4), tile(8, 32), "regions of 16 by 8");
+    assert_eq!(chosen(16_384, 128, &[large], 128), tile(16, 1));
+    assert_eq!(chosen(16_383, 128, &[large], 32), None);
+    assert_eq!(chosen(16_384, 127, &[large], 32), None);
+    for subgroup_size in [0, 48, 256] {
+        assert_eq!(chosen(16_384, 128, &[large], subgroup_size), None, "{subgroup_size}");
+    }
+    for other in [listed([16; 3], F16, F16), listed([8; 3], F32, F32), listed([8, 16, 16], F16, F32)] {
+        assert_eq!(chosen(16_384, 128, &[other], 32), None, "{other:?}");
+    }
+}

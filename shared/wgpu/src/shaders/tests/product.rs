@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::expand::{half_floats, operands_of};
 use super::*;
-use assay_work::reference::product_row;
+use assay_work::reference::product_rows;
 
 const LOWEST: u8 = 0x80;
 const HIGHEST: u8 = 0x7f;
@@ -40,9 +40,7 @@ impl Case {
     ) -> Self {
         let slot = 2 + 7919 * cuts;
         let mut expected = vec![0; (n * n) as usize];
-        for (r, row) in (0..).zip(expected.chunks_exact_mut(n as usize)) {
-            product_row(precision, (&earlier, &previous), n, slot, r, row);
-        }
+        product_rows(precision, (&earlier, &previous), n, slot, 0, &mut expected);
         let [earlier, previous] = [earlier, previous].map(|slot| operands_of(precision, dot, &slot));
         let depth = n * expansion(precision, dot).unwrap_or(1);
         Self { name, n, slot, earlier, previous, depth, rows, cuts, expected }
