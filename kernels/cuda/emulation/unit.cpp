@@ -1,7 +1,9 @@
 #include "unit.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <string>
 
 namespace emulation {
@@ -16,6 +18,8 @@ using Defect = Unit::Defect;
 constexpr int fp32_bits = 24;
 /// "Exact": no two terms of ours are further apart.
 constexpr int exact_bits = 90;
+/// Products that a unit sums at once, at most.
+constexpr unsigned largest_group = 64;
 
 /// significand · 2^scale, its exponent as an alignment sees it.
 struct Value {
@@ -25,9 +29,8 @@ struct Value {
 };
 
 int bit_length(Wide magnitude) {
-    int length = 0;
-    for (; magnitude != 0; magnitude >>= 1) ++length;
-    return length;
+    const auto high = static_cast<std::uint64_t>(magnitude >> 64), low = static_cast<std::uint64_t>(magnitude);
+    return high != 0 ? 64 + static_cast<int>(std::bit_width(high)) : static_cast<int>(std::bit_width(low));
 }
 
 Wide magnitude(Wide x) { return x < 0 ? -x : x; }
@@ -111,22 +114,24 @@ Value step(const Unit& unit, const Value& accumulator, const Value* values, unsi
             total = flushed(plus(total, flushed(i + 1 < count ? plus(flushed(values[i]), flushed(values[i + 1])) : flushed(values[i]))));
         return flushed(plus(accumulator, total));
     }
-    std::vector<Value> terms;
+    Value terms[largest_group + 1];
+    unsigned used = 0;
     if (unit.order == Order::odd_even) {
         for (unsigned odd = 0; odd < 2; ++odd) {
-            std::vector<Value> half;
-            for (unsigned i = odd; i < count; i += 2) half.push_back(values[i]);
-            terms.push_back(aligned_sum(half.data(), static_cast<unsigned>(half.size()), unit.kept_bits, unit.align, unit.defect));
+            Value half[largest_group];
+            unsigned in_half = 0;
+            for (unsigned i = odd; i < count; i += 2) half[in_half++] = values[i];
+            terms[used++] = aligned_sum(half, in_half, unit.kept_bits, unit.align, unit.defect);
         }
     } else {
         for (unsigned i = 0; i < count; i += unit.exact_within) {
             const unsigned within = unit.exact_within < count - i ? unit.exact_within : count - i;
-            if (within == 1) terms.push_back(values[i]);
-            else terms.push_back(aligned_sum(values + i, within, exact_bits, Rounding::truncate, Defect::none));
+            if (within == 1) terms[used++] = values[i];
+            else terms[used++] = aligned_sum(values + i, within, exact_bits, Rounding::truncate, Defect::none);
         }
     }
-    terms.push_back(accumulator);
-    const Value total = aligned_sum(terms.data(), static_cast<unsigned>(terms.size()), unit.kept_bits, unit.align, unit.defect);
+    terms[used++] = accumulator;
+    const Value total = aligned_sum(terms, used, unit.kept_bits, unit.align, unit.defect);
     return rounded(total, unit.out_bits, unit.result);
 }
 
@@ -219,13 +224,14 @@ const Unit* find_unit(const char* name) {
 }
 
 float sum(const Unit& unit, float accumulator, const Term* terms, unsigned count) {
+    if (unit.group > largest_group) std::abort();
     Value total = from_float(accumulator);
-    std::vector<Value> values;
+    Value values[largest_group];
     for (unsigned first = 0; first < count; first += unit.group) {
-        values.clear();
+        unsigned used = 0;
         for (unsigned i = first; i < first + unit.group && i < count; ++i)
-            values.push_back({terms[i].significand, terms[i].scale, terms[i].exponent, terms[i].zero_partner});
-        total = step(unit, total, values.data(), static_cast<unsigned>(values.size()));
+            values[used++] = {terms[i].significand, terms[i].scale, terms[i].exponent, terms[i].zero_partner};
+        total = step(unit, total, values, used);
     }
     return to_float(total);
 }

@@ -128,6 +128,13 @@ pub struct CudaConfig {
     pub float_test_terms: Option<u32>,
     /// Whether all memory is overwritten before each pass, so that reading what was not written shows.
     pub poison: bool,
+    /// Whether slots are taken by `cuMemAlloc` at once, such that no other process maps them. No setting: benchmarks compare
+    /// both ways.
+    #[serde(default)]
+    pub plain_memory: bool,
+    /// Whether each GPU is two devices. No setting: it lets benchmarks link the devices of one GPU.
+    #[serde(default)]
+    pub twice: bool,
     /// For how long nothing may get done before a device counts as hung. No launch is meant to take a tenth of a
     /// second; what is left is for a GPU that others use too.
     pub stall_limit: Duration,
@@ -141,6 +148,8 @@ impl Default for CudaConfig {
             float_units: true,
             float_test_terms: None,
             poison: false,
+            plain_memory: false,
+            twice: false,
             stall_limit: Duration::from_secs(20),
         }
     }

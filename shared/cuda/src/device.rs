@@ -167,7 +167,7 @@ impl CudaDevice {
             hash_marks: Marks::new(&context)?,
             copied: CudaEvent::new(&context)?,
             staging: PinnedMemory::new(&context, STAGING_BYTES)?,
-            memory: Memory::new(&context),
+            memory: Memory::new(&context, config.plain_memory),
             rates: Rates::new(Timing::DEVICE_EVENTS),
             residency: Residency::default(),
             pass: None,

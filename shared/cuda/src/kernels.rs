@@ -164,9 +164,24 @@ impl Kernels {
     /// # Safety
     /// Operands, slot and sums of `product` are of the stream's context and live until the stream is done; its tiles are
     /// some that an n-by-n product has, and what the stream runs before has written both operands.
-    pub(super) unsafe fn multiply(&self, stream: &Stream, loaded: &Loaded, mut product: Product) -> Result<(), Fault> {
+    pub(super) unsafe fn multiply(&self, stream: &Stream, loaded: &Loaded, product: Product) -> Result<(), Fault> {
+        // SAFETY: the caller's.
+        unsafe { self.multiply_in(stream, loaded, product, self.multiprocessors) }
+    }
+
+    /// The same in at most so many blocks of a persistent kernel.
+    ///
+    /// # Safety
+    /// As for [`Kernels::multiply`].
+    pub(super) unsafe fn multiply_in(
+        &self,
+        stream: &Stream,
+        loaded: &Loaded,
+        mut product: Product,
+        most_blocks: u32,
+    ) -> Result<(), Fault> {
         let (family, tiles) = (loaded.family, product.tiles);
-        let grid = if family.is_persistent { tiles.min(self.multiprocessors) } else { tiles };
+        let grid = if family.is_persistent { tiles.min(most_blocks) } else { tiles };
         let launch = Launch { grid, threads: family.threads, shared_bytes: family.shared_bytes };
         let mut maps = None;
         let mut arguments = Vec::with_capacity(3);

@@ -38,12 +38,13 @@ pub(super) struct Peers {
 }
 
 impl Memory {
-    /// Holds nothing yet.
-    pub(super) fn new(context: &Arc<Context>) -> Self {
-        let shares = context.shares_memory().unwrap_or_else(|fault| {
-            tracing::debug!(%fault, "slots are shared with no other process");
-            false
-        });
+    /// Holds nothing yet. With `plain` slots are shared with no other process.
+    pub(super) fn new(context: &Arc<Context>, plain: bool) -> Self {
+        let shares = match context.shares_memory() {
+            Ok(true) if !plain => MappedMemory::try_out(context).map_or_else(may_share, |()| true),
+            Ok(_) => false,
+            Err(fault) => may_share(fault),
+        };
         Self { context: context.clone(), slots: None, scratch: None, states: None, stepped: None, shares, peers: None }
     }
 
@@ -78,12 +79,22 @@ impl Memory {
         taken.map_err(|fault| self.refused(fault, needed_bytes))
     }
 
-    /// Takes memory for slots where there is none.
+    /// Takes memory for slots where there is none: plain memory for good, once the driver refuses mapped memory.
     fn take_slots(&mut self, bytes: u64) -> Result<(), Fault> {
-        if self.slots.is_none() {
-            let take = if self.shares { DeviceMemory::shareable } else { DeviceMemory::new };
-            self.slots = Some(take(&self.context, bytes)?);
+        if self.slots.is_some() {
+            return Ok(());
         }
+        if self.shares {
+            match DeviceMemory::shareable(&self.context, bytes) {
+                Ok(slots) => self.slots = Some(slots),
+                Err(fault) if fault.is_out_of_memory() => return Err(fault),
+                Err(fault) => self.shares = may_share(fault),
+            }
+        }
+        if self.slots.is_none() {
+            self.slots = Some(DeviceMemory::new(&self.context, bytes)?);
+        }
+        tracing::debug!(bytes, by = if self.shares { "cuMemCreate" } else { "cuMemAlloc" }, "took memory for slots");
         Ok(())
     }
 
@@ -203,6 +214,20 @@ fn fit_beside(context: &Arc<Context>, memory: &mut Option<DeviceMemory>, bytes: 
         })?);
     }
     Ok(())
+}
+
+/// Whether slots may still be taken such that other processes map them, after a failure on that way. The context is
+/// good: where it is not, the next call says so.
+fn may_share(fault: Fault) -> bool {
+    let is_full = fault.is_out_of_memory();
+    if !is_full {
+        tracing::warn!(
+            %fault,
+            "the driver refuses memory that other processes map (usual under WSL2 and in sandboxes): slots are taken by \
+            cuMemAlloc, and devices exchange the states of linked probes; a newer driver may do both"
+        );
+    }
+    is_full
 }
 
 fn busy_or_sick(fault: Fault, needed_bytes: u64, free_bytes: u64) -> DeviceError {

@@ -4,16 +4,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::driver::{Context, CudaEvent, DeviceMemory, PinnedMemory, Stream};
+use super::family::Family;
 use super::kernels::Kernels;
 use super::product::Product;
 use super::products::Loaded;
 use super::wait;
 use assay_device::DeviceError;
-use assay_device::accumulator::{LAUNCH_ROWS, SumsUnderTest, Unit, UnitFinding, examine};
-use assay_work::Precision;
+use assay_device::accumulator::{LAUNCH_ROWS, RandomLaunch, Sums, SumsUnderTest, Unit, UnitFinding, examine};
+use assay_work::{Precision, product};
 
 /// Rows and columns of a launch's result.
 const N: u32 = LAUNCH_ROWS as u32;
+/// The number of the slot that launches compute.
+const SLOT: u32 = 2;
+/// Bytes of a row after which the test of draining drains, and how often: the first, one in the middle, the last.
+const DRAINED_CHUNK_BYTES: usize = 256;
+const DRAINED_CHUNKS: usize = 3;
 
 /// What a launch runs on.
 #[derive(Clone, Copy)]
@@ -34,8 +40,9 @@ struct Launches<'a> {
     loaded: &'a Loaded,
     /// Operands of either side, and how they get there.
     operands: [(PinnedMemory, DeviceMemory); 2],
-    /// The sums of one tile.
+    /// The sums of the tiles of one launch.
     sums: DeviceMemory,
+    /// Sums on their way out, or a slot.
     pinned_sums: PinnedMemory,
     done: CudaEvent,
 }
@@ -58,8 +65,8 @@ pub(super) fn test(
         sums: family.sums(),
         terms: family.chunk_terms(precision).min(bench.most_terms.unwrap_or(u32::MAX)),
     };
-    let operand_bytes = LAUNCH_ROWS * unit.row_bytes();
-    let sums_bytes = 4 * family.tile_elements();
+    let operand_bytes = LAUNCH_ROWS * unit.row_bytes().max(DRAINED_CHUNKS * DRAINED_CHUNK_BYTES);
+    let sums_bytes = 4 * family.tile_elements() * u64::from(tiles_at_once(family));
     let operand = || {
         let pinned = PinnedMemory::new(bench.context, operand_bytes)?;
         Ok::<_, super::error::Fault>((pinned, DeviceMemory::new(bench.context, operand_bytes as u64)?))
@@ -73,46 +80,104 @@ pub(super) fn test(
         pinned_sums: PinnedMemory::new(bench.context, sums_bytes as usize)?,
         done: CudaEvent::new(bench.context)?,
     };
-    examine(&unit, &mut launches)
+    let mut finding = examine(&unit, &mut launches)?;
+    if finding.is_exact() && unit.sums == Sums::Float32 {
+        finding.failed = launches.drained(unit)?;
+    }
+    Ok(finding)
+}
+
+/// How many tiles a launch has, all in one block: a persistent kernel's second tile begins where the first one left its
+/// ring, its barriers and its sums.
+fn tiles_at_once(family: &Family) -> u32 {
+    if family.is_persistent { family.tiles(N) } else { 1 }
 }
 
 impl Launches<'_> {
-    /// One tile, whose sums are in `pinned_sums` then.
-    fn tile(&self, depth: u32, number: u32) -> Result<(), DeviceError> {
+    /// The tiles of one launch, whose sums are in `pinned_sums` then.
+    fn tiles(&self, depth: u32, first: u32) -> Result<(), DeviceError> {
+        let mut product = self.product(tiles_at_once(self.loaded.family));
+        (product.slot, product.raw) = (0, 1);
+        (product.depth, product.chunk, product.first_tile) = (depth, depth, first);
+        // SAFETY: operands and sums are as large as `test` took them, and live until the wait has ended, or the context is
+        // lost; a raw product touches no slot.
+        unsafe { self.kernels.multiply_in(self.bench.stream, self.loaded, product, 1) }?;
+        self.sums.copy_out(self.bench.stream, 0, self.pinned_sums.bytes(), &self.pinned_sums)?;
+        self.wait()
+    }
+
+    /// A product of the operands in so many tiles.
+    fn product(&self, tiles: u32) -> Product {
         let [(_, left), (_, right)] = &self.operands;
-        let mut product = Product::of_slots(0, N, (0, 0), 2, 1);
-        (product.left, product.right, product.slot) = (left.address(), right.address(), 0);
-        (product.sums, product.raw) = (self.sums.address(), 1);
-        (product.depth, product.chunk, product.first_tile) = (depth, depth, number);
-        let stream = self.bench.stream;
-        // SAFETY: operands and sums are as large as `test` took them, and live until the wait below has ended, or the
-        // context is lost; a raw product touches no slot.
-        unsafe { self.kernels.multiply(stream, self.loaded, product) }?;
-        self.sums.copy_out(stream, 0, self.pinned_sums.bytes(), &self.pinned_sums)?;
-        self.done.record(stream)?;
+        let mut product = Product::of_slots(0, N, (0, 0), SLOT, tiles);
+        (product.left, product.right, product.sums) = (left.address(), right.address(), self.sums.address());
+        product
+    }
+
+    /// Waits for what is enqueued.
+    fn wait(&self) -> Result<(), DeviceError> {
+        self.done.record(self.bench.stream)?;
         let doing = || format!("testing the unit of {}", self.loaded.family.name());
         let done = || self.done.is_done(doing);
         wait::until(self.bench.context, self.bench.stall_limit, None, doing, done)
     }
 }
 
+impl Launches<'_> {
+    fn copy_in(&mut self, left: &[u8], right: &[u8]) -> Result<(), DeviceError> {
+        for ((pinned, memory), codes) in self.operands.iter_mut().zip([left, right]) {
+            pinned.as_mut_slice()[..codes.len()].copy_from_slice(codes);
+            memory.copy_in(self.bench.stream, pinned, codes.len())?;
+        }
+        Ok(())
+    }
+
+    /// Multiplies rows whose sums are drained on the way, through mixing: only the largest matrices of a kind of work have
+    /// them. Why the tile is not what integers give, if it is not.
+    fn drained(&mut self, unit: Unit) -> Result<Option<String>, DeviceError> {
+        let family = self.loaded.family;
+        let row_bytes = DRAINED_CHUNKS * DRAINED_CHUNK_BYTES;
+        let unit = Unit { terms: (row_bytes * 8 / family.format.bits() as usize) as u32, ..unit };
+        let operands = RandomLaunch::new(&unit);
+        self.copy_in(&operands.left, &operands.right)?;
+        let slot = DeviceMemory::new(self.bench.context, u64::from(N * N))?;
+        let mut product = self.product(1);
+        (product.slot, product.depth) = (slot.address(), row_bytes as u32);
+        product.chunk = DRAINED_CHUNK_BYTES as u32;
+        // SAFETY: as for `tiles`; the slot holds an N-by-N matrix, and lives as long.
+        unsafe { self.kernels.multiply_in(self.bench.stream, self.loaded, product, 1) }?;
+        let tile_rows = (family.tile_rows * N) as usize;
+        slot.copy_out(self.bench.stream, 0, tile_rows, &self.pinned_sums)?;
+        self.wait()?;
+        let (rows, columns) = (0..family.tile_rows, 0..family.tile_columns);
+        let wrong = rows.flat_map(|row| columns.clone().map(move |column| (row, column))).find(|&(row, column)| {
+            let at = row * N + column;
+            let byte = product::mix(operands.sum(row as usize, column as usize), at, SLOT) as u8;
+            self.pinned_sums.as_slice()[at as usize] != byte
+        });
+        Ok(wrong.map(|(row, column)| format!("drained sums are wrong, first at row {row}, column {column}")))
+    }
+}
+
 impl SumsUnderTest for Launches<'_> {
     fn sums(&mut self, left: &[u8], right: &[u8]) -> Result<Vec<u32>, DeviceError> {
-        for ((pinned, memory), codes) in self.operands.iter_mut().zip([left, right]) {
-            pinned.as_mut_slice().copy_from_slice(codes);
-            memory.copy_in(self.bench.stream, pinned, pinned.bytes())?;
-        }
+        self.copy_in(left, right)?;
         let family = self.loaded.family;
         let (rows, columns) = (family.tile_rows as usize, family.tile_columns as usize);
         let depth = (left.len() / LAUNCH_ROWS) as u32;
         let mut sums = vec![0; LAUNCH_ROWS * LAUNCH_ROWS];
+        let at_once = tiles_at_once(family);
+        let tile_words = family.tile_elements() as usize;
         for number in 0..family.tiles(N) {
-            self.tile(depth, number)?;
+            let within = number % at_once;
+            if within == 0 {
+                self.tiles(depth, number)?;
+            }
             // Tiles are numbered down each column of tiles (kernels/cuda/tiles.cuh): there is one band alone.
             let tiles_down = LAUNCH_ROWS / rows;
             let (row, column) = (number as usize % tiles_down * rows, number as usize / tiles_down * columns);
-            let words = self.pinned_sums.as_slice().chunks_exact(4 * columns);
-            for (r, words) in words.enumerate() {
+            let words = &self.pinned_sums.as_slice()[4 * tile_words * within as usize..][..4 * tile_words];
+            for (r, words) in words.chunks_exact(4 * columns).enumerate() {
                 let to = &mut sums[(row + r) * LAUNCH_ROWS + column..][..columns];
                 for (sum, word) in to.iter_mut().zip(words.as_chunks::<4>().0) {
                     *sum = u32::from_le_bytes(*word);

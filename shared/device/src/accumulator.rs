@@ -166,6 +166,31 @@ pub fn examine(unit: &Unit, under_test: &mut dyn SumsUnderTest) -> Result<UnitFi
     Ok(UnitFinding { unit: unit.name.clone(), precision: unit.precision, bits_kept, output_bits, failed })
 }
 
+/// A launch of random operands of a unit's kind of work, the same in every run.
+#[derive(Debug)]
+pub struct RandomLaunch {
+    /// Codes of the left rows.
+    pub left: Vec<u8>,
+    /// Codes of the right rows.
+    pub right: Vec<u8>,
+    drawn: Vec<Vec<i16>>,
+}
+
+impl RandomLaunch {
+    /// Draws the operands of [`LAUNCH_ROWS`] rows on each side.
+    #[must_use]
+    pub fn new(unit: &Unit) -> Self {
+        let (Operands { left, right, .. }, drawn) = Operands::random(unit, &mut Random(0x0D4A_14ED));
+        Self { left, right, drawn }
+    }
+
+    /// The exact sum of left row `row` and right row `column`; fits in 32 bits for every kind.
+    #[must_use]
+    pub fn sum(&self, row: usize, column: usize) -> i32 {
+        dot(&self.drawn, row, column)
+    }
+}
+
 /// How the terms of a row lie in a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Layout {
@@ -316,38 +341,19 @@ impl Examination<'_> {
         let small = (-SMALL..=SMALL).filter(|&x| x != 0 && self.unit.format.code(x, step).is_some());
         let small: Vec<i32> = small.collect();
         let mut operands = Operands::new(self.unit, step);
-        let drawn = self.draw(&mut operands, &small, &places);
+        let drawn = operands.draw(&mut self.random, &small, &places);
         let words = self.launch(&operands)?;
-        self.compare(&words, step, Family::MixedSigns, "mixed signs at random", |row, column| dot(&drawn, row, column));
+        self.compare(&words, step, Family::MixedSigns, "mixed signs at random", |row, column| dot(&drawn, row, column).into());
         Ok(())
     }
 
     /// Operands of the kind at every place.
     fn random(&mut self) -> Result<(), DeviceError> {
-        let places: Vec<u32> = (0..self.unit.terms).collect();
-        let mut operands = Operands::new(self.unit, self.unit.format.kind_step());
-        let drawn = self.draw(&mut operands, &operands_of(self.unit.precision), &places);
+        let (operands, drawn) = Operands::random(self.unit, &mut self.random);
         let words = self.launch(&operands)?;
         let step = operands.step;
-        self.compare(&words, step, Family::Random, "random operands", |row, column| dot(&drawn, row, column));
+        self.compare(&words, step, Family::Random, "random operands", |row, column| dot(&drawn, row, column).into());
         Ok(())
-    }
-
-    /// Random ones of `choice` at these places of every row; gives them, the left rows first.
-    fn draw(&mut self, operands: &mut Operands<'_>, choice: &[i32], places: &[u32]) -> Vec<Vec<i16>> {
-        let codes: Vec<u16> = choice.iter().map(|&integer| operands.code(integer)).collect();
-        let mut drawn = Vec::with_capacity(2 * LAUNCH_ROWS);
-        for side in [Side::Left, Side::Right] {
-            for row in 0..LAUNCH_ROWS {
-                let integers = places.iter().map(|&place| {
-                    let which = self.random.below(choice.len() as u32) as usize;
-                    operands.put_code(side, row, place, codes[which]);
-                    choice[which] as i16
-                });
-                drawn.push(integers.collect());
-            }
-        }
-        drawn
     }
 
     fn launch(&mut self, operands: &Operands<'_>) -> Result<Vec<u32>, DeviceError> {
@@ -370,10 +376,9 @@ impl Examination<'_> {
 }
 
 /// The exact sum of a left and a right row of what was drawn; fits in 32 bits for every kind.
-fn dot(drawn: &[Vec<i16>], row: usize, column: usize) -> i64 {
+fn dot(drawn: &[Vec<i16>], row: usize, column: usize) -> i32 {
     let (left, right) = (&drawn[row], &drawn[LAUNCH_ROWS + column]);
-    let sum: i32 = left.iter().zip(right).map(|(&a, &b)| i32::from(a) * i32::from(b)).sum();
-    sum.into()
+    left.iter().zip(right).map(|(&a, &b)| i32::from(a) * i32::from(b)).sum()
 }
 
 /// The largest of the bits asked for in ascending order, up to which every row passed.
@@ -414,6 +419,31 @@ impl<'a> Operands<'a> {
     /// The code of an operand; 0, which the comparison of sums finds, where the format does not hold it.
     fn code(&self, integer: i32) -> u16 {
         self.unit.format.code(integer, self.step).unwrap_or(0)
+    }
+
+    /// Operands of the kind at every place; gives the drawn ones too.
+    fn random(unit: &'a Unit, random: &mut Random) -> (Self, Vec<Vec<i16>>) {
+        let places: Vec<u32> = (0..unit.terms).collect();
+        let mut operands = Self::new(unit, unit.format.kind_step());
+        let drawn = operands.draw(random, &operands_of(unit.precision), &places);
+        (operands, drawn)
+    }
+
+    /// Random ones of `choice` at these places of every row; gives them, the left rows first.
+    fn draw(&mut self, random: &mut Random, choice: &[i32], places: &[u32]) -> Vec<Vec<i16>> {
+        let codes: Vec<u16> = choice.iter().map(|&integer| self.code(integer)).collect();
+        let mut drawn = Vec::with_capacity(2 * LAUNCH_ROWS);
+        for side in [Side::Left, Side::Right] {
+            for row in 0..LAUNCH_ROWS {
+                let integers = places.iter().map(|&place| {
+                    let which = random.below(choice.len() as u32) as usize;
+                    self.put_code(side, row, place, codes[which]);
+                    choice[which] as i16
+                });
+                drawn.push(integers.collect());
+            }
+        }
+        drawn
     }
 
     fn put(&mut self, side: Side, row: usize, place: u32, integer: i32) {

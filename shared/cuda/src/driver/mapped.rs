@@ -14,6 +14,9 @@ use crate::error::Fault;
 
 const FILE_DESCRIPTOR: CUmemAllocationHandleType = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
+/// The memory that is taken to try it out: the usual granularity.
+const TRIED_BYTES: u64 = 2 << 20;
+
 /// Memory of this device or of another one, mapped for this device.
 #[derive(Debug)]
 pub(in super::super) struct MappedMemory {
@@ -38,6 +41,11 @@ impl MappedMemory {
         let result = unsafe { sys::cuMemCreate(&raw mut handle, bytes as usize, &raw const properties, 0) };
         call(result, "taking memory")?;
         Self::map(context, handle, bytes)
+    }
+
+    /// Takes a little memory, maps it, exports it and gives it back: drivers say that they can, and refuse.
+    pub(in super::super) fn try_out(context: &Arc<Context>) -> Result<(), Fault> {
+        Self::new(context, TRIED_BYTES)?.export().map(drop)
     }
 
     /// Maps what [`MappedMemory::export`] gave, in this process or another: `bytes` bytes.

@@ -29,9 +29,10 @@ impl DeviceMemory {
         Ok(Self { context: context.clone(), address, bytes, mapped: None })
     }
 
-    /// The same, such that other processes may map it.
+    /// The same, such that other processes may map it. A failure does not lose the context: drivers refuse this where
+    /// they give plain memory.
     pub(in super::super) fn shareable(context: &Arc<Context>, bytes: u64) -> Result<Self, Fault> {
-        let mapped = context.check(MappedMemory::new(context, bytes))?;
+        let mapped = MappedMemory::new(context, bytes)?;
         Ok(Self { context: context.clone(), address: mapped.address(), bytes: mapped.bytes(), mapped: Some(mapped) })
     }
 
