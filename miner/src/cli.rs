@@ -269,9 +269,9 @@ pub struct RotateArgs {
 /// Arguments of `work`.
 #[derive(Debug, Args)]
 pub struct WorkArgs {
-    /// Challenge as JSON; - for standard input
-    #[arg(long, value_name = "FILE")]
-    pub challenge: PathBuf,
+    /// Challenge as JSON; - for standard input. Several, one after another, with --json
+    #[arg(long, value_name = "FILE", required = true, action = clap::ArgAction::Append)]
+    pub challenge: Vec<PathBuf>,
     /// Probe to answer after the work, as JSON
     #[arg(long, value_name = "FILE")]
     pub probe: Option<PathBuf>,
@@ -281,6 +281,12 @@ pub struct WorkArgs {
     /// Write the answer to the probe to this file
     #[arg(long, value_name = "FILE", requires = "probe")]
     pub answer_out: Option<PathBuf>,
+    /// Slot of a challenge of one share to write to --slot-out after the work, on the first device, without its test at start
+    #[arg(long, value_name = "SLOT", requires = "slot_out", conflicts_with = "probe")]
+    pub slot: Option<u32>,
+    /// Write the bytes of --slot to this file
+    #[arg(long, value_name = "FILE", requires = "slot")]
+    pub slot_out: Option<PathBuf>,
     /// Print JSON on one line, also when --out is given: `evidence`, and `answer` when there was a probe
     #[arg(long)]
     pub json: bool,
@@ -295,7 +301,7 @@ pub struct BenchArgs {
     /// Matrix sizes, with commas between; without it from 1024 to 16384, but for what takes too long
     #[arg(long, value_delimiter = ',', value_name = "N")]
     pub n: Vec<u32>,
-    /// Product kernels, with commas between; without it all of a GPU's, and the fastest of a processor's
+    /// Product kernels, with commas between; without it all of a GPU's, and the fastest of a processor's; ? lists them
     #[arg(long, value_delimiter = ',', value_name = "KERNEL")]
     pub kernels: Vec<String>,
     /// Kinds of work of products and passes, with commas between: int8, f16, fp8, fp4
@@ -303,8 +309,26 @@ pub struct BenchArgs {
     pub kinds: Vec<Precision>,
     /// Measure how fast the devices reach one another, all of them together, in place of each by itself; one --n, 1024 if
     /// omitted
-    #[arg(long, conflicts_with_all = ["kernels", "kinds", "svg"])]
+    #[arg(long, conflicts_with_all = ["kernels", "kinds", "svg", "slots", "sample_ms", "ptx", "probe_gb", "allocator"])]
     pub link: bool,
+    /// With --link: take each GPU of CUDA for two devices, such that one GPU is enough
+    #[arg(long, requires = "link")]
+    pub twice: bool,
+    /// Slots of a pass; without it 1 GiB of them, and on a GPU at least 128 from n = 8192 on, as far as they fit
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(3..=4096))]
+    pub slots: Option<u32>,
+    /// Length of a sample
+    #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    pub sample_ms: u32,
+    /// Use the PTX files of this folder in place of the built-in modules of the same names (product_wgmma_sm90a.ptx), untested
+    #[arg(long, value_name = "FOLDER")]
+    pub ptx: Option<PathBuf>,
+    /// Measure only the probe, over slots of so many GB, with commas between
+    #[arg(long, value_name = "GB", value_delimiter = ',', conflicts_with_all = ["n", "kinds", "slots", "svg"])]
+    pub probe_gb: Vec<f64>,
+    /// How slots are taken on CUDA devices: map (cuMemCreate, as the miner does) or plain (cuMemAlloc)
+    #[arg(long, value_name = "WAY", value_parser = ["map", "plain"])]
+    pub allocator: Option<String>,
     /// How many samples of each
     #[arg(long, default_value_t = 5)]
     pub rounds: u32,

@@ -2,6 +2,7 @@
 
 use assay_bench::link::{self, LinkError, LinkPlan};
 use assay_bench::{BenchPlan, BenchReport, chart};
+use assay_devices::registry::replace_ptx;
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::file;
 use assay_program::render::Screen;
@@ -18,6 +19,8 @@ const DEFAULT_SIZES: std::ops::RangeInclusive<u32> = 1024..=16384;
 const DEFAULT_LINK_SIZE: u32 = 1024;
 /// The most rounds: more say nothing new.
 const MAX_ROUNDS: u32 = 1000;
+/// The most slots, in GB, over which the probe is measured: more than the memory of any device.
+const MAX_PROBE_GB: f64 = 4096.0;
 
 /// Measures each device, one after the other, in this process; or all of them together, as the daemon opens them.
 ///
@@ -46,10 +49,17 @@ fn measure(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<BenchReport
     let plan = plan(args);
     args.svg.as_deref().map_or(Ok(()), file::check_writable)?;
     super::warn_of_a_running_miner(config);
-    let host = config.devices.host(&own_key::identity(&config.key_file)?.origin());
+    let mut host = config.devices.host(&own_key::identity(&config.key_file)?.origin());
+    if args.allocator.as_deref() == Some("plain") {
+        host.use_plain_memory();
+    }
     // Without them drivers work too, but complain, or compile again what a worker has compiled.
     if let Err(error) = assay_bench::environment::restart_with(&host) {
         tracing::warn!(%error, "cannot start again with the variables that drivers read");
+    }
+    if let Some(folder) = &args.ptx {
+        let taken = replace_ptx(folder).map_err(|why| Failure::new(Exit::Usage, format!("--ptx {why}")))?;
+        eprintln!("in place of the built-in modules: {}", taken.join(", "));
     }
     let found = assay_bench::detect(&host).map_err(|error| Failure::because(Exit::Config, "devices", error))?;
     let devices = found.iter().map(|found| assay_bench::run(&host, found, &plan)).collect::<Result<_, _>>()?;
@@ -60,7 +70,11 @@ fn measure(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<BenchReport
 fn measure_link(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<BenchReport> {
     super::warn_of_a_running_miner(config);
     let origin = own_key::identity(&config.key_file)?.origin();
-    let chosen = config.devices.open(&origin).map_err(|error| Failure::because(Exit::Config, "devices", error))?;
+    let mut devices = config.devices.clone();
+    if args.twice {
+        devices.unseeded.use_gpus_twice();
+    }
+    let chosen = devices.open(&origin).map_err(|error| Failure::because(Exit::Config, "devices", error))?;
     let plan = LinkPlan { n: args.n.first().copied().unwrap_or(DEFAULT_LINK_SIZE), rounds: args.rounds };
     let link = link::measure(&chosen.host, &MATRIX_SIZES, &plan).map_err(|error| match error {
         LinkError::TooFew(_) | LinkError::NoRoom { .. } => Failure::because(Exit::Config, "--link", error).into(),
@@ -76,6 +90,9 @@ fn check(args: &BenchArgs) -> Result<(), Failure> {
     }
     if !(1..=MAX_ROUNDS).contains(&args.rounds) {
         return Err(wrong(format!("--rounds {}: must be from 1 to {MAX_ROUNDS}", args.rounds)));
+    }
+    if let Some(gb) = args.probe_gb.iter().find(|gb| !(**gb > 0.0 && **gb <= MAX_PROBE_GB)) {
+        return Err(wrong(format!("--probe-gb {gb}: must be above 0 and at most {MAX_PROBE_GB}")));
     }
     if args.link && args.n.len() > 1 {
         return Err(wrong("--link: measures at one --n".into()));
@@ -95,6 +112,10 @@ fn plan(args: &BenchArgs) -> BenchPlan {
         kernels: args.kernels.clone(),
         precisions: distinct(&args.kinds),
         rounds: args.rounds,
+        sample_s: f64::from(args.sample_ms) / 1e3,
+        slots: args.slots,
+        // CAST: checked above.
+        probe_bytes: args.probe_gb.iter().map(|gb| (gb * 1e9) as u64).collect(),
     }
 }
 

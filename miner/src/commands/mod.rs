@@ -10,6 +10,7 @@ pub mod receipt;
 pub mod run;
 pub mod status;
 pub mod work;
+mod work_slot;
 
 use assay_devices::settings::absent_key;
 use assay_devices::worker_command;

@@ -37,24 +37,52 @@ struct WorkOutput {
 /// # Errors
 /// A file that is unreadable or invalid, devices that are missing or fail.
 pub fn execute(config: &MinerConfig, args: &WorkArgs) -> anyhow::Result<Exit> {
-    let challenge = read_challenge(&args.challenge)?;
-    let probe = args.probe.as_deref().map(|path| read_probe(path, &challenge)).transpose()?;
-    for path in [&args.out, &args.answer_out].into_iter().flatten() {
+    check(args)?;
+    let challenges = args.challenge.iter().map(|path| read_challenge(path)).collect::<Result<Vec<_>, _>>()?;
+    let probe = |challenge| args.probe.as_deref().map(|path| read_probe(path, challenge)).transpose();
+    let probes = challenges.iter().map(probe).collect::<Result<Vec<_>, _>>()?;
+    for path in [&args.out, &args.answer_out, &args.slot_out].into_iter().flatten() {
         file::check_writable(path)?;
     }
     let identity = own_key::identity(&config.key_file)?;
+    if let (Some(slot), Some(path), [challenge]) = (args.slot, &args.slot_out, &challenges[..]) {
+        let host = config.devices.host(&identity.origin());
+        let (roots, bytes) = super::work_slot::compute(&host, challenge, slot)?;
+        file::write(path, &bytes)?;
+        return finish(challenge, None, vec![(roots, Vec::new())], &identity, args);
+    }
     let chosen = config.devices.open(&identity.origin()).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
-    let start = Instant::now();
-    let results = compute(&chosen.host, &challenge, probe)?;
-    tracing::info!(
-        "{} share(s) in {:.2} s on backend {}",
-        results.len(),
-        start.elapsed().as_secs_f64(),
-        chosen.backend
-    );
-    let mut product = assemble(&challenge, probe, results);
+    for (challenge, probe) in challenges.iter().zip(probes) {
+        let start = Instant::now();
+        let results = compute(&chosen.host, challenge, probe)?;
+        let (shares, seconds) = (results.len(), start.elapsed().as_secs_f64());
+        tracing::info!("{shares} share(s) in {seconds:.2} s on backend {}", chosen.backend);
+        finish(challenge, probe, results, &identity, args)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// What goes to one file is of one challenge, and so is a slot.
+fn check(args: &WorkArgs) -> Result<(), Failure> {
+    let of_one = args.out.is_some() || args.slot.is_some() || !args.json;
+    if args.challenge.len() > 1 && of_one {
+        let text = "several --challenge need --json, and neither --out nor --slot";
+        return Err(Failure::new(Exit::Usage, text.to_owned()));
+    }
+    Ok(())
+}
+
+/// Signs what the work gave where the challenge names this miner, and writes it.
+fn finish(
+    challenge: &Challenge,
+    probe: Option<Probe>,
+    results: Vec<ShareProduct>,
+    identity: &Identity,
+    args: &WorkArgs,
+) -> anyhow::Result<Exit> {
+    let mut product = assemble(challenge, probe, results);
     if challenge.fields().miner_key == identity.public_key() {
-        sign(&mut product, &challenge, probe, &identity);
+        sign(&mut product, challenge, probe, identity);
     }
     write(&product, args)?;
     Ok(Exit::Done)
@@ -76,6 +104,7 @@ fn read_probe(path: &Path, challenge: &Challenge) -> Result<Probe, Failure> {
     })
 }
 
+/// Roots of every iteration, and digests of every round of the probe.
 type ShareProduct = (Vec<Root>, Vec<Digest>);
 
 fn compute(host: &Host, challenge: &Challenge, probe: Option<Probe>) -> anyhow::Result<Vec<ShareProduct>> {

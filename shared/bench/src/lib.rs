@@ -19,7 +19,7 @@ use assay_devices::choice::{ChooseError, detect_all};
 use assay_devices::merge::merge;
 
 pub use report::{BenchReport, DeviceFigures, Figure, KindLimit, LinkFigures};
-pub use runner::{BenchPlan, median};
+pub use runner::{BenchPlan, SAMPLE_S, median};
 
 /// The devices that a daemon would use.
 ///

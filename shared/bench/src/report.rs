@@ -120,6 +120,9 @@ pub struct Figure {
     pub precision: Option<Precision>,
     /// The matrix size, where it matters.
     pub n: Option<u32>,
+    /// The bytes of the slots, where the probe was measured over several sizes of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
     /// The product kernel, where it matters.
     pub kernel: Option<String>,
     /// The median, in operations a second where the stage counts operations, else in bytes a second.
@@ -214,8 +217,9 @@ fn products(device: &DeviceFigures, screen: &Screen) -> String {
 fn bytes(device: &DeviceFigures, screen: &Screen) -> String {
     let mut table = table::new(screen, &["stage", "n", "GB/s", "of limit"]);
     for figure in device.figures.iter().filter(|f| !f.stage.counts_operations()) {
+        let over = figure.bytes.map_or_else(String::new, |bytes| format!(" over {} GB", giga(bytes as f64)));
         table.add_row([
-            name(figure.stage).into(),
+            (name(figure.stage).to_owned() + &over).into(),
             table::figure(figure.n.map_or(String::new(), |n| n.to_string())),
             table::figure(giga(figure.rate_per_s)),
             table::figure(percent(figure.share_of_limit)),
@@ -265,6 +269,7 @@ pub(crate) mod tests {
             stage,
             precision: stage.counts_operations().then_some(Precision::Int8),
             n,
+            bytes: None,
             kernel: kernel.map(str::to_owned),
             rate_per_s,
             samples_per_s: vec![rate_per_s],

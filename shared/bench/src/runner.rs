@@ -1,8 +1,7 @@
 //! Measuring a device: what, how often, and in which order.
 //!
 //! Clocks drift, so everything of one matrix size is measured in turn, round after round, and the medians are
-//! what counts. A first sample of each stage, which is not counted, warms up and says how many repeats fill
-//! [`SAMPLE_S`].
+//! what counts. A first sample of each stage, which is not counted, warms up and says how many repeats fill a sample.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,7 +15,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::report::{DeviceFigures, Figure, KindLimit};
 
 /// How long one sample is to take, in seconds: long beside a launch, short beside a drift.
-pub(crate) const SAMPLE_S: f64 = 0.1;
+pub const SAMPLE_S: f64 = 0.1;
 /// The longest first sample that is not asked for by name, in seconds.
 const PATIENCE_S: f64 = 10.0;
 /// The most repeats in one sample.
@@ -25,6 +24,12 @@ const MAX_REPEATS: f64 = 10_000.0;
 const SLOTS_BYTES: u64 = 1 << 30;
 /// The fewest and the most slots.
 const COUNT: (u64, u64) = (8, 256);
+/// Slots of a GPU's pass from [`LONG_PASS_SIZE`] on, as far as they fit: what begins and ends a pass is then as small a part of
+/// it as in a challenge.
+const LONG_PASS: u32 = 128;
+const LONG_PASS_SIZE: u32 = 8192;
+/// The matrix size of the slots over which the probe alone is measured: the largest whose slots are a hundredth of the bytes.
+const PROBE_SIZES: [u32; 5] = [4096, 2048, 1024, 512, 256];
 
 /// What to measure.
 #[derive(Debug, Clone)]
@@ -39,6 +44,26 @@ pub struct BenchPlan {
     pub precisions: Vec<Precision>,
     /// How many samples of each.
     pub rounds: u32,
+    /// How long one sample is to take, in seconds: long beside a launch, short beside a drift.
+    pub sample_s: f64,
+    /// How many slots there are, where that was asked for.
+    pub slots: Option<u32>,
+    /// The bytes of slots over which the probe is measured, in place of everything else; mostly empty.
+    pub probe_bytes: Vec<u64>,
+}
+
+impl BenchPlan {
+    /// How many slots of a size there are, where so many fit.
+    fn count(&self, backend: BackendKind, n: u32, fit: u32) -> u32 {
+        // CAST: the clamp keeps it small.
+        let usual = (SLOTS_BYTES / (u64::from(n) * u64::from(n))).clamp(COUNT.0, COUNT.1) as u32;
+        match self.slots {
+            Some(slots) => slots,
+            // A quarter of the memory is left for copies and the peer's results.
+            None if backend != BackendKind::Cpu && n >= LONG_PASS_SIZE => usual.max(LONG_PASS.min(fit / 4 * 3)),
+            None => usual,
+        }
+    }
 }
 
 /// Shows on a terminal what is being measured.
@@ -106,7 +131,9 @@ pub fn measure(
 ) -> Result<DeviceFigures, DeviceError> {
     let (kernels, left_out) = kernels(bench, info.backend, plan)?;
     let mut run = Runner { plan, progress, rates: HashMap::new(), figures: Vec::new(), left_out };
-    let (limits, peer) = (bench.peak_rates(), bench.peer());
+    // No kind is left where none of its kernels was named.
+    let first = kernels.first().map_or(Precision::Int8, |(precision, _)| *precision);
+    let (limits, peer) = (bench.peak_rates(), bench.peer(first));
     let kinds = kernels.iter().map(|(precision, _)| *precision);
     let kind_limits: Vec<KindLimit> = kinds
         .filter_map(|precision| {
@@ -117,17 +144,20 @@ pub fn measure(
             operations_per_s.map(|operations_per_s| KindLimit { precision, operations_per_s })
         })
         .collect();
-    for (index, (&n, &fit)) in plan.sizes.iter().zip(fits).enumerate() {
-        let count = (SLOTS_BYTES / (u64::from(n) * u64::from(n))).clamp(COUNT.0, COUNT.1);
-        if u64::from(fit) < count {
+    for &bytes in &plan.probe_bytes {
+        run.probe(bench, &kernels, bytes)?;
+    }
+    let sizes = plan.sizes.iter().zip(fits).filter(|_| plan.probe_bytes.is_empty());
+    for (index, (&n, &fit)) in sizes.enumerate() {
+        let count = plan.count(info.backend, n, fit);
+        if fit < count {
             run.left_out.push(format!("n = {n}: {count} slots do not fit into the memory that is free"));
             continue;
         }
         for (turn, (precision, kernels)) in kernels.iter().enumerate() {
             let stages = BenchStage::ALL.into_iter().filter(|s| s.depends_on_n() || index == 0);
             let stages = stages.filter(|s| s.depends_on_kind() || turn == 0);
-            // The library's product is of INT8.
-            let has_peer = peer.is_ok() && *precision == Precision::Int8;
+            let has_peer = bench.peer(*precision).is_ok();
             let stages = stages.filter(|s| *s != BenchStage::Peer || has_peer);
             let cells = stages.flat_map(|stage| {
                 let kernels = if stage.depends_on_kernel() { &kernels[..] } else { &kernels[..1] };
@@ -135,8 +165,7 @@ pub fn measure(
             });
             let cells: Vec<Cell> = cells.filter(|cell| run.is_worth_it(cell, count)).collect();
             if !cells.is_empty() {
-                // CAST: the clamp above keeps it small.
-                run.size(bench, *precision, n, count as u32, cells)?;
+                run.size(bench, *precision, n, count, cells)?;
             }
         }
     }
@@ -160,13 +189,8 @@ fn kernels(
     let all: Vec<OfKind> = plan.precisions.iter().map(|kind| (*kind, bench.kernels(*kind))).collect();
     let unknown = plan.kernels.iter().find(|kernel| !all.iter().any(|(_, of_kind)| of_kind.contains(kernel)));
     if let Some(unknown) = unknown {
-        let mut known: Vec<&str> = Vec::new();
-        for kernel in all.iter().flat_map(|(_, of_kind)| of_kind) {
-            if !known.contains(&kernel.as_str()) {
-                known.push(kernel);
-            }
-        }
-        let text = format!("--kernels {unknown}: this device runs {}", known.join(", "));
+        let known: Vec<_> = all.iter().map(|(kind, of_kind)| format!("{kind}: {}", of_kind.join(", "))).collect();
+        let text = format!("--kernels {unknown}: this device runs\n{}", known.join("\n"));
         return Err(DeviceError::Unsupported(text));
     }
     let (mut chosen, mut left_out) = (Vec::new(), Vec::new());
@@ -201,13 +225,13 @@ struct Runner<'a> {
 
 impl Runner<'_> {
     /// Whether a stage, as fast as at the size before, takes no longer than is bearable.
-    fn is_worth_it(&mut self, cell: &Cell, count: u64) -> bool {
+    fn is_worth_it(&mut self, cell: &Cell, count: u32) -> bool {
         let Some(rate) = self.rates.get(&(cell.stage, cell.precision, cell.kernel.clone())) else { return true };
         if self.plan.patient || !cell.stage.counts_operations() {
             return true;
         }
+        let products = if cell.stage == BenchStage::Peer { 1.0 } else { f64::from(count - 2) };
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-        let products = if cell.stage == BenchStage::Peer { 1.0 } else { (count - 2) as f64 };
         let seconds = products * product_operations(cell.precision, cell.n) as f64 / rate;
         if seconds > PATIENCE_S {
             let (stage, n) = (cell.to_string(), cell.n);
@@ -232,7 +256,8 @@ impl Runner<'_> {
             match bench.sample(cell.stage, &cell.kernel, 1) {
                 Ok(first) => {
                     // CAST: bounded on both sides.
-                    let repeats = (SAMPLE_S / first.elapsed.as_secs_f64()).clamp(1.0, MAX_REPEATS).ceil() as u32;
+                    let repeats =
+                        (self.plan.sample_s / first.elapsed.as_secs_f64()).clamp(1.0, MAX_REPEATS).ceil() as u32;
                     turns.push((cell, repeats, Vec::new()));
                 }
                 // A stage that this device has not is not worth a word.
@@ -250,7 +275,7 @@ impl Runner<'_> {
             let rate = median(&samples);
             self.rates.insert((cell.stage, cell.precision, cell.kernel.clone()), rate);
             self.figures.push(Figure {
-                // The library's product is of a kind of work too.
+                bytes: None,
                 precision: cell.stage.counts_operations().then_some(cell.precision),
                 n: cell.stage.depends_on_n().then_some(cell.n),
                 kernel: cell.stage.depends_on_kernel().then_some(cell.kernel),
@@ -261,6 +286,42 @@ impl Runner<'_> {
                 ratio_to_peer: None,
             });
         }
+        Ok(())
+    }
+}
+
+impl Runner<'_> {
+    /// Measures the probe over slots of so many bytes.
+    fn probe(&mut self, bench: &mut dyn Bench, kernels: &[OfKind], bytes: u64) -> Result<(), DeviceError> {
+        let Some((precision, names)) = kernels.first() else { return Ok(()) };
+        let fits = |n: &&u32| u64::from(**n).pow(2) * 100 <= bytes;
+        let n = PROBE_SIZES.iter().find(fits).copied().unwrap_or(PROBE_SIZES[PROBE_SIZES.len() - 1]);
+        // CAST: slots of 4096 bytes squared of any memory are less than 2^32.
+        let count = ((bytes / u64::from(n).pow(2)) as u32).max(3);
+        self.progress.show_text(&format!("probe over {bytes} bytes"));
+        bench.prepare(*precision, n, count)?;
+        let mut repeats = 1;
+        let mut samples_per_s = Vec::new();
+        for round in 0..=self.plan.rounds {
+            let sample = bench.sample(BenchStage::Probe, &names[0], repeats)?;
+            if round == 0 {
+                // CAST: bounded on both sides.
+                repeats = (self.plan.sample_s / sample.elapsed.as_secs_f64()).clamp(1.0, MAX_REPEATS).ceil() as u32;
+            } else {
+                samples_per_s.push(sample.rate_per_s());
+            }
+        }
+        self.figures.push(Figure {
+            stage: BenchStage::Probe,
+            bytes: Some(u64::from(count) * u64::from(n).pow(2)),
+            precision: None,
+            n: Some(n),
+            kernel: None,
+            rate_per_s: median(&samples_per_s),
+            samples_per_s,
+            share_of_limit: None,
+            ratio_to_peer: None,
+        });
         Ok(())
     }
 }
@@ -340,8 +401,8 @@ mod tests {
             PeakRates { operations_per_s: Some(4e12), bytes_per_s: Some(2e9), source: "told".into() }
         }
 
-        fn peer(&self) -> Result<String, String> {
-            self.peer.map(|_| "a library".into()).ok_or("no library".into())
+        fn peer(&self, precision: Precision) -> Result<String, String> {
+            self.peer.filter(|_| precision == Precision::Int8).map(|_| "a library".into()).ok_or("no library".into())
         }
 
         fn prepare(&mut self, precision: Precision, n: u32, _: u32) -> Result<(), DeviceError> {
@@ -372,7 +433,16 @@ mod tests {
     }
 
     fn plan(sizes: &[u32], patient: bool) -> BenchPlan {
-        BenchPlan { sizes: sizes.to_vec(), patient, kernels: Vec::new(), precisions: vec![Precision::Int8], rounds: 3 }
+        BenchPlan {
+            sizes: sizes.to_vec(),
+            patient,
+            kernels: Vec::new(),
+            precisions: vec![Precision::Int8],
+            rounds: 3,
+            sample_s: SAMPLE_S,
+            slots: None,
+            probe_bytes: Vec::new(),
+        }
     }
 
     fn run(device: &mut Told, backend: BackendKind, fits: &[u32], plan: &BenchPlan) -> DeviceFigures {
@@ -450,6 +520,46 @@ mod tests {
     }
 
     #[test]
+    fn a_gpus_pass_of_large_matrices_is_long_where_that_fits() {
+        let plan = plan(&[8192], false);
+        let count = |backend, n, fit| plan.count(backend, n, fit);
+        assert_eq!(count(BackendKind::Cuda, 8192, 2000), 128);
+        assert_eq!(count(BackendKind::Wgpu, 16_384, 100), 75, "a quarter of the memory stays free");
+        assert_eq!(count(BackendKind::Cuda, 8192, 10), 16, "more than fit: left out");
+        assert_eq!(count(BackendKind::Cuda, 4096, 2000), 64);
+        assert_eq!(count(BackendKind::Cpu, 8192, 2000), 16);
+        let named = BenchPlan { slots: Some(4), ..plan.clone() };
+        assert_eq!(named.count(BackendKind::Cuda, 8192, 2000), 4);
+    }
+
+    #[test]
+    fn the_probe_is_measured_over_so_many_bytes_and_nothing_else_is() {
+        let mut device = Told::new(&[("fast", 2e12)], Some(1e12));
+        let plan = BenchPlan { probe_bytes: vec![20_000_000, 4_000_000_000], ..plan(&[1024], false) };
+        let measured = run(&mut device, BackendKind::Cuda, &[1000], &plan);
+        let figures: Vec<_> = measured.figures.iter().map(|f| (f.stage, f.n, f.bytes, f.samples_per_s.len())).collect();
+        let over = |n: u32, count: u64| (BenchStage::Probe, Some(n), Some(count * u64::from(n).pow(2)), 3);
+        assert_eq!(figures, [over(256, 305), over(4096, 238)], "never more than was asked for");
+        assert!(device.asked.iter().all(|(stage, ..)| *stage == BenchStage::Probe), "{:?}", device.asked);
+    }
+
+    #[test]
+    fn a_peer_is_measured_next_to_the_product_of_its_kind() {
+        let mut device = Told::new(&[("fast", 2e12)], Some(1e12));
+        let plan = BenchPlan { precisions: vec![Precision::Int8, Precision::Fp4], ..plan(&[1024], false) };
+        run(&mut device, BackendKind::Cuda, &[1000], &plan);
+        let int8: Vec<_> =
+            device.asked.iter().filter(|(_, kind, _)| *kind == Precision::Int8).map(|(s, ..)| *s).collect();
+        let next = int8
+            .iter()
+            .zip(&int8[1..])
+            .filter(|(a, _)| **a == BenchStage::Product)
+            .all(|(_, b)| *b == BenchStage::Peer);
+        assert!(next, "{int8:?}");
+        assert!(!device.asked.contains(&(BenchStage::Peer, Precision::Fp4, 1024)), "the library has none of it");
+    }
+
+    #[test]
     fn kernels_are_those_named_else_a_processors_best_or_all_of_a_gpu() {
         let device = Told::new(&[("a", 1.0), ("b", 1.0)], None);
         let mut plan = plan(&[256], false);
@@ -463,8 +573,7 @@ mod tests {
         assert_eq!(chosen, [int8(&["b"])]);
         assert!(left_out[0].starts_with("fp4: none of the kernels named"), "{left_out:?}");
         plan.kernels = vec!["c".into()];
-        assert!(
-            matches!(kernels(&device, BackendKind::Cuda, &plan), Err(DeviceError::Unsupported(why)) if why.contains("a, b"))
-        );
+        assert!(matches!(kernels(&device, BackendKind::Cuda, &plan), Err(DeviceError::Unsupported(why))
+                if why.ends_with("this device runs\nint8: a, b\nfp4: a")));
     }
 }

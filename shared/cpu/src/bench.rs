@@ -61,7 +61,7 @@ impl Bench for CpuBench {
         Some(operations as f64 / start.elapsed().as_secs_f64())
     }
 
-    fn peer(&self) -> Result<String, String> {
+    fn peer(&self, _: Precision) -> Result<String, String> {
         Err("benchmarks/onednn.sh measures oneDNN beside the processor's kernels".to_owned())
     }
 

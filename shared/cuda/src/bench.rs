@@ -12,6 +12,7 @@ use crate::family::FAMILIES;
 use crate::multiply::Multiplier;
 use crate::plan::{HASH_BYTES, Layout};
 use crate::wait;
+use assay_device::accumulator::OperandFormat;
 use assay_device::bench::{
     Bench, BenchStage, KEY, Measurement, PeakRates, bench_pass, bench_round, product_slot, time, walks_over,
 };
@@ -54,8 +55,21 @@ impl Bench for CudaBench {
         peak::of(&self.device.description)
     }
 
-    fn peer(&self) -> Result<String, String> {
-        CublasLt::describe()
+    fn peer(&self, precision: Precision) -> Result<String, String> {
+        let peer = CublasLt::describe(precision)?;
+        let format = match precision {
+            Precision::F16 => OperandFormat::Bf16,
+            Precision::Fp8 => OperandFormat::E4m3,
+            Precision::Int8 | Precision::Fp4 => return Ok(peer),
+        };
+        // It reads the operands as the device's own kernel does.
+        let fastest = self.kernels(precision).first().and_then(|name| FAMILIES.iter().find(|f| f.name() == name));
+        let is_same = fastest.is_some_and(|family| family.format == format);
+        if is_same {
+            Ok(peer)
+        } else {
+            Err(format!("no kernel in use has the operands of cuBLASLt's {precision} product"))
+        }
     }
 
     fn prepare(&mut self, precision: Precision, n: u32, count: u32) -> Result<(), DeviceError> {
@@ -68,7 +82,7 @@ impl Bench for CudaBench {
         self.device.bind()?;
         let precision = self.device.pass.map_or(Precision::Int8, |pass| pass.precision);
         let (pass, handle) = (bench_pass(precision, layout.n, layout.count), Handle::default());
-        if stage.depends_on_kernel() {
+        if stage.depends_on_kind() {
             self.device.choose_kernel(precision, kernel)?;
         }
         let mut copy_bytes = COPY_BYTES as u64;
@@ -86,11 +100,7 @@ impl Bench for CudaBench {
                 copy_bytes = pass.bytes().min(DEVICE_COPY_BYTES);
                 self.device_copies(copy_bytes, repeats)?
             }
-            // The peer multiplies bytes.
-            BenchStage::Peer if precision != Precision::Int8 => {
-                return Err(DeviceError::Unsupported(format!("no peer multiplies operands of {precision}")));
-            }
-            BenchStage::Peer => self.peer_products(&layout, repeats)?,
+            BenchStage::Peer => self.peer_products(precision, &layout, repeats)?,
         };
         Ok(stage.measurement(&pass, copy_bytes, repeats, elapsed))
     }
@@ -123,23 +133,29 @@ impl CudaBench {
         device.timed(BenchStage::DeviceCopy, repeats, |_| slots.copy_to(&device.compute, other, bytes))
     }
 
-    fn peer_products(&mut self, layout: &Layout, repeats: u32) -> Result<Duration, DeviceError> {
+    /// The library's products of the operands of one slot after another; of kinds with expanded operands, of one slot's.
+    fn peer_products(&mut self, precision: Precision, layout: &Layout, repeats: u32) -> Result<Duration, DeviceError> {
+        self.peer(precision).map_err(DeviceError::Unsupported)?;
         let Self { device, other, peer, .. } = self;
         let result_bytes = 4 * layout.slot_bytes();
         let other = room(other, device, result_bytes + WORKSPACE_BYTES)?;
         let (slots, _) = device.memory.slots_and_scratch()?;
         let operand = |u: u32| slots.address() + u64::from(u) * layout.slot_bytes();
         let (result, workspace) = (other.address(), other.address() + result_bytes);
+        let expanded = match precision {
+            Precision::Int8 => None,
+            _ => Some(device.expanded(&bench_pass(precision, layout.n, layout.count), layout)?),
+        };
         let multiply = |peer: &CublasLt, way: usize, turn: u32| {
-            let (earlier, previous) =
-                parents(&KEY, product_slot(&bench_pass(Precision::Int8, layout.n, layout.count), turn));
-            let matrices = Matrices { left: operand(earlier), right: operand(previous), result, workspace };
+            let (earlier, previous) = parents(&KEY, product_slot(&bench_pass(precision, layout.n, layout.count), turn));
+            let (left, right) = expanded.unwrap_or_else(|| (operand(earlier), operand(previous)));
+            let matrices = Matrices { left, right, result, workspace };
             // SAFETY: all matrices are as large as n asks for; `timed` waits for the stream.
             unsafe { peer.multiply(&device.compute, way, &matrices) }
         };
         let peer = match peer {
-            Some(peer) if peer.n == layout.n => peer,
-            _ => peer.insert(CublasLt::new(layout.n, |peer, way| {
+            Some(peer) if (peer.precision, peer.n) == (precision, layout.n) => peer,
+            _ => peer.insert(CublasLt::new(precision, layout.n, |peer, way| {
                 device.timed(BenchStage::Peer, 1, |turn| multiply(peer, way, turn))
             })?),
         };
@@ -162,6 +178,19 @@ impl CudaDevice {
         let doing = || format!("measuring {stage:?}");
         wait::until(&self.context, LONGEST_SAMPLE, None, doing, || end.is_done(doing))?;
         Ok(end.since(&start)?)
+    }
+
+    /// Where the operands of a slot of the resident pass lie, expanded.
+    fn expanded(&self, pass: &Pass, layout: &Layout) -> Result<(u64, u64), DeviceError> {
+        let (slots, scratch) = self.memory.slots_and_scratch()?;
+        let mut multiplier = Multiplier::new(&self.kernels, pass.precision, layout, slots, scratch)?;
+        let (u, mut operands) = (product_slot(pass, 0), (0, 0));
+        self.timed(BenchStage::Peer, 1, |_| {
+            let product = multiplier.operands(&self.compute, u, parents(&KEY, u))?;
+            operands = (product.left, product.right);
+            Ok(())
+        })?;
+        Ok(operands)
     }
 
     /// Products of the resident pass, slot after slot, with their operands. They write what is there already.

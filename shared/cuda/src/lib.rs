@@ -55,6 +55,8 @@ pub use config::{CudaArgs, CudaConfig, KernelChoice};
 pub use describe::{Capability, DeviceDescription};
 pub use device::CudaDevice;
 pub use error::{CudaError, Fault};
+#[cfg(feature = "bench")]
+pub use modules::replace as replace_modules;
 use std::ffi::OsString;
 
 use serde::{Deserialize, Serialize};
@@ -93,7 +95,9 @@ pub fn detect() -> Result<Vec<DeviceDescription>, CudaError> {
 pub fn open(id: DeviceId, config: CudaConfig, progress: &mut dyn FnMut(Preparing)) -> Result<CudaDevice, CudaError> {
     let library = Library::load()?;
     let all = describe::describe_all(library)?;
-    let device = all.into_iter().find(|device| device.id == id).ok_or(CudaError::Unknown { id })?;
+    let is_asked = |device: &DeviceDescription| device.id == id || (config.twice && twin(device.id) == id);
+    let mut device = all.into_iter().find(is_asked).ok_or(CudaError::Unknown { id })?;
+    device.id = id;
     if let Some(reason) = device.refusal.clone() {
         return Err(CudaError::Refused { device: device.title(), reason });
     }
@@ -121,7 +125,11 @@ impl Backend for CudaConfig {
     }
 
     fn detect(&self) -> Result<Vec<Found>, String> {
-        find().map_err(|error| error.to_string())
+        let mut found = find().map_err(|error| error.to_string())?;
+        if self.twice {
+            found = found.into_iter().flat_map(|first| [twin_of(&first), first]).collect();
+        }
+        Ok(found)
     }
 
     fn open(&self, spec: &str, prepare: Prepare<'_>) -> Opened {
@@ -164,6 +172,24 @@ pub fn find() -> Result<Vec<Found>, CudaError> {
     }
 }
 
+/// The id of a GPU's second device ([`CudaConfig::twice`]).
+fn twin(mut id: DeviceId) -> DeviceId {
+    id.0[15] ^= 1;
+    id
+}
+
+fn twin_of(found: &Found) -> Found {
+    let mut second = found.clone();
+    second.info.id = twin(found.info.id);
+    second.spec = spec(second.info.id);
+    second
+}
+
+/// A struct of plain fields: turning it into text cannot fail.
+fn spec(id: DeviceId) -> String {
+    serde_json::to_string(&CudaSpec { id }).unwrap_or_default()
+}
+
 /// The kinds of work that every device computes, whose operands fit INT8; others only after a self-test.
 const BY_INT8: [Precision; 3] = [Precision::Int8, Precision::Fp8, Precision::Fp4];
 
@@ -180,6 +206,5 @@ fn found(device: &DeviceDescription) -> Found {
         free_bytes: device.memory_bytes,
     };
     let place = Place { pci_address: device.pci_address.parse().ok(), uuid: Some(device.id.0), vendor: Some(NVIDIA) };
-    // A struct of plain fields: turning it into text cannot fail.
-    Found { info, place, spec: serde_json::to_string(&CudaSpec { id: device.id }).unwrap_or_default() }
+    Found { info, place, spec: spec(device.id) }
 }

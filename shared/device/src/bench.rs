@@ -37,14 +37,15 @@ pub enum BenchStage {
     DeviceToHost,
     /// A copy within the device; bytes read and bytes written both count.
     DeviceCopy,
-    /// The vendor library's own INT8 product, int32 results written out.
+    /// The vendor library's own product of a kind of work, sums of 32 bits written out.
     Peer,
 }
 
 impl BenchStage {
-    /// All stages.
+    /// All stages in the order of a round: the peer next to the product, at the same clock and temperature.
     pub const ALL: [Self; 9] = [
         Self::Product,
+        Self::Peer,
         Self::Pass,
         Self::Leaves,
         Self::Digests,
@@ -52,7 +53,6 @@ impl BenchStage {
         Self::HostToDevice,
         Self::DeviceToHost,
         Self::DeviceCopy,
-        Self::Peer,
     ];
 
     /// Whether the rate is in operations (products), else in bytes.
@@ -70,7 +70,7 @@ impl BenchStage {
     /// Whether the kind of work matters.
     #[must_use]
     pub const fn depends_on_kind(self) -> bool {
-        matches!(self, Self::Product | Self::Pass)
+        matches!(self, Self::Product | Self::Peer | Self::Pass)
     }
 
     /// Whether the size of the matrices matters.
@@ -144,11 +144,11 @@ pub trait Bench {
         if precision == Precision::Int8 { self.peak_rates().operations_per_s } else { None }
     }
 
-    /// What [`BenchStage::Peer`] measures, or why it cannot.
+    /// What [`BenchStage::Peer`] measures for a kind of work, or why it cannot.
     ///
     /// # Errors
     /// One sentence.
-    fn peer(&self) -> Result<String, String>;
+    fn peer(&self, precision: Precision) -> Result<String, String>;
 
     /// Makes the slots of [`bench_pass`] resident, of random bytes; what is measured after it is of this kind of work.
     ///

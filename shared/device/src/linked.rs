@@ -140,7 +140,11 @@ impl LinkedPart {
             return Ok(false);
         }
         let reads_right = self.reads_right(device, handle)?;
-        self.all_agree(reads_right, handle)
+        let maps = self.all_agree(reads_right, handle)?;
+        if maps {
+            tracing::debug!(device = self.index, "walks read the memory of the other devices");
+        }
+        Ok(maps)
     }
 
     /// What all devices say to a question: yes, where each of them does.

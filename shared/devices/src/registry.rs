@@ -58,6 +58,24 @@ impl HostConfig {
         ]
     }
 
+    /// Has CUDA devices take slots by `cuMemAlloc` alone, for a benchmark.
+    #[cfg(feature = "bench")]
+    pub const fn use_plain_memory(&mut self) {
+        #[cfg(feature = "cuda")]
+        {
+            self.cuda.plain_memory = true;
+        }
+    }
+
+    /// Has each GPU of CUDA be two devices, for a benchmark of links.
+    #[cfg(feature = "bench")]
+    pub const fn use_gpus_twice(&mut self) {
+        #[cfg(feature = "cuda")]
+        {
+            self.cuda.twice = true;
+        }
+    }
+
     /// Opens a device in this process, for a benchmark.
     ///
     /// # Errors
@@ -69,6 +87,18 @@ impl HostConfig {
         let absent = || DeviceError::Unsupported(absence(kind));
         backend.ok_or_else(absent)?.open_bench(&found.spec, prepare)
     }
+}
+
+/// Takes the PTX files of a folder in place of this build's modules of the same names, for a benchmark; gives their names.
+///
+/// # Errors
+/// One sentence: a folder or file that cannot be used, or a build without CUDA.
+#[cfg(feature = "bench")]
+pub fn replace_ptx(folder: &std::path::Path) -> Result<Vec<&'static str>, String> {
+    #[cfg(feature = "cuda")]
+    return assay_cuda::replace_modules(folder);
+    #[cfg(not(feature = "cuda"))]
+    Err(format!("{}: {}", folder.display(), absence(BackendKind::Cuda)))
 }
 
 /// Makes a backend of its settings, as [`Backend::settings`] gave them.

@@ -3,14 +3,15 @@
 //! The slot is the first one that differs from what others computed, so that its parents are what others computed too.
 //! What the reference makes of them says whether this device is wrong or the others, and which bytes are.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use assay_device::{Device, DeviceError, Handle, SlotRange, machine};
 use assay_work::digest::slot_digest;
 use assay_work::keys::parents;
 use assay_work::leaf::leaf;
-use assay_work::{Digest, PassKey, Precision, reference};
+use assay_work::reference::{self, ROWS};
+use assay_work::{Digest, PassKey, Precision};
 use parking_lot::Mutex;
 
 use crate::finding::Location;
@@ -58,18 +59,18 @@ fn whole(device: &mut dyn Device, n: u32, slot: u32) -> Result<Vec<u8>, DeviceEr
 /// A slot from its parents, on all cores.
 fn product(earlier: &[u8], previous: &[u8], n: u32, slot: u32, handle: &Handle) -> Result<Vec<u8>, DeviceError> {
     let mut out = vec![0; earlier.len()];
-    let rows: Vec<_> = out.chunks_exact_mut(n as usize).map(Mutex::new).collect();
-    let next = AtomicU32::new(0);
+    let parts: Vec<_> = (0..).step_by(ROWS).zip(out.chunks_mut(ROWS * n as usize)).map(Mutex::new).collect();
+    let next = AtomicUsize::new(0);
     let work = || {
         while !handle.is_cancelled() {
-            let r = next.fetch_add(1, Ordering::Relaxed);
-            let Some(row) = rows.get(r as usize) else { return };
-            reference::product_row(Precision::Int8, (earlier, previous), n, slot, r, &mut row.lock());
+            let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
+            let (r, rows) = &mut *part.lock();
+            reference::product_rows(Precision::Int8, (earlier, previous), n, slot, *r, rows);
         }
     };
     thread::scope(|scope| (0..machine::parallelism()).for_each(|_| drop(scope.spawn(work))));
     handle.check()?;
-    drop(rows);
+    drop(parts);
     Ok(out)
 }
 

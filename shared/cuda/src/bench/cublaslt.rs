@@ -1,7 +1,7 @@
-//! cuBLASLt's INT8 product, where that library is: the peer that users compare with.
+//! cuBLASLt's product of a kind of work, where that library is: the peer that users compare with.
 //!
-//! It computes the plain product alone, `D = A · Bᵀ` in int32 written to memory, over the same slots, on the same
-//! stream. Of the ways that its heuristics propose, each is tried once and the fastest is measured.
+//! It computes the plain product alone, `D = A · Bᵀ` with sums of 32 bits written to memory, over the same operands, on the
+//! same stream. Of the ways that its heuristics propose, each is tried once and the fastest is measured.
 
 use std::ffi::{c_char, c_void};
 use std::time::Duration;
@@ -12,6 +12,7 @@ use cudarc::cublaslt::sys as lt;
 use crate::driver::Stream;
 use crate::error::Fault;
 use assay_device::DeviceError;
+use assay_work::Precision;
 
 /// Memory that cuBLASLt may use besides the matrices.
 pub(super) const WORKSPACE_BYTES: u64 = 64 << 20;
@@ -41,17 +42,38 @@ const SYMBOLS: &[&str] = &[
 /// Addresses of one product's matrices on the device.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Matrices {
-    /// `[n, n]` row-major, i8.
+    /// `[n, n]` row-major, of the kind's type.
     pub(super) left: u64,
-    /// `[n, n]` row-major, i8.
+    /// `[n, n]` row-major, of the kind's type.
     pub(super) right: u64,
-    /// `[n, n]`, i32.
+    /// `[n, n]`, i32 or f32.
     pub(super) result: u64,
     /// [`WORKSPACE_BYTES`] bytes.
     pub(super) workspace: u64,
 }
 
-/// cuBLASLt, set up for one matrix size.
+/// The types of a product: of operands, of sums, and of what computes them.
+type Types = (lt::cudaDataType_t, lt::cudaDataType_t, lt::cublasComputeType_t);
+
+/// The library's types for a kind of work; none where it has no product of the same operands.
+const fn types(precision: Precision) -> Option<Types> {
+    use lt::cublasComputeType_t::{CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32I};
+    use lt::cudaDataType_t::{CUDA_R_8F_E4M3, CUDA_R_8I, CUDA_R_16BF, CUDA_R_32F, CUDA_R_32I};
+    match precision {
+        Precision::Int8 => Some((CUDA_R_8I, CUDA_R_32I, CUBLAS_COMPUTE_32I)),
+        Precision::F16 => Some((CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F)),
+        Precision::Fp8 => Some((CUDA_R_8F_E4M3, CUDA_R_32F, CUBLAS_COMPUTE_32F)),
+        // Its FP4 products have scales of 16 operands, which those of WORK.md do not.
+        Precision::Fp4 => None,
+    }
+}
+
+/// One as a scalar of the sums' type, and zero, which has the same bits in both.
+const fn one(precision: Precision) -> [u8; 4] {
+    if matches!(precision, Precision::Int8) { 1_i32.to_ne_bytes() } else { 1_f32.to_ne_bytes() }
+}
+
+/// cuBLASLt, set up for one kind of work and matrix size.
 #[derive(Debug)]
 pub(super) struct CublasLt {
     handle: lt::cublasLtHandle_t,
@@ -61,6 +83,8 @@ pub(super) struct CublasLt {
     ways: Vec<lt::cublasLtMatmulHeuristicResult_t>,
     /// The fastest way.
     pub(super) best: usize,
+    /// The kind of work.
+    pub(super) precision: Precision,
     /// The matrix size.
     pub(super) n: u32,
 }
@@ -69,21 +93,30 @@ pub(super) struct CublasLt {
 unsafe impl Send for CublasLt {}
 
 impl CublasLt {
-    /// What it is, or why there is none.
-    pub(super) fn describe() -> Result<String, String> {
+    /// What it is for a kind of work, or why there is none.
+    pub(super) fn describe(precision: Precision) -> Result<String, String> {
         load()?;
+        let product = match precision {
+            Precision::Int8 => "INT8 product with int32 results",
+            Precision::F16 => "BF16 product with FP32 results",
+            Precision::Fp8 => "E4M3 product with FP32 results",
+            Precision::Fp4 => return Err("cuBLASLt has no product of FP4 operands without scales".into()),
+        };
         // SAFETY: the function is there.
         let version = unsafe { lt::cublasLtGetVersion() };
-        Ok(format!("cuBLASLt {version}, INT8 product with int32 results, the fastest way that its heuristics propose"))
+        let file = loaded_file().map_or_else(String::new, |file| format!(" ({file})"));
+        Ok(format!("cuBLASLt {version}{file}, {product}, the fastest way that its heuristics propose"))
     }
 
-    /// Sets it up for n-by-n products; `time` says how long one takes in one of its ways.
+    /// Sets it up for n-by-n products of a kind; `time` says how long one takes in one of its ways.
     pub(super) fn new(
+        precision: Precision,
         n: u32,
         time: impl Fn(&Self, usize) -> Result<Duration, DeviceError>,
     ) -> Result<Self, DeviceError> {
         load().map_err(DeviceError::Unsupported)?;
-        let mut peer = Self::set_up(n).map_err(failed)?;
+        let none = || DeviceError::Unsupported(format!("cuBLASLt has no way to multiply {precision} here"));
+        let mut peer = Self::set_up(precision, n, types(precision).ok_or_else(none)?).map_err(failed)?;
         peer.ways = peer.propose().map_err(failed)?;
         let mut fastest = None;
         for way in 0..peer.ways.len() {
@@ -95,23 +128,21 @@ impl CublasLt {
                 fastest = Some((took, way));
             }
         }
-        let none = || DeviceError::Unsupported("cuBLASLt has no way to multiply INT8 here".into());
         peer.best = fastest.ok_or_else(none)?.1;
         Ok(peer)
     }
 
-    fn set_up(n: u32) -> Result<Self, blas::CublasError> {
+    fn set_up(precision: Precision, n: u32, (operand, sums, compute): Types) -> Result<Self, blas::CublasError> {
         let (side, pitch) = (u64::from(n), i64::from(n));
-        let operand = lt::cudaDataType_t::CUDA_R_8I;
-        let sums = lt::cudaDataType_t::CUDA_R_32I;
         let peer = Self {
             handle: blas::create_handle()?,
-            operation: blas::create_matmul_desc(lt::cublasComputeType_t::CUBLAS_COMPUTE_32I, sums)?,
+            operation: blas::create_matmul_desc(compute, sums)?,
             // The library's matrices are column-major: a row-major one is its transpose.
             operand: blas::create_matrix_layout(operand, side, side, pitch)?,
             result: blas::create_matrix_layout(sums, side, side, pitch)?,
             ways: Vec::new(),
             best: 0,
+            precision,
             n,
         };
         let which = lt::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_TRANSA;
@@ -169,7 +200,7 @@ impl CublasLt {
     /// # Safety
     /// The matrices are memory of the stream's context, as large as their fields say, until the stream is done.
     pub(super) unsafe fn multiply(&self, stream: &Stream, way: usize, matrices: &Matrices) -> Result<(), Fault> {
-        let (one, zero) = (1_i32, 0_i32);
+        let (one, zero) = (one(self.precision), [0_u8; 4]);
         // SAFETY: the caller's promise; scalars are read before the call returns.
         let result = unsafe {
             blas::matmul(
@@ -220,6 +251,15 @@ fn load() -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The file that the library was loaded from, where the system says.
+fn loaded_file() -> Option<String> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    maps.lines()
+        .filter_map(|line| line.split_whitespace().nth(5))
+        .find(|f| f.contains("libcublasLt"))
+        .map(str::to_owned)
 }
 
 fn failed(error: blas::CublasError) -> DeviceError {
