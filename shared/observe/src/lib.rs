@@ -8,6 +8,8 @@
 
 mod export;
 pub mod metrics;
+#[cfg(target_os = "linux")]
+mod process;
 pub mod settings;
 mod span;
 pub mod traces;

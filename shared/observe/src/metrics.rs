@@ -32,7 +32,7 @@ pub struct MetricsError(#[from] prometheus::Error);
 pub fn registry(build: &'static str, version: &str) -> Result<Registry, MetricsError> {
     let registry = Registry::new();
     #[cfg(target_os = "linux")]
-    registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
+    crate::process::register(&registry)?;
     let info = Opts::new(build, "Always 1; the label says which version runs.").const_label("version", version);
     add(&registry, IntGauge::with_opts(info))?.set(1);
     Ok(registry)
