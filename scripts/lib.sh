@@ -101,7 +101,8 @@ $(tail -n 20 "$tools/apt.log")"
   [ -x "$promtool" ] || die "cannot write $folder"
 }
 
-# reproducible_build FOLDER [CARGO ARGUMENT...]: a release build into FOLDER that says nothing of where it was made.
+# reproducible_build FOLDER [CARGO ARGUMENT...]: a build of the profile dist into FOLDER that
+# says nothing of where it was made.
 reproducible_build() {
   local folder=$1 map
   shift
@@ -115,7 +116,7 @@ reproducible_build() {
   done
   env CARGO_ENCODED_RUSTFLAGS="$(IFS=$'\x1f'; printf '%s' "${rust[*]}")" CFLAGS="${c[*]} ${CFLAGS:-}" \
     CXXFLAGS="${c[*]} ${CXXFLAGS:-}" CARGO_INCREMENTAL=0 \
-    cargo build --release --locked --bins -p assay-miner -p assay-validator -p assay-pages --target-dir "$folder" "$@"
+    cargo build --profile dist --locked --bins -p assay-miner -p assay-validator -p assay-pages --target-dir "$folder" "$@"
 }
 
 mkdir -p "$tools"

@@ -133,14 +133,9 @@ impl Audited {
         }
         let (earlier, previous) = self.parents(u);
         let [held, earlier, previous] = [u, earlier, previous].map(|slot| self.slot(slot));
-        let mut row = vec![0; N as usize];
-        let mut wrong = Vec::new();
-        for r in 0..N {
-            reference::product_row(Precision::Int8, (&earlier, &previous), N, u, r, &mut row);
-            let held = &held[(r * N) as usize..][..N as usize];
-            wrong.extend((0..N).filter(|&c| held[c as usize] != row[c as usize]).map(|c| r * N + c));
-        }
-        wrong
+        let mut right = vec![0; held.len()];
+        reference::product_rows(Precision::Int8, (&earlier, &previous), N, u, 0, &mut right);
+        (0..N * N).filter(|&at| held[at as usize] != right[at as usize]).collect()
     }
 
     fn slot(&mut self, slot: u32) -> Vec<u8> {

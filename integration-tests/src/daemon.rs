@@ -14,10 +14,12 @@ use serde_json::Value;
 pub const PATIENCE: Duration = Duration::from_secs(60);
 /// What daemons log in tests: which processes drive their devices, too.
 pub const LOG: &str = "info,assay_worker=debug";
+/// How long a line of the rest of a log is waited for.
+const REST_OF_LOG: Duration = Duration::from_secs(1);
 /// How often a process is asked whether it has ended.
 const NAP: Duration = Duration::from_millis(10);
 
-/// A program beside the test's own executable: `cargo build --bins` with the test's profile puts it there.
+/// A program beside the test's own executable: `cargo build --workspace --bins` with the test's profile puts it there.
 ///
 /// # Panics
 /// When it is not there: without it the test could only be skipped, and nobody would notice.
@@ -27,7 +29,11 @@ pub fn program(name: &str) -> PathBuf {
     let folder = own.parent().expect("it is in a folder");
     // Tests are built in target/PROFILE/deps, programs that start others in target/PROFILE.
     let path = if folder.ends_with("deps") { folder.with_file_name(name) } else { folder.join(name) };
-    assert!(path.is_file(), "{} is missing: run scripts/test, or cargo build --bins first", path.display());
+    assert!(
+        path.is_file(),
+        "{} is missing: run scripts/test, or cargo build --workspace --bins --tests first",
+        path.display()
+    );
     path
 }
 
@@ -36,6 +42,12 @@ pub fn program(name: &str) -> PathBuf {
 pub fn lives(process: i32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     status.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()).is_some_and(|state| state != "Z")
+}
+
+/// The process that started another one.
+fn parent(process: i32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    status.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Runs a program to its end, without the environment's own settings.
@@ -76,6 +88,30 @@ pub fn command(name: &str) -> Command {
     // A test has the GPUs that it says.
     command.env_remove("CUDA_VISIBLE_DEVICES");
     command
+}
+
+/// A process that stands still until this is dropped: what it was asked for is not done before, on no machine.
+#[derive(Debug)]
+#[must_use]
+pub struct Held(i32);
+
+impl Held {
+    /// Stops a process.
+    ///
+    /// # Panics
+    /// When it is gone.
+    pub fn process(process: i32) -> Self {
+        // SAFETY: kill only sends a signal; the process is one of a program that this test started.
+        assert_eq!(unsafe { libc::kill(process, libc::SIGSTOP) }, 0, "process {process} is there");
+        Self(process)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // SAFETY: as above; one that was killed in the meantime hears nothing.
+        unsafe { libc::kill(self.0, libc::SIGCONT) };
+    }
 }
 
 /// Physical memory of a process, as Linux counts it.
@@ -179,6 +215,18 @@ impl Daemon {
             found.extend([process(&self.wait_for(STARTED))]);
         }
         found
+    }
+
+    /// Has the processes that drive the program's devices stand still: its children.
+    ///
+    /// # Panics
+    /// When it has none.
+    pub fn hold_devices(&self) -> Vec<Held> {
+        let processes = std::fs::read_dir("/proc").expect("Linux lists processes").filter_map(Result::ok);
+        let processes = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let held: Vec<_> = processes.filter(|process| parent(*process) == Some(self.id())).map(Held::process).collect();
+        assert!(!held.is_empty(), "nothing drives a device");
+        held
     }
 
     /// The memory that the process has now, and the most that it ever had.
@@ -307,8 +355,21 @@ impl Daemon {
         let _ = self.child.wait();
     }
 
-    /// What it has logged so far.
+    /// Reads what a process that has ended had written; something that it started may hold the pipe open.
+    fn read_rest(&mut self) {
+        while let Ok(line) = self.lines.recv_timeout(REST_OF_LOG) {
+            self.seen.push(line);
+        }
+    }
+
+    /// What it has logged so far; all of it, if it has ended.
+    ///
+    /// # Panics
+    /// When the system does not say whether it has.
     pub fn log(&mut self) -> &[String] {
+        if self.child.try_wait().expect("a child can be asked").is_some() {
+            self.read_rest();
+        }
         self.seen.extend(self.lines.try_iter());
         &self.seen
     }
@@ -316,9 +377,13 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
+        let ended = self.child.try_wait().ok().flatten();
         self.kill();
         if std::thread::panicking() {
-            eprintln!("the log of process {}:\n{}", self.child.id(), self.log().join("\n"));
+            self.read_rest();
+            let ended =
+                ended.map_or_else(|| "ran to the end of the test".to_owned(), |status| format!("ended: {status}"));
+            eprintln!("process {} {ended}. Its log:\n{}", self.child.id(), self.seen.join("\n"));
         }
     }
 }

@@ -4,7 +4,6 @@
 pub mod attack;
 pub mod audited;
 pub mod daemon;
-pub mod dishonest;
 pub mod evidence;
 pub mod faulty;
 pub mod handmade;
@@ -27,3 +26,5 @@ pub mod tun;
 pub mod validator;
 pub mod vulkan;
 pub mod web;
+
+pub use assay_dishonest as dishonest;

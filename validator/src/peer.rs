@@ -310,6 +310,8 @@ impl Connection {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::bounds::Bounds;
 
@@ -397,6 +399,35 @@ mod tests {
         let crowd: Vec<_> = (2..=200).map(|host| entered(&strangers, host)).collect();
         assert!(!is_closed(&known));
         assert_eq!(crowd.iter().filter(|peer| !is_closed(peer)).count(), PLACES - 1);
+    }
+
+    /// Asks as the task of the connection does, with a timer of its own.
+    async fn closes(peer: &Peer) -> io::ErrorKind {
+        let mut timer = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
+        std::future::poll_fn(|cx| peer.poll_closed(timer.as_mut(), cx)).await.kind()
+    }
+
+    /// A connection has its time without a session, counted from the end of the last one, to the millisecond of a timer.
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_without_a_session_is_closed_after_its_time() {
+        let strangers = strangers();
+        let [silent, refused, ended, standing] = [1, 2, 3, 4].map(|host| entered(&strangers, host));
+        // Who is refused has greeted, and its handshake is over.
+        refused.set_greeted(true);
+        refused.set_greeted(false);
+        let _place = standing.session();
+        let place = ended.session();
+        let start = Instant::now();
+        let closed_after = |peer: Peer| tokio::spawn(async move { (closes(&peer).await, start.elapsed().as_secs()) });
+        let closed = [silent, refused, ended].map(closed_after);
+        let standing = closed_after(standing);
+        tokio::time::sleep(Duration::from_secs(100)).await;
+        drop(place);
+        let limit = 30;
+        for (closed, after) in closed.into_iter().zip([limit, limit, 100 + limit]) {
+            assert_eq!(closed.await.unwrap(), (io::ErrorKind::TimedOut, after));
+        }
+        assert!(!standing.is_finished());
     }
 
     #[test]

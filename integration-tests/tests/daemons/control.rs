@@ -1,6 +1,7 @@
 //! The control socket as operators meet it: challenges that are cancelled, waited for, repeated; a validator that
 //! drains; no validator at all.
 
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
@@ -20,11 +21,6 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
 const VALIDATOR: &str = "assay-validator";
-
-/// Work of some seconds.
-fn long_work() -> Policy {
-    Policy { iterations: 1500, ..Policy::default() }
-}
 
 /// Work that no test waits for.
 fn endless_work() -> Policy {
@@ -92,11 +88,12 @@ async fn a_health_watch_does_not_keep_a_validator_from_draining() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_socket_is_served_while_the_validator_drains() {
-    let mut validator = TestValidator::start(&long_work()).await;
+    let mut validator = TestValidator::start(&Policy::default()).await;
     let mut miner = TestMiner::start(validator.address, 1, &[]);
     let idle = TestMiner::start(validator.address, 1, &[]);
     validator.wait_for_miner(miner.key, true).await;
     validator.wait_for_miner(idle.key, true).await;
+    let held = miner.daemon.hold_devices();
     let challenge = validator.ask(miner.key, Some(Mode::Audit)).await.unwrap();
     miner.daemon.wait_for("working");
     validator.daemon.terminate();
@@ -107,6 +104,7 @@ async fn the_socket_is_served_while_the_validator_drains() {
     let refused = ask(&validator.socket, &["challenge", "--miner", &miner.key.to_string()]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(stderr(&refused).contains("the validator is draining"), "{}", stderr(&refused));
+    drop(held);
     challenge.ruling().await.unwrap().expect_pass();
     assert_eq!(validator.daemon.wait().code(), Some(0));
 }
@@ -289,15 +287,28 @@ async fn a_detached_challenge_runs_on_is_named_and_cancelled() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_challenge_waits_for_its_miner_and_for_its_turn() {
-    let validator = TestValidator::start(&long_work()).await;
-    let early = begin(&validator.socket, &["challenge", "--wait", "--mode=audit", "--json"]);
+    let validator = TestValidator::start(&Policy { iterations: 600, ..Policy::default() }).await;
+    let mut early = begin(&validator.socket, &["challenge", "--wait", "--mode=audit", "--json"]);
+    let waits = |command: &mut Child| {
+        let mut said = String::new();
+        let errors = command.stderr.as_mut().unwrap();
+        while !said.contains("waiting: ") {
+            let mut byte = [0];
+            errors.read_exact(&mut byte).unwrap_or_else(|error| panic!("{said}: {error}"));
+            said.push(byte[0].into());
+        }
+    };
+    waits(&mut early);
     let miner = TestMiner::start(validator.address, 1, &[]);
     running(&validator, miner.key).await;
-    let late = begin(&validator.socket, &["challenge", "--miner", &miner.key.to_string()[..8], "--wait=60", "--json"]);
+    let held = miner.daemon.hold_devices();
+    let name = &miner.key.to_string()[..8];
+    let mut late = begin(&validator.socket, &["challenge", "--miner", name, "--wait=60", "--json"]);
+    waits(&mut late);
+    drop(held);
     for command in [early, late] {
         let output = command.wait_with_output().unwrap();
         assert_eq!((output.status.code(), &json(&output)["outcome"]), (Some(0), &"pass".into()), "{}", stderr(&output));
-        assert!(stderr(&output).contains("waiting: "), "{}", stderr(&output));
     }
 }
 
@@ -375,10 +386,11 @@ async fn status_says_what_a_validator_does() {
     let log = tempfile::tempdir().unwrap();
     let file = log.path().join("verdicts.jsonl");
     let flags = vec![format!("--verdict-log={}", file.display())];
-    let mut validator = TestValidator::start(&Policy { flags, ..long_work() }).await;
+    let mut validator = TestValidator::start(&Policy { flags, iterations: 150, ..Policy::default() }).await;
     let miner = TestMiner::start(validator.address, 1, &[]);
     validator.wait_for_miner(miner.key, true).await;
     validator.run(BeginChallenge { iterations: Some(1), ..BeginChallenge::default() }).await.unwrap().expect_pass();
+    let held = miner.daemon.hold_devices();
     let challenge = validator.ask(miner.key, Some(Mode::Audit)).await.unwrap();
     let running = running(&validator, miner.key).await;
     let output = ask(&validator.socket, &["status", "--json"]);
@@ -399,6 +411,7 @@ async fn status_says_what_a_validator_does() {
     validator.daemon.terminate();
     validator.daemon.wait_for("draining");
     assert_eq!(json(&ask(&validator.socket, &["status", "--json"]))["state"], "draining");
+    drop(held);
     let until = std::time::Instant::now() + PATIENCE;
     while json(&ask(&validator.socket, &["status", "--json"]))["records_problem"].is_null() {
         assert!(std::time::Instant::now() < until, "a verdict that cannot be written is a problem");

@@ -402,13 +402,14 @@ async fn a_window_that_is_shut() {
 /// What an empty entry takes in memory is over a hundred times what it takes on the wire.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_inventory_of_empty_devices() {
-    let validator = TestValidator::start(&Policy::default()).await;
-    let miner = accepted(&validator).await;
-    let before = validator.daemon.peak_bytes();
+    // Encoded before the session begins, which is not to wait for it.
     let devices = vec![v1::Device::default(); (4 << 20) / 2 - 10];
     let inventory = v1::Inventory { sequence: 1, devices, max_link: 0 };
     let message = SessionRequest { message: Some(session_request::Message::Inventory(inventory)) }.encode_to_vec();
     assert!((4 << 20) - 32 < message.len() && message.len() <= 4 << 20);
+    let validator = TestValidator::start(&Policy::default()).await;
+    let miner = accepted(&validator).await;
+    let before = validator.daemon.peak_bytes();
     miner.say(message).await;
     assert_eq!(goodbye(miner).await, StopCode::Invalid);
     let grown = validator.daemon.peak_bytes().saturating_sub(before);

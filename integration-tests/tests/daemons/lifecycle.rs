@@ -6,11 +6,6 @@ use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::verdict::{Mode, ReasonCode};
 use assay_work::PublicKey;
 
-/// Work of some seconds, of which an audit looks at one iteration.
-fn long_work() -> Policy {
-    Policy { iterations: 1500, ..Policy::default() }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_miner_drains_at_once() {
     let validator = TestValidator::start(&Policy::default()).await;
@@ -23,12 +18,15 @@ async fn an_idle_miner_drains_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_miner_ends_its_challenge_before_it_drains() {
-    let validator = TestValidator::start(&long_work()).await;
+    let validator = TestValidator::start(&Policy::default()).await;
     let mut miner = TestMiner::start(validator.address, 1, &[]);
     validator.wait_for_miner(miner.key, true).await;
+    let held = miner.daemon.hold_devices();
     let challenge = validator.ask(miner.key, Some(Mode::Audit)).await.unwrap();
     miner.daemon.wait_for("working");
     miner.daemon.terminate();
+    miner.daemon.wait_for("draining");
+    drop(held);
     challenge.ruling().await.unwrap().expect_pass();
     assert_eq!(miner.daemon.wait().code(), Some(0));
 }
@@ -45,12 +43,15 @@ async fn an_idle_validator_drains_at_once_and_takes_its_socket_with_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_validator_ends_its_challenges_before_it_drains() {
-    let mut validator = TestValidator::start(&long_work()).await;
+    let mut validator = TestValidator::start(&Policy::default()).await;
     let mut miner = TestMiner::start(validator.address, 1, &[]);
     validator.wait_for_miner(miner.key, true).await;
+    let held = miner.daemon.hold_devices();
     let challenge = validator.ask(miner.key, Some(Mode::Audit)).await.unwrap();
     miner.daemon.wait_for("working");
     validator.daemon.terminate();
+    validator.daemon.wait_for("draining");
+    drop(held);
     challenge.ruling().await.unwrap().expect_pass();
     assert_eq!(validator.daemon.wait().code(), Some(0));
 }

@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -62,16 +61,14 @@ impl Drop for Process {
     }
 }
 
-/// A folder with the keys and the socket of a validator and a miner, and a port that was free.
+/// A folder with the keys and the socket of a validator and a miner.
 struct Scene {
     folder: TempDir,
-    address: SocketAddr,
 }
 
 impl Scene {
     fn new() -> Self {
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        Self { folder: tempfile::tempdir().unwrap(), address }
+        Self { folder: tempfile::tempdir().unwrap() }
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -88,14 +85,15 @@ impl Scene {
              --probe-target-ms=10 --probe-expect-gb-per-s=0.01 --challenge-on-connect=false --challenge-interval-s=0 \
              --probe-deadline-ms=60000 --commit-deadline-s=60 --openings-deadline-s=60";
         command.args(["serve", &self.flag("key-file", "validator.key"), &self.flag("control-socket", "sock")]);
-        command.arg(format!("--listen={}", self.address)).args(small.split_whitespace());
+        command.args(["--listen=127.0.0.1:0", "--http-listen="]).args(small.split_whitespace());
         command.args(["--backend=cpu", "--cpu-memory=8MiB", "--cpu-threads=1"]).args(flags);
         command
     }
 
+    /// The miner of the validator that runs.
     fn miner(&self, flags: &[&str]) -> Command {
         let mut command = daemon::command("assay-miner");
-        command.args(["run", &self.flag("key-file", "miner.key"), &format!("--validator={}", self.address)]);
+        command.args(["run", &self.flag("key-file", "miner.key"), &format!("--validator={}", self.address())]);
         command.args(["--backend=cpu", "--cpu-devices=1", "--cpu-memory=8MiB", "--cpu-threads=1"]);
         command.args(["--reconnect-min-ms=50", "--reconnect-max-ms=200"]).args(flags);
         command
@@ -109,6 +107,20 @@ impl Scene {
         command.stdin(Stdio::null()).stdout(File::create(&printed).unwrap()).stderr(Stdio::null());
         let code = Process(command.spawn().unwrap()).wait().code();
         (code, fs::read(&printed).unwrap())
+    }
+
+    /// Where the validator listens: its log is not there to say so.
+    fn address(&self) -> String {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let (_, printed) = self.run(&["status", "--json"]);
+            let status: serde_json::Value = serde_json::from_slice(&printed).unwrap_or_default();
+            if let Some(address) = status["address"].as_str() {
+                return address.to_owned();
+            }
+            assert!(Instant::now() < until, "no validator answers");
+            std::thread::sleep(NAP);
+        }
     }
 
     /// Waits until one miner is connected.
@@ -258,10 +270,9 @@ fn a_log_file_that_may_not_grow_stops_no_daemon_and_says_what_was_lost() {
         };
     };
     let mut daemons = Vec::new();
-    for (name, mut command) in [
-        ("validator.log", scene.validator(&["--log=debug", &scene.flag("log-file", "validator.log")])),
-        ("miner.log", scene.miner(&["--log=debug", &scene.flag("log-file", "miner.log")])),
-    ] {
+    for name in ["validator.log", "miner.log"] {
+        let flags = ["--log=debug", &scene.flag("log-file", name)];
+        let mut command = if name == "miner.log" { scene.miner(&flags) } else { scene.validator(&flags) };
         small(&mut command);
         daemons.push((name, Process::start(&mut command, Stdio::null())));
     }
@@ -295,7 +306,9 @@ fn a_log_file_that_may_not_grow_stops_no_daemon_and_says_what_was_lost() {
 fn a_log_file_that_cannot_be_opened_is_an_error_at_the_start() {
     let scene = Scene::new();
     let missing = scene.flag("log-file", "no/such/folder/log");
-    for mut command in [scene.validator(&[&missing]), scene.miner(&[&missing])] {
+    let mut miner = daemon::command("assay-miner");
+    miner.args(["run", "--validator=127.0.0.1:9", &scene.flag("key-file", "miner.key"), &missing]);
+    for mut command in [scene.validator(&[&missing]), miner] {
         let output = command.output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(78), "{error}");

@@ -1,19 +1,23 @@
-//! Real daemons over real sockets: honest miners, the commands, and what happens when a peer, a worker or a device fails.
+//! Real daemons over real sockets: honest miners, the commands, and failing peers, workers and devices; the API, the pages,
+//! a fleet, the network between hosts, and backends over stand-in drivers.
 //! The programs must have been built: `cargo build --bins`.
 
 mod attacks;
+mod backends;
+mod browser;
+mod cheaters;
 mod clock;
 mod commands;
 mod control;
 mod conversation;
-mod cuda;
 mod diag;
 mod events;
 mod evidence;
-mod gpu_check;
+mod fleet;
 mod health;
 mod honest;
 mod hook;
+mod http;
 mod keys;
 mod kinds;
 mod known_devices;
@@ -25,6 +29,7 @@ mod miner_devices;
 mod miner_limits;
 mod miner_mistakes;
 mod miner_status;
+mod network;
 mod one_key;
 mod overload;
 mod python;
@@ -45,6 +50,4 @@ mod texts;
 mod traces;
 mod verdict_log;
 mod watch;
-mod wgpu;
-mod wgpu_faults;
 mod workers;

@@ -171,11 +171,12 @@ async fn sighup_changes_the_share_of_memory() {
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_challenge_goes_on_over_sighup() {
-    let policy = Policy { iterations: 3000, ..Policy::default() };
-    let mut miner = Configured::start(&policy, "").await;
+    let mut miner = Configured::start(&Policy::default(), "").await;
+    let held = miner.miner.daemon.hold_devices();
     let running = miner.validator.ask(miner.miner.key, Some(Mode::Audit)).await.unwrap();
     miner.miner.daemon.wait_for("working");
     miner.reload(&format!("decline_hours = \"{}\"\n", hours_around_now()), "the settings were read again");
+    drop(held);
     running.ruling().await.unwrap().expect_pass();
     miner.declines().await;
 }

@@ -125,18 +125,28 @@ fn runs(process: &str) -> bool {
 #[cfg(target_os = "linux")]
 #[test]
 fn ctrl_c_ends_commands_and_what_they_started() {
+    use std::os::unix::process::CommandExt;
+
     for (command, has_workers) in [(["bench", "--n=8192"], false), (["devices", "--watch=60"], true)] {
         let folder = tempfile::tempdir().unwrap();
         let key_file = folder.path().join("miner.key");
-        let mut child = Command::new(program("assay-miner"))
+        let mut child = Command::new(program("assay-miner"));
+        child
             .args(command)
             .args(["--backend=cpu", "--cpu-memory=256MiB", "--cpu-threads=1", "--telemetry=off"])
             .arg(format!("--key-file={}", key_file.display()))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+            .stderr(Stdio::null());
+        // A shell has what it starts in the background ignore Ctrl-C.
+        // SAFETY: signal(2) may be called between fork and exec.
+        let heed = || match unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) } {
+            libc::SIG_ERR => Err(std::io::Error::last_os_error()),
+            _ => Ok(()),
+        };
+        // SAFETY: as above.
+        unsafe { child.pre_exec(heed) };
+        let mut child = child.spawn().unwrap();
         let until = Instant::now() + PATIENCE;
         while !key_file.exists() || has_workers && children(child.id()).is_empty() {
             assert!(Instant::now() < until, "{command:?} never starts");
@@ -145,7 +155,10 @@ fn ctrl_c_ends_commands_and_what_they_started() {
         let started = children(child.id());
         let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
         assert!(sent.success());
-        child.wait().unwrap();
+        while child.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < until, "{command:?} does not end");
+            std::thread::sleep(NAP);
+        }
         while started.iter().any(|process| runs(process)) {
             assert!(Instant::now() < until, "{command:?} leaves {started:?}");
             std::thread::sleep(NAP);

@@ -83,9 +83,10 @@ async fn of_two_miners_with_copies_of_a_key_the_second_one_stays() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_challenge_is_not_ended_by_a_second_miner_with_its_key() {
-    let validator = TestValidator::start(&Policy { iterations: 3000, ..Policy::default() }).await;
+    let validator = TestValidator::start(&Policy::default()).await;
     let mut first = TestMiner::start(validator.address, 1, &[]);
     validator.wait_for_miner(first.key, true).await;
+    let held = first.daemon.hold_devices();
     let running = validator.ask(first.key, Some(Mode::Audit)).await.unwrap();
     first.daemon.wait_for("working");
     let mut second = TestMiner::start_as(validator.address, &first.file("miner.key"), &[]);
@@ -93,6 +94,7 @@ async fn a_challenge_is_not_ended_by_a_second_miner_with_its_key() {
     let said = second.daemon.wait_for("a challenge of this key is under way in another session").to_string();
     assert!(said.contains("127.0.0.1:") && said.contains("give each a key of its own"), "{said}");
     second.daemon.wait_for("connecting again");
+    drop(held);
     running.ruling().await.unwrap().expect_pass();
     // Now it takes over, and the first one ends.
     second.daemon.wait_for("connected: waiting for challenges");

@@ -5,7 +5,6 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use assay_api::BeginChallenge;
 use assay_integration_tests::daemon::{Daemon, PATIENCE, program, run};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
@@ -102,22 +101,23 @@ async fn a_bad_configuration_changes_nothing() {
 /// A key that is taken off the list: its challenge is judged, then its session ends and its miner with it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_miner_that_is_allowed_no_more_ends_after_its_challenge() {
-    let mut configured = Configured::start(Policy { iterations: 1500, ..Policy::default() }, "").await;
+    let mut configured = Configured::start(Policy::default(), "").await;
     let address = configured.validator.address;
     let (mut busy, mut idle) = (TestMiner::start(address, 1, &[]), TestMiner::start(address, 1, &[]));
     let kept = TestMiner::start(address, 1, &[]);
     for miner in [&busy, &idle, &kept] {
         configured.validator.wait_for_miner(miner.key, true).await;
     }
+    let held = busy.daemon.hold_devices();
     let challenge = configured.validator.ask(busy.key, Some(Mode::Audit)).await.unwrap();
     busy.daemon.wait_for("working");
     configured.reload(&allowing(&[kept.key]));
     assert_eq!(idle.daemon.wait().code(), Some(78), "only its operator can mend that");
+    drop(held);
     challenge.ruling().await.unwrap().expect_pass();
     assert_eq!(busy.daemon.wait().code(), Some(78));
     configured.validator.wait_for_miner(busy.key, false).await;
-    let small = BeginChallenge { miner: Some(kept.key.to_string()), iterations: Some(1), ..BeginChallenge::default() };
-    configured.validator.run(small).await.unwrap().expect_pass();
+    configured.validator.challenge(kept.key, Some(Mode::Audit)).await.unwrap().expect_pass();
     // Back on the list, it is admitted again.
     configured.reload(&allowing(&[kept.key, idle.key]));
     idle.restart();

@@ -128,6 +128,11 @@ fn read_as_other(path: String) -> Output {
     as_other(head).output().unwrap()
 }
 
+/// A copy that can be run at once: one that this process wrote could still be open in what another test is about to start.
+fn copy_program(name: &str, to: &Path) {
+    assert!(Command::new("cp").arg(program(name)).arg(to).status().unwrap().success());
+}
+
 /// A process of the same user reads the memory of a program, but not that of a daemon.
 #[test]
 fn another_process_of_the_same_user_cannot_read_a_daemons_memory() {
@@ -136,7 +141,7 @@ fn another_process_of_the_same_user_cannot_read_a_daemons_memory() {
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let copy = |name: &str| {
         let path = folder.path().join(name);
-        fs::copy(program(name), &path).unwrap();
+        copy_program(name, &path);
         path
     };
     let path = |name: &str| folder.path().join(name).display().to_string();
@@ -186,7 +191,7 @@ fn files_of_a_key_are_its_owners() {
     let folder = tempfile::tempdir_in("/tmp").unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let (program_copy, key_file) = (folder.path().join("assay-miner"), folder.path().join("miner.key"));
-    fs::copy(program("assay-miner"), &program_copy).unwrap();
+    copy_program("assay-miner", &program_copy);
     let flag = format!("--key-file={}", key_file.display());
     assert!(command("assay-miner").args(["key", &flag]).output().unwrap().status.success());
     chown(&key_file, Some(1234), Some(1234)).unwrap();

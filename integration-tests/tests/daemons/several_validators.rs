@@ -16,11 +16,6 @@ fn miner_of(validators: &[SocketAddr], flags: &[&str]) -> TestMiner {
     TestMiner::start(validators[0], 1, &flags)
 }
 
-/// A policy of challenges on demand, of about this many iterations.
-fn on_demand(iterations: u32) -> Policy {
-    Policy { iterations, ..Policy::default() }
-}
-
 /// A policy of challenges one after the other, which asks again soon where the miner was busy.
 fn back_to_back(iterations: u32) -> Policy {
     let flags = ["--challenge-interval-s=1", "--busy-retry-s=1"].map(str::to_owned).to_vec();
@@ -55,7 +50,7 @@ fn wait_for_passes(daemon: &mut Daemon, passes: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_has_its_session_and_status_shows_both() {
-    let (first, second) = (TestValidator::start(&on_demand(1)).await, TestValidator::start(&on_demand(1)).await);
+    let (first, second) = (TestValidator::start(&Policy::default()).await, TestValidator::start(&Policy::default()).await);
     let miner = miner_of(&[first.address, second.address], &[]);
     for validator in [&first, &second] {
         validator.wait_for_miner(miner.key, true).await;
@@ -74,12 +69,13 @@ async fn each_has_its_session_and_status_shows_both() {
 /// The second challenge is declined while the first runs, and the memory of the first one is right for all afterwards.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_challenge_while_another_validators_runs_is_declined_as_busy() {
-    let (first, second) = (TestValidator::start(&on_demand(1500)).await, TestValidator::start(&on_demand(1)).await);
+    let (first, second) = (TestValidator::start(&Policy::default()).await, TestValidator::start(&Policy::default()).await);
     let mut miner = miner_of(&[first.address, second.address], &["--idle-release-s=0"]);
     first.wait_for_miner(miner.key, true).await;
     second.wait_for_miner(miner.key, true).await;
     let offered = |miners: Vec<assay_api::Connected>| miners[0].claimed_devices.clone();
     let before = offered(second.miners().await);
+    let held = miner.daemon.hold_devices();
     let challenge = first.ask(miner.key, Some(Mode::Audit)).await.unwrap();
     miner.daemon.wait_for("\"message\":\"working\"");
     let busy = second.challenge(miner.key, Some(Mode::Audit)).await.unwrap();
@@ -88,6 +84,7 @@ async fn a_challenge_while_another_validators_runs_is_declined_as_busy() {
     let line = miner.daemon.wait_for("declined a challenge");
     assert_eq!(line["validator"], second.address.to_string(), "{line}");
     assert_eq!(offered(second.miners().await), before, "memory that the other's challenge takes is not missing");
+    drop(held);
     challenge.ruling().await.unwrap().expect_pass();
     // It was declined, so it is first.
     first.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect(ReasonCode::MinerBusy);
@@ -107,7 +104,7 @@ async fn a_challenge_while_another_validators_runs_is_declined_as_busy() {
 /// Both challenge on their own, again and again, and longer than their interval: each gets its turns.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_that_challenge_all_the_time_both_get_their_turns() {
-    let policy = back_to_back(800);
+    let policy = back_to_back(100);
     let (mut first, mut second) = (TestValidator::start(&policy).await, TestValidator::start(&policy).await);
     let _miner = miner_of(&[first.address, second.address], &[]);
     wait_for_passes(&mut first.daemon, 2);
@@ -131,8 +128,8 @@ async fn one_whose_challenges_never_end_starves_nobody() {
 async fn one_that_is_down_and_one_that_refuses_do_not_disturb_the_third() {
     let flags = vec![format!("--allowed-miners={}", "ab".repeat(32))];
     let refuses = TestValidator::start(&Policy { flags, ..Policy::default() }).await;
-    let serves = TestValidator::start(&on_demand(1)).await;
-    let gone = TestValidator::start(&on_demand(1)).await;
+    let serves = TestValidator::start(&Policy::default()).await;
+    let gone = TestValidator::start(&Policy::default()).await;
     let down = gone.address;
     drop(gone);
     let mut miner = miner_of(&[refuses.address, down, serves.address], &[]);

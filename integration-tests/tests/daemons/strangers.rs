@@ -1,13 +1,13 @@
 //! Connections without a session: their places are bounded, their time is, and no miner pays for them.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use assay_integration_tests::raw::{Line, RawMiner, dial, encoded, hello, proof, welcomed};
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::identity::Identity;
 use assay_protocol::message::{MinerMessage, StopCode, ValidatorMessage};
 
-use super::conversation::{goodbye, identity};
+use super::conversation::identity;
 
 /// Two addresses of this machine.
 const HONEST: [u8; 4] = [127, 0, 0, 1];
@@ -110,36 +110,4 @@ async fn strangers_take_no_miners_place() {
     let answer = within(first.hear()).await;
     assert!(matches!(answer, Some(ValidatorMessage::Refused { .. })), "the only place is taken by a proof: {answer:?}");
     drop((crowd, handshakes));
-}
-
-/// A connection has 30 s without a session, counted from the end of the last one.
-#[tokio::test(flavor = "multi_thread")]
-async fn strangers_are_closed_after_30_s() {
-    let validator = validator(1).await;
-    let start = Instant::now();
-    let silent = Line::open(validator.address, HONEST).await;
-    let ended = session_that_ended(&validator, HONEST, &identity()).await;
-    let replaced = Line::open(validator.address, HONEST).await;
-    let before = accepted(&replaced, &identity()).await;
-    let standing = Line::open(validator.address, HONEST).await;
-    let mut session = accepted(&standing, &identity()).await;
-    assert_eq!(goodbye(before).await, StopCode::Busy);
-    let refused = Line::open(validator.address, HONEST).await;
-    assert!(matches!(proved(&refused, &other()).await.1, Some(ValidatorMessage::Refused { .. })));
-    tokio::spawn(async move {
-        while let Some(message) = session.hear().await {
-            if let ValidatorMessage::Ping(sequence) = message {
-                session.say(encoded(MinerMessage::Pong(sequence))).await;
-            }
-        }
-    });
-    let strangers = [&silent, &ended, &replaced, &refused];
-    assert!(strangers.iter().all(|line| !line.is_closed()));
-    tokio::time::sleep_until((start + Duration::from_secs(28)).into()).await;
-    assert!(strangers.iter().all(|line| !line.is_closed()), "a slow handshake and a health check have this long");
-    tokio::time::sleep(Duration::from_secs(12)).await;
-    let closed: Vec<_> = strangers.iter().map(|line| line.is_closed()).collect();
-    assert_eq!(closed, [true; 4], "silent, ended, replaced, refused");
-    assert!(!standing.is_closed());
-    assert_eq!(validator.miners().await.len(), 1);
 }

@@ -43,12 +43,12 @@ async fn goodbye(mut miner: RawMiner) -> (StopCode, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_challenge_under_way_is_not_taken_over_and_ends_in_its_verdict() {
-    // Work of some seconds.
-    let mut validator = TestValidator::start(&Policy { iterations: 1500, ..Policy::default() }).await;
+    let mut validator = TestValidator::start(&Policy::default()).await;
     let mut miner = TestMiner::start(validator.address, 1, &[]);
     let identity = Identity::load_or_create(&miner.file("miner.key")).unwrap();
     validator.wait_for_miner(miner.key, true).await;
     let address = validator.miners().await[0].address.clone();
+    let held = miner.daemon.hold_devices();
     let challenge = validator.ask(miner.key, Some(Mode::Audit)).await.unwrap();
     miner.daemon.wait_for("working");
     let (_second, answer) = proved(&validator, &identity).await;
@@ -58,6 +58,7 @@ async fn a_challenge_under_way_is_not_taken_over_and_ends_in_its_verdict() {
     assert_eq!(line["other_address"], address.as_str(), "{line}");
     assert_eq!(line["miner"], miner.key.to_string(), "{line}");
     assert!(line["address"].as_str().unwrap() != address, "{line}");
+    drop(held);
     challenge.ruling().await.unwrap().expect_pass();
     assert_eq!(validator.miners().await[0].address, address, "it is still the same session");
 }

@@ -15,9 +15,9 @@ use tempfile::TempDir;
 
 const NAP: Duration = Duration::from_millis(10);
 
-/// Work of some seconds; what one iteration takes is over at once.
+/// Work that takes longer than a signal; what one iteration takes is over at once.
 fn long_work() -> Policy {
-    Policy { iterations: 3000, ..Policy::default() }
+    Policy { iterations: 600, ..Policy::default() }
 }
 
 fn signal(process: i32, signal: i32) {

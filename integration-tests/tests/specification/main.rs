@@ -3,6 +3,7 @@
 
 mod commitments;
 mod cpu_vectors;
+mod documents;
 mod files;
 mod folder;
 mod interchange;

@@ -66,7 +66,15 @@ pub fn check_writable(path: &Path) -> Result<(), Failure> {
 /// # Errors
 /// [`Failure`] with what the system said.
 pub fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text).map_err(|error| {
+    write(path, text.as_bytes())
+}
+
+/// Writes bytes to a file. Where that fails, no part of them is left.
+///
+/// # Errors
+/// [`Failure`] with what the system said.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    std::fs::write(path, bytes).map_err(|error| {
         // What is no file, such as a device, stays; what cannot be removed is as it is.
         if path.is_file() {
             let _ = std::fs::remove_file(path);

@@ -18,8 +18,9 @@ const SYNONYMS: [(&str, &str); 10] = [
     ("all", "trace"),
     ("max", "trace"),
 ];
-/// A library whose information is about itself, at every look for devices: with `info`, its warnings are shown.
-const QUIETER: &str = "wgpu_hal=warn";
+/// Libraries that are shown from a higher level at that of the filter: wgpu tells of itself at every look for devices, and
+/// its compiler tells of each expression of a shader.
+const QUIETER: [(&str, &str); 2] = [("info", "wgpu_hal=warn"), ("debug", "naga=info")];
 /// How similar a word must be to a level for that to be proposed (Jaro-Winkler, 0 to 1).
 const SIMILAR: f64 = 0.75;
 
@@ -36,11 +37,11 @@ pub fn check(filter: &str) -> Result<(), String> {
 /// # Errors
 /// As [`check`].
 pub fn parse(filter: &str) -> Result<EnvFilter, String> {
-    let mut directives = filter.split(',').map(checked).collect::<Result<Vec<_>, _>>()?;
-    if directives.iter().any(|directive| directive.eq_ignore_ascii_case("info")) {
-        // Of the same target the last one counts.
-        directives.insert(0, QUIETER.into());
-    }
+    let directives = filter.split(',').map(checked).collect::<Result<Vec<_>, _>>()?;
+    let named = |level: &str| directives.iter().any(|directive| directive.eq_ignore_ascii_case(level));
+    let quieter = QUIETER.iter().filter(|(level, _)| named(level)).map(|(_, quieter)| quieter.to_string());
+    // Of the same target the last one counts.
+    let directives: Vec<_> = quieter.chain(directives.iter().cloned()).collect();
     EnvFilter::builder().parse(directives.join(",")).map_err(|error| format!("{}: {error}", expected()))
 }
 
@@ -102,6 +103,9 @@ mod tests {
         let names = |filter: &str, directive: &str| of(filter).split(',').any(|part| part == directive);
         assert!(names("info", "wgpu_hal=warn") && names("INFO,h2=off", "wgpu_hal=warn"));
         assert!(names("info,wgpu_hal=debug", "wgpu_hal=debug") && !names("info,wgpu_hal=debug", "wgpu_hal=warn"));
+        assert!(
+            names("debug", "naga=info") && names("debug,naga=debug", "naga=debug") && !of("trace").contains("naga")
+        );
         for filter in ["off", "warn", "debug", "trace", "warn,assay_worker=info"] {
             assert!(!of(filter).contains("wgpu_hal"), "{filter}");
         }

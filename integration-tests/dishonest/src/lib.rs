@@ -1,0 +1,195 @@
+//! A miner whose lies are switches. It is the real one (session, driver, engine, connection) over devices that lie
+//! when told to, behind a filter that rewrites what goes out and what comes in.
+
+#![forbid(unsafe_code)]
+
+mod device;
+mod filter;
+mod lie;
+mod linked;
+pub mod rewrite;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use assay_device::Device;
+use assay_device::host::Host;
+use assay_miner::connection::open;
+use assay_miner::driver::{Observer, Resumption, Start, drive};
+use assay_miner::engine::Engine;
+use assay_miner::joining::Joining;
+use assay_miner::limits::SharedLimits;
+use assay_miner::outbox::outbox;
+use assay_miner::session::Closed;
+use assay_miner::turns::Turns;
+use assay_program::shutdown::{Shutdown, Trigger};
+use assay_protocol::identity::{Identity, random_bytes};
+use assay_protocol::message::Inventory;
+use assay_protocol::verdict::Verdict;
+use assay_work::{Challenge, DeviceId, Nonce, Precision, PublicKey};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Endpoint;
+
+pub use device::LyingDevice;
+use filter::Filter;
+pub use lie::{Incoming, Lies, LinkLie, Outgoing, ProbeLie, SharedLies, WorkLie};
+
+/// Bytes of a slot of the smallest matrices: what tests size devices by.
+pub const SLOT_BYTES: u64 = 1 << 16;
+/// Messages between the filter and the connection.
+const MAX_REWRITTEN_MESSAGES: usize = 8;
+
+/// A connected miner that may lie. Dropped, it drops its connection.
+pub struct DishonestMiner {
+    /// Its public key.
+    pub key: PublicKey,
+    /// Its switches.
+    pub lies: SharedLies,
+    session: JoinHandle<Result<Closed, String>>,
+    shutdown: Trigger,
+}
+
+/// What a dishonest miner is made of.
+#[derive(Debug, Clone)]
+pub struct Disguise {
+    /// The seed of its key.
+    pub seed: u8,
+    /// The seed of the key that it signs its work with, where that is another.
+    pub signing_seed: Option<u8>,
+    /// The first byte of its devices' ids: two miners can claim the same devices.
+    pub first_device: u8,
+    /// How many slots of n = 256 each device claims to hold.
+    pub slots: Vec<u64>,
+    /// The kinds of work that its devices claim to compute.
+    pub precisions: &'static [Precision],
+}
+
+impl Disguise {
+    /// One miner with devices of so many slots of n = 256, which compute every kind of work.
+    #[must_use]
+    pub fn new(slots: &[u64]) -> Self {
+        Self { seed: 1, signing_seed: None, first_device: 1, slots: slots.to_vec(), precisions: &Precision::ALL }
+    }
+
+    /// The id of a device.
+    #[must_use]
+    pub const fn device_id(&self, index: u8) -> DeviceId {
+        DeviceId([self.first_device + index; 16])
+    }
+}
+
+impl DishonestMiner {
+    /// Connects; the session goes on in the background.
+    ///
+    /// # Panics
+    /// When there is no connection: the test cannot go on.
+    pub async fn connect(address: SocketAddr, disguise: &Disguise) -> Self {
+        let lies = SharedLies::default();
+        let identity = Identity::from_seed(&[disguise.seed; 32]);
+        let device = |(i, slots): (u8, &u64)| {
+            let device = LyingDevice::new(disguise.device_id(i), slots * SLOT_BYTES, lies.clone());
+            Box::new(device.claiming(disguise.precisions)) as Box<dyn Device>
+        };
+        let devices = (0..).zip(&disguise.slots).map(device).collect();
+        let signer = Identity::from_seed(&[disguise.signing_seed.unwrap_or(disguise.seed); 32]);
+        let engine = Arc::new(Engine::new(Host::new(devices), signer));
+        let inventory = engine.inventory(0).expect("the devices are there");
+        let (shutdown, stop) = Shutdown::by_hand();
+        let session = Session { lies: lies.clone(), engine, stop };
+        let task = tokio::spawn(session.run(address, identity.clone(), inventory));
+        Self { key: identity.public_key(), lies, session: task, shutdown }
+    }
+
+    /// Waits until the session is over, and gives why.
+    ///
+    /// # Errors
+    /// Why the stream broke, when it was not a side's wish to end.
+    ///
+    /// # Panics
+    /// When the session did.
+    pub async fn ended(&mut self) -> Result<Closed, String> {
+        (&mut self.session).await.expect("the session does not panic")
+    }
+
+    /// Asks the miner to drain, as a signal does.
+    pub fn drain(&self) {
+        self.shutdown.signal();
+    }
+
+    /// Breaks the connection off.
+    pub fn vanish(&self) {
+        self.session.abort();
+    }
+}
+
+impl Drop for DishonestMiner {
+    fn drop(&mut self) {
+        self.lies.stop();
+        self.session.abort();
+    }
+}
+
+/// One connection.
+struct Session {
+    lies: Arc<Lies>,
+    engine: Arc<Engine>,
+    stop: Shutdown,
+}
+
+impl Session {
+    async fn run(self, address: SocketAddr, identity: Identity, inventory: Inventory) -> Result<Closed, String> {
+        let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|error| error.to_string())?;
+        let channel = endpoint.connect().await.map_err(|error| error.to_string())?;
+        let filter = Arc::new(Filter::new(self.lies.clone(), identity.clone()));
+        let (outbox, mut said) = outbox();
+        let (rewritten, queue) = mpsc::channel(MAX_REWRITTEN_MESSAGES);
+        let outgoing = filter.clone();
+        tokio::spawn(async move {
+            while let Some(message) = said.next().await {
+                for message in outgoing.outgoing(message) {
+                    let is_last = outgoing.is_last(&message);
+                    // Without a sender the stream's half ends.
+                    if rewritten.send(message).await.is_err() || is_last {
+                        return;
+                    }
+                }
+            }
+        });
+        let heard = open(channel, ReceiverStream::new(queue));
+        let inbound = Box::pin(heard.map(move |message| message.map(|message| filter.incoming(message))));
+        let nonce = Nonce(random_bytes()?);
+        let (idle_release, limits) = (std::time::Duration::ZERO, SharedLimits::default());
+        let (channel, turns) = (assay_protocol::channel::Channel::Plaintext, Turns::default());
+        let resumption = Resumption::default();
+        let start = Start {
+            identity,
+            pinned: None,
+            channel,
+            to_keep: None,
+            inventory,
+            nonce,
+            resumption,
+            joining: Joining::default(),
+            join_token: None,
+            idle_release,
+            limits,
+            turns,
+        };
+        drive(start, self.engine, inbound, outbox, self.stop, &mut Silent(self.lies)).await
+    }
+}
+
+/// Tests look at the validator's verdict, not at what the miner shows.
+struct Silent(SharedLies);
+
+impl Observer for Silent {
+    fn established(&mut self, _validator_key: PublicKey) {}
+    fn challenged(&mut self, challenge: &Challenge) {
+        self.0.board.note_challenge(challenge);
+    }
+    fn progress(&mut self, _done_slots: u64) {}
+    fn verdict(&mut self, _verdict: &Verdict) {}
+}

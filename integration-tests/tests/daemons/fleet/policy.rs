@@ -1,0 +1,225 @@
+//! The policy of a fleet in a running validator: groups, states, bands, identities and rounds.
+
+use std::fs;
+
+use assay_integration_tests::daemon::{PATIENCE, run};
+use assay_integration_tests::dishonest::{Disguise, DishonestMiner, WorkLie};
+use assay_integration_tests::miner::TestMiner;
+use assay_integration_tests::validator::{Policy, TestValidator};
+use assay_protocol::verdict::{Mode, ReasonCode};
+use assay_work::PublicKey;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::operator::{json, operate};
+
+/// A group for the miners of one site, and what all others are asked.
+const SITES: &str = r#"
+[[group]]
+name = "west"
+labels = { site = "west" }
+[group.cadence]
+at_connect = true
+[group.light]
+n = 512
+max_matrices = 6
+
+[[group]]
+name = "default"
+[group.cadence]
+at_connect = false
+"#;
+
+/// A validator with this policy, and the folder of its file.
+async fn validator_with(policy: &str, flags: &[String]) -> (TestValidator, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("fleet.toml");
+    fs::write(&file, policy).unwrap();
+    let flags = [flags, &[format!("--fleet-policy={}", file.display())]].concat();
+    (TestValidator::start(&Policy { flags, ..Policy::default() }).await, folder)
+}
+
+fn state(validator: &TestValidator, key: PublicKey) -> String {
+    let shown = json(validator, &format!("show {key}"));
+    shown["state"].as_str().unwrap_or_else(|| panic!("no state: {shown}")).to_owned()
+}
+
+/// Waits until a miner has so many verdicts; gives them, newest first.
+fn verdicts(validator: &TestValidator, key: PublicKey, count: usize) -> Vec<Value> {
+    let until = std::time::Instant::now() + PATIENCE;
+    loop {
+        let found = json(validator, &format!("verdicts --miner {key}"));
+        let found = found.as_array().expect("a list").clone();
+        if found.len() >= count {
+            return found;
+        }
+        assert!(std::time::Instant::now() < until, "{} of {count} verdicts", found.len());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_miner_is_asked_what_its_group_says() {
+    let (validator, _folder) = validator_with(SITES, &[]).await;
+    let mut miner = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    // It is nobody's yet, and is not challenged.
+    validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    assert_eq!(operate(&validator, &format!("label {} site=west", miner.key)).code, 0);
+    miner.restart();
+    validator.wait_for_miner(miner.key, true).await;
+    let verdicts = verdicts(&validator, miner.key, 2);
+    let (by_group, by_operator) = (&verdicts[0], &verdicts[1]);
+    assert_eq!(
+        (&by_group["group"], &by_group["kind"], &by_group["asked"]),
+        (&"west".into(), &"light".into(), &"schedule".into())
+    );
+    assert_eq!(by_group["verdict"]["n"], 512);
+    assert_eq!((&by_operator["kind"], &by_operator["verdict"]["n"]), (&"manual".into(), &256.into()));
+    assert_eq!(state(&validator, miner.key), "passing");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_with_a_mistake_is_refused_whole() {
+    let (validator, folder) = validator_with(SITES, &[]).await;
+    let file = folder.path().join("fleet.toml");
+    let wrong = SITES.replace("n = 512", "n = 500").replace("at_connect = false", "at_conect = false");
+    fs::write(&file, &wrong).unwrap();
+    let line = |part: &str| wrong.lines().position(|line| line.contains(part)).unwrap() + 1;
+    let output = run("assay-validator", ["policy", "check", file.to_str().unwrap()].iter());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(78), "{said}");
+    for (part, word) in [("n = 500", "light.n"), ("at_conect", "at_connect")] {
+        let place = format!("{}:{}: ", file.display(), line(part));
+        let told = said.lines().find(|told| told.contains(&place)).unwrap_or_else(|| panic!("no {place} in {said}"));
+        assert!(told.contains(word), "{told}");
+    }
+    let refused = operate(&validator, "reload");
+    assert_eq!(refused.code, 78, "{}", refused.errors);
+    assert!(refused.errors.contains("nothing has changed") && refused.errors.contains("light.n"), "{}", refused.errors);
+    fs::write(&file, SITES.replace("n = 512", "n = 1024")).unwrap();
+    let reloaded = operate(&validator, "reload");
+    assert_eq!(reloaded.code, 0, "{}", reloaded.errors);
+    assert!(reloaded.out.contains("fleet_policy"), "{}", reloaded.out);
+}
+
+/// A miner that no challenge was due for is challenged once the policy says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_policy_takes_effect_in_sessions_that_stand() {
+    let (validator, folder) = validator_with(SITES, &[]).await;
+    let miner = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    let often = SITES.replace("at_connect = false", "at_connect = false\nmean = \"1s\"");
+    fs::write(folder.path().join("fleet.toml"), often).unwrap();
+    assert_eq!(operate(&validator, "reload").code, 0);
+    let verdicts = verdicts(&validator, miner.key, 1);
+    assert_eq!((&verdicts[0]["group"], &verdicts[0]["asked"]), (&"default".into(), &"schedule".into()));
+}
+
+/// After a fail three passes in a row are owed: nothing else pays them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fail_is_paid_with_passes() {
+    let (validator, _folder) = validator_with("", &[]).await;
+    let liar = DishonestMiner::connect(validator.address, &Disguise::new(&[60])).await;
+    validator.wait_for_miner(liar.key, true).await;
+    validator.challenge(liar.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    assert_eq!(state(&validator, liar.key), "passing");
+    liar.lies.in_work(WorkLie::SkipElements);
+    validator.challenge(liar.key, Some(Mode::Audit)).await.unwrap().expect(ReasonCode::AuditElement);
+    liar.lies.stop();
+    for owed in (0..3).rev() {
+        assert_eq!(state(&validator, liar.key), "failed");
+        validator.challenge(liar.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+        assert_eq!(state(&validator, liar.key) == "passing", owed == 0, "{owed} passes are owed");
+    }
+    let history = json(&validator, &format!("history {}", liar.key)).to_string();
+    for change in ["enrolled", "passing", "failed"] {
+        assert!(history.contains(change), "{change} in {history}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_band_is_recorded_until_it_is_enforced() {
+    let folder = tempfile::tempdir().unwrap();
+    let key_file = format!("--key-file={}", folder.path().join("key").display());
+    let listed = run("assay-miner", ["devices", "--json", "--backend=cpu", "--telemetry=off", &key_file]);
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    // A processor is hundreds of times as fast as this.
+    let profiles = format!(
+        "version = 1\nrevision = \"test\"\n[[model]]\nname = \"slow\"\nnames = [{}]\nint8_dense_tops = 0.001\nsource = \"this test\"\n",
+        listed["devices"][0]["name"]
+    );
+    let bands = |enforce: bool| format!("[[group]]\nname = \"default\"\n[group.bands]\nenforce_profile = {enforce}\n");
+    let file = folder.path().join("profiles.toml");
+    fs::write(&file, profiles).unwrap();
+    let (validator, policy) = validator_with(&bands(false), &[format!("--model-profiles={}", file.display())]).await;
+    let miner = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    let shown = json(&validator, &format!("show {}", miner.key)).to_string();
+    assert!(shown.contains("too_fast"), "it is recorded: {shown}");
+    fs::write(policy.path().join("fleet.toml"), bands(true)).unwrap();
+    assert_eq!(operate(&validator, "reload").code, 0);
+    validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect(ReasonCode::TooFast);
+    assert_eq!(state(&validator, miner.key), "failed");
+}
+
+/// Whoever showed the device in work that held before is believed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_that_two_miners_show_fails_the_one_that_came_later() {
+    let (validator, _folder) = validator_with("", &[]).await;
+    let first = DishonestMiner::connect(validator.address, &Disguise::new(&[60])).await;
+    validator.wait_for_miner(first.key, true).await;
+    validator.challenge(first.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    let second = DishonestMiner::connect(validator.address, &Disguise { seed: 2, ..Disguise::new(&[60]) }).await;
+    validator.wait_for_miner(second.key, true).await;
+    // Until each was heard while the other one was there.
+    let until = std::time::Instant::now() + PATIENCE;
+    loop {
+        let ruling = validator.challenge(second.key, Some(Mode::Audit)).await.unwrap();
+        if ruling.verdict.reasons.iter().any(|reason| reason.code == "device_at_two_miners") {
+            break;
+        }
+        assert!(std::time::Instant::now() < until, "the second one passes");
+    }
+    assert_eq!(state(&validator, second.key), "failed");
+    validator.challenge(first.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    assert_eq!(state(&validator, first.key), "passing");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_round_probes_its_members_at_the_same_time() {
+    let (mut validator, _folder) = validator_with("", &[]).await;
+    let mut miners: Vec<_> = (0..4).map(|_| TestMiner::start(validator.address, 1, &[])).collect();
+    for miner in &miners {
+        validator.wait_for_miner(miner.key, true).await;
+    }
+    let mut gone = miners.pop().unwrap();
+    validator.challenge(gone.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    gone.daemon.terminate();
+    gone.daemon.wait();
+    validator.wait_for_miner(gone.key, false).await;
+    let said = operate(&validator, "round --json");
+    assert_eq!(said.code, 2, "one did not start: {}", said.errors);
+    let rounds: Value = serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {}", said.errors));
+    let round = &rounds[0];
+    assert_eq!((&round["group"], &round["probed_together"]), (&"all".into(), &3.into()), "{round}");
+    for miner in &miners {
+        let member = &round["members"][miner.key.to_string()];
+        assert_eq!((&member["state"], &member["outcome"]), (&"judged".into(), &"pass".into()), "{round}");
+    }
+    let absent = &round["members"][gone.key.to_string()];
+    assert_eq!((&absent["state"], &absent["why"]), (&"not_started".into(), &"not connected".into()), "{round}");
+    // Every one of them had committed before the first probe went out.
+    let lines: Vec<Value> = validator.daemon.log().iter().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let of_round = |line: &&Value| miners.iter().any(|miner| line["miner"] == miner.key.to_string());
+    let phases: Vec<_> = lines.iter().filter(of_round).filter_map(|line| line["phase"].as_str()).collect();
+    let (held, probe): (Vec<_>, Vec<_>) =
+        (0..phases.len()).filter(|at| matches!(phases[*at], "held" | "probe")).partition(|at| phases[*at] == "held");
+    assert_eq!((held.len(), probe.len()), (3, 3), "{phases:?}");
+    assert!(held.iter().max() < probe.iter().min(), "{phases:?}");
+    let kept = verdicts(&validator, miners[0].key, 1);
+    assert_eq!(kept[0]["round"], round["round_id"]);
+    let unknown = operate(&validator, "round --group nowhere");
+    assert!(unknown.code != 0 && unknown.errors.contains("default"), "{}", unknown.errors);
+}

@@ -1,0 +1,184 @@
+//! The rule by which `scripts/check` skips a step: the contents of its inputs are those with which it passed, and
+//! nothing else counts.
+
+#![cfg(unix)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+use crate::documents::source::{read, rust_files, workspace};
+
+const STEPS: [&str; 11] = [
+    "backends",
+    "features",
+    "doc",
+    "cooperative",
+    "packages",
+    "deny",
+    "proto",
+    "kernels",
+    "deploy",
+    "aarch64",
+    "platforms",
+];
+
+/// A repository with the scripts, a file of the protocol, and one of the kernels.
+struct Tree {
+    folder: TempDir,
+}
+
+impl Tree {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = Self { folder };
+        for script in ["check", "steps.sh", "lib.sh"] {
+            tree.write(
+                &format!("scripts/{script}"),
+                &fs::read_to_string(workspace().join("scripts").join(script)).unwrap(),
+            );
+        }
+        let executable = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(tree.path("scripts/check"), executable.clone()).unwrap();
+        tree.write("proto/assay/v1/a.proto", "a");
+        tree.write("kernels/cuda/b.cu", "b");
+        // Whatever a step would install comes to nothing.
+        tree.write("bin/npm", "#!/bin/sh\nexit 1\n");
+        fs::set_permissions(tree.path("bin/npm"), executable).unwrap();
+        tree.git(&["init", "-q"]);
+        tree
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.folder.path().join(file)
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        fs::create_dir_all(self.path(file).parent().unwrap()).unwrap();
+        fs::write(self.path(file), text).unwrap();
+    }
+
+    fn git(&self, arguments: &[&str]) {
+        let names = ["-c", "user.name=a", "-c", "user.email=a@localhost"];
+        let done = Command::new("git").args(names).args(arguments).current_dir(self.folder.path()).status().unwrap();
+        assert!(done.success(), "git {arguments:?}");
+    }
+
+    fn check(&self, arguments: &[&str]) -> Output {
+        let path = format!("{}:{}", self.path("bin").display(), std::env::var("PATH").unwrap());
+        let mut command = Command::new(self.path("scripts/check"));
+        command.args(arguments).env("PATH", path).env("ASSAY_TOOLS", self.path("tools"));
+        command.output().expect("the script starts")
+    }
+
+    fn hash(&self, step: &str) -> String {
+        let output = self.check(&["hash", step]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let hash = String::from_utf8(output.stdout).unwrap().trim().to_owned();
+        assert_eq!(hash.len(), 32, "{hash}");
+        hash
+    }
+
+    /// Notes each step as passed with the inputs of now.
+    fn pass_all(&self) {
+        for step in STEPS {
+            self.write(&format!("tools/passed/{step}-{}", self.hash(step)), "");
+        }
+    }
+}
+
+#[test]
+fn inputs_are_contents_and_nothing_else() {
+    let tree = Tree::new();
+    let before = STEPS.map(|step| tree.hash(step));
+    let of = |step: &str| before[STEPS.iter().position(|name| *name == step).unwrap()].clone();
+
+    tree.git(&["add", "proto", "kernels", "scripts"]);
+    tree.git(&["commit", "-q", "-m", "All"]);
+    let touched = fs::File::options().append(true).open(tree.path("proto/assay/v1/a.proto")).unwrap();
+    touched.set_modified(std::time::UNIX_EPOCH).unwrap();
+    assert_eq!(STEPS.map(|step| tree.hash(step)), before, "neither commits nor dates count");
+
+    tree.write("proto/assay/v1/a.proto", "other");
+    assert_ne!(tree.hash("proto"), of("proto"), "a changed file counts before it is committed");
+    assert_eq!(tree.hash("kernels"), of("kernels"), "only for steps that read it");
+    tree.write("proto/assay/v1/a.proto", "a");
+    assert_eq!(tree.hash("proto"), of("proto"), "what is as it was passes as it did");
+
+    tree.write("kernels/cuda/new.cu", "");
+    assert_ne!(tree.hash("kernels"), of("kernels"), "a new file counts");
+    fs::remove_file(tree.path("kernels/cuda/new.cu")).unwrap();
+    fs::rename(tree.path("kernels/cuda/b.cu"), tree.path("kernels/cuda/c.cu")).unwrap();
+    assert_ne!(tree.hash("kernels"), of("kernels"), "a name counts");
+    fs::rename(tree.path("kernels/cuda/c.cu"), tree.path("kernels/cuda/b.cu")).unwrap();
+
+    let script = fs::read_to_string(tree.path("scripts/check")).unwrap();
+    tree.write("scripts/check", &format!("{script}# a\n"));
+    for (step, before) in STEPS.iter().zip(&before) {
+        assert_ne!(tree.hash(step), *before, "{step}: the check itself counts");
+    }
+}
+
+#[test]
+fn a_step_is_skipped_while_its_inputs_are_those_that_passed() {
+    let tree = Tree::new();
+    tree.pass_all();
+    let text = |output: &Output| String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned();
+    let output = tree.check(&[]);
+    assert!(output.status.success(), "{}", text(&output));
+    for step in STEPS {
+        assert!(text(&output).contains(&format!("-- {step}: passed before")), "{step}: {}", text(&output));
+    }
+
+    // An input of that step alone.
+    tree.write("buf.yaml", "a");
+    let output = tree.check(&[]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(text(&output).contains("cannot install buf"), "{}", text(&output));
+    let again = tree.check(&[]);
+    assert_eq!(again.status.code(), Some(1), "a failure is no pass: {}", text(&again));
+    fs::remove_file(tree.path("buf.yaml")).unwrap();
+    assert!(tree.check(&[]).status.success());
+    let named = tree.check(&["proto"]);
+    assert_eq!(named.status.code(), Some(1), "a step that is named runs: {}", text(&named));
+}
+
+#[test]
+fn every_input_exists() {
+    let script = fs::read_to_string(workspace().join("scripts/check")).unwrap();
+    let rust = script.lines().find_map(|line| line.strip_prefix("rust=\"")).unwrap();
+    let rows: Vec<_> = script.lines().filter(|line| line.starts_with("  [") && line.contains("]=")).collect();
+    assert_eq!(rows.len(), STEPS.len(), "a row for each step");
+    let paths = rows.iter().filter_map(|row| row.split_once('=')).flat_map(|(_, paths)| paths.split_whitespace());
+    for path in paths.chain(rust.split_whitespace()).map(|path| path.trim_matches('"')).filter(|path| *path != "$rust")
+    {
+        assert!(Path::new(&workspace()).join(path).exists(), "{path}");
+    }
+}
+
+/// What `scripts/test` leaves to `scripts/check` is run there, and is there at all.
+#[test]
+fn tests_that_are_skipped_are_a_step_of_the_check() {
+    let script = |name: &str| fs::read_to_string(workspace().join("scripts").join(name)).unwrap();
+    let (test, check) = (script("test"), script("check"));
+    let skipped: Vec<_> = test.split("--skip ").skip(1).filter_map(|rest| rest.split_whitespace().next()).collect();
+    assert_eq!(skipped, ["backends::", "shaders::tests::"]);
+    assert!(check.contains("--workspace --lib --test daemons --no-fail-fast \"${profile[@]}\" -- backends:: shaders::tests::"));
+    // No other module's tests are skipped by these names.
+    let folders = ["shared", "miner", "validator", "packaging", "integration-tests"];
+    let named = folders.into_iter().flat_map(|folder| {
+        let files = rust_files(&workspace().join(folder)).into_iter().map(move |file| format!("{folder}/{file}"));
+        let names = |line: &str| ["mod backends;", "mod shaders;"].iter().any(|end| line.trim_end().ends_with(end));
+        files.filter(move |file| read(file).lines().any(names))
+    });
+    let expected = [
+        "shared/wgpu/src/lib.rs",
+        "integration-tests/tests/daemons/main.rs",
+        "integration-tests/tests/daemons/backends/mod.rs",
+    ];
+    assert_eq!(named.collect::<BTreeSet<_>>(), BTreeSet::from(expected.map(str::to_owned)));
+}
