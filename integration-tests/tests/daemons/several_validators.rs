@@ -50,7 +50,8 @@ fn wait_for_passes(daemon: &mut Daemon, passes: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_has_its_session_and_status_shows_both() {
-    let (first, second) = (TestValidator::start(&Policy::default()).await, TestValidator::start(&Policy::default()).await);
+    let (first, second) =
+        (TestValidator::start(&Policy::default()).await, TestValidator::start(&Policy::default()).await);
     let miner = miner_of(&[first.address, second.address], &[]);
     for validator in [&first, &second] {
         validator.wait_for_miner(miner.key, true).await;
@@ -69,7 +70,8 @@ async fn each_has_its_session_and_status_shows_both() {
 /// The second challenge is declined while the first runs, and the memory of the first one is right for all afterwards.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_challenge_while_another_validators_runs_is_declined_as_busy() {
-    let (first, second) = (TestValidator::start(&Policy::default()).await, TestValidator::start(&Policy::default()).await);
+    let (first, second) =
+        (TestValidator::start(&Policy::default()).await, TestValidator::start(&Policy::default()).await);
     let mut miner = miner_of(&[first.address, second.address], &["--idle-release-s=0"]);
     first.wait_for_miner(miner.key, true).await;
     second.wait_for_miner(miner.key, true).await;

@@ -343,7 +343,9 @@ impl Examination<'_> {
         let mut operands = Operands::new(self.unit, step);
         let drawn = operands.draw(&mut self.random, &small, &places);
         let words = self.launch(&operands)?;
-        self.compare(&words, step, Family::MixedSigns, "mixed signs at random", |row, column| dot(&drawn, row, column).into());
+        self.compare(&words, step, Family::MixedSigns, "mixed signs at random", |row, column| {
+            dot(&drawn, row, column).into()
+        });
         Ok(())
     }
 

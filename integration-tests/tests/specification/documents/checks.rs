@@ -167,7 +167,11 @@ fn tests_that_are_skipped_are_a_step_of_the_check() {
     let (test, check) = (script("test"), script("check"));
     let skipped: Vec<_> = test.split("--skip ").skip(1).filter_map(|rest| rest.split_whitespace().next()).collect();
     assert_eq!(skipped, ["backends::", "shaders::tests::"]);
-    assert!(check.contains("--workspace --lib --test daemons --no-fail-fast \"${profile[@]}\" -- backends:: shaders::tests::"));
+    assert!(
+        check.contains(
+            "--workspace --lib --test daemons --no-fail-fast \"${profile[@]}\" -- backends:: shaders::tests::"
+        )
+    );
     // No other module's tests are skipped by these names.
     let folders = ["shared", "miner", "validator", "packaging", "integration-tests"];
     let named = folders.into_iter().flat_map(|folder| {
