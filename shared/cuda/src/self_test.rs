@@ -137,7 +137,7 @@ impl Launches<'_> {
     fn drained(&mut self, unit: Unit) -> Result<Option<String>, DeviceError> {
         let family = self.loaded.family;
         let row_bytes = DRAINED_CHUNKS * DRAINED_CHUNK_BYTES;
-        let unit = Unit { terms: (row_bytes * 8 / family.format.bits() as usize) as u32, ..unit };
+        let unit = Unit { terms: (row_bytes * 8 / family.format.bits()) as u32, ..unit };
         let operands = RandomLaunch::new(&unit);
         self.copy_in(&operands.left, &operands.right)?;
         let slot = DeviceMemory::new(self.bench.context, u64::from(N * N))?;
