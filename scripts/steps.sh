@@ -58,10 +58,12 @@ run_steps() {
   done
 }
 
-# start_beside STEP...: runs these in the background, as a process group that ends with this script.
+# start_beside STEP...: runs these in the background, with what the others leave of the processors, as a process group that
+# ends with this script.
 start_beside() {
   set -m
   (
+    renice -n 10 $BASHPID >/dev/null
     trap '[ $? -eq 0 ] || : >"$logs/beside.failed"' EXIT
     run_steps "$@"
   ) >"$logs/beside.out" 2>&1 &

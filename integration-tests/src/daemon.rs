@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 /// How long a test waits for what has to come: far more than it takes on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(180);
 /// What daemons log in tests: which processes drive their devices, too.
 pub const LOG: &str = "info,assay_worker=debug";
 /// How long a line of the rest of a log is waited for.

@@ -5,16 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use assay_integration_tests::daemon;
+use assay_integration_tests::daemon::{self, PATIENCE};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::verdict::Mode;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-
-/// As long as a test waits for the hook, retries included.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn policy(hook: &str) -> Policy {
     Policy { flags: vec![format!("--on-event={hook}")], ..Policy::default() }

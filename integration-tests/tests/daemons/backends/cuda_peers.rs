@@ -106,8 +106,9 @@ fn devices_of_which_one_reaches_no_other_exchange_states() {
         scenario.with("LOG", log.path()).run(|| {
             let (mut devices, challenge) = (all(), challenge(&[5, 3, 4]));
             expect_reference(walk(&mut devices, &challenge), &challenge);
-            // A launch for the first step, and one for those left.
-            assert!(launches("assay_linked_probe") <= 2 * tested, "{peers}");
+            // A launch makes a step at least, fewer than are left on a slow machine. With three rounds more, each of two
+            // launches at least, there would be 24.
+            assert!(launches("assay_linked_probe") <= probe().steps() as usize * tested, "{peers}");
             assert_eq!(launches("assay_linked_probe") > 0, tested > 0, "{peers}");
             assert!(launches("assay_step") > 0);
             assert!(devices.iter().all(|device| device.fault().is_none()));
