@@ -7,8 +7,10 @@ use prometheus::proto::MetricFamily;
 use prometheus::{Counter, Gauge, Registry};
 use rustix::process::{Resource, getrlimit};
 
-/// Each gauge, its help text, and its value in a [`Reading`].
-const GAUGES: [(&str, &str, fn(&Reading) -> f64); 6] = [
+/// A gauge's name, its help text, and its value.
+type Row = (&'static str, &'static str, fn(&Reading) -> f64);
+
+const GAUGES: [Row; 6] = [
     ("process_open_fds", "Open files and sockets.", |reading| reading.open_files),
     ("process_max_fds", "The most files and sockets that may be open.", |reading| reading.max_files),
     ("process_resident_memory_bytes", "Physical memory.", |reading| reading.resident_bytes),
