@@ -1,4 +1,4 @@
-// BLAKE3's compression function, and what a chunk and a parent are made of it (the BLAKE3 paper, section 2).
+// BLAKE3's compression function, and the chunks and parents built from it (the BLAKE3 paper, section 2).
 #pragma once
 #include "device.cuh"
 

@@ -1,4 +1,4 @@
-// What a kernel for data-centre Blackwell includes first: device_sm90.cuh, whose TMA and memory barriers it uses too, with
+// The first include of a kernel for data-centre Blackwell: device_sm90.cuh, whose TMA and memory barriers it uses too, with
 // the primitives of sm_100f, or their twins.
 #pragma once
 #include "device_sm90.cuh"

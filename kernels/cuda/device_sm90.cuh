@@ -1,4 +1,4 @@
-// What a kernel for Hopper includes first: device.cuh with the primitives of sm_90a, or their twins.
+// The first include of a kernel for Hopper: device.cuh with the primitives of sm_90a, or their twins.
 #pragma once
 #include "device.cuh"
 

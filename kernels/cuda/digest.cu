@@ -1,7 +1,7 @@
 // digest = BLAKE3(data), and the chaining values of data's subtrees (WORK.md, A pass and Openings).
 //
 // A thread hashes one chunk; a block merges its 128 chunks in shared memory, level by level, and stores
-// what is left: its subtree's value. The block that arrives last merges those, so that a slot is one
+// its subtree's value. The block that arrives last merges those, so that a slot is one
 // launch and no level waits for another.
 //
 // shapes   data: 1024 · chunks bytes, 16-byte aligned, chunks a power of two from 4
@@ -111,7 +111,7 @@ __device__ __forceinline__ Value load_partial(const uint32_t* partials, unsigned
 }
 
 /// This thread's share of the stored subtrees, `each` of them (a power of two) from number `first` on,
-/// merged in place: nobody else touches them any more.
+/// merged in place: no other thread touches them any more.
 __device__ __forceinline__ Value merge_share(uint32_t* partials, unsigned first, unsigned each) {
 #pragma unroll 1
     for (unsigned width = each / 2; width > 0; width /= 2) {

@@ -1,5 +1,5 @@
 // Operands of a kind of work from the bytes of a slot, in the encoding that a matrix unit takes (WORK.md, Operands;
-// docs/NUMERICS.md, Encodings). Every operand is exact in its encoding.
+// docs/gpus.md, Kinds of work). Every operand is exact in its encoding.
 //
 // shapes   slot: n² bytes; out: `pieces` pieces of 16 bytes, which are n², or 2n² where an operand takes more than it is made
 //          of: 16-bit encodings, and precision 6, whose bytes are two operands each, the low nibble first

@@ -130,7 +130,7 @@ assay_step(const uint8_t* slots, uint32_t first, uint32_t count, uint32_t total,
     // All lanes of the warp exchange words, so those without a line here read the first one.
     walk.step(here ? probe::line_at(slots, at, lines) : slots, lane);
     if (here) walk.store(state, lane);
-    // Whoever finds such a state stores the same.
+    // All that find such a state store the same.
     if (exists && !here && lane == 0) ptx::publish(refused, 1);
 }
 

@@ -1,4 +1,4 @@
-// One launch of a product, as every family takes it, and what becomes of a tile's sums (kernels/README.md,
+// One launch of a product, as every family takes it, and what becomes of a tile's sums (docs/KERNELS.md,
 // Kernel interfaces).
 #pragma once
 #include "mix.cuh"
@@ -22,7 +22,7 @@ struct Product {
 };
 static_assert(sizeof(Product) == 64, "the backend's struct");
 
-/// What a sum stands for. Float sums are integers below 2^24: nothing is rounded.
+/// The integer of a sum. Float sums are integers below 2^24: nothing is rounded.
 __device__ __forceinline__ int32_t integer(int32_t sum) { return sum; }
 __device__ __forceinline__ int32_t integer(float sum) { return __float2int_rn(sum); }
 

@@ -8,7 +8,7 @@
 // tile     128 rows x 256 columns for each block, 64 bytes of the inner dimension at a time;
 //          8 warps, 2 x 4, each 64 x 64: 128 sums for each thread, in registers until they are mixed
 // grid     `tiles` (tiles.cuh numbers them); block 256 threads
-// shared   96 KiB dynamic: 4 stages of 128 + 256 rows of 64 bytes. What an RTX card has; one block an SM
+// shared   96 KiB dynamic: 4 stages of 128 + 256 rows of 64 bytes. An RTX card has that much; one block an SM
 // bounds   u < 2^20; n · depth ≤ 2^31: offsets within a matrix in 32 bits
 // exact    INT8: products summed in int32, |sum| ≤ 65536 · 2^14 = 2^30
 //          floats: integers, summed in FP32 while all partial sums stay below 2^24, which `chunk` bounds. Then the sums
@@ -43,7 +43,7 @@ static_assert(256 / depth >= stages, "the smallest matrix fills the pipeline");
 
 __device__ __forceinline__ unsigned swizzle(unsigned row, unsigned piece) { return piece ^ (row >> 1 & 3); }
 
-/// What a thread copies: one piece of every 64th row of both operands, stage after stage.
+/// Copies a thread's part: one piece of every 64th row of both operands, stage after stage.
 struct Loader {
     const uint8_t *left, *right;
     uint32_t pitch_bytes, to;
@@ -154,7 +154,7 @@ __device__ __forceinline__ void accumulate(Sums<typename Arithmetic::Sum>& sums,
 /// Where a thread's sum (i, j, e) is held between chunks, from the thread's first word on.
 __device__ __forceinline__ constexpr unsigned held_at(unsigned i, unsigned j, unsigned e) { return ((i * column_tiles + j) * 4 + e) * threads; }
 
-/// Adds the sums to what was drained before, unless they are the first, and starts them anew.
+/// Adds the sums to those drained before, unless they are the first, and starts them anew.
 template <class Sum>
 __device__ __forceinline__ void drain(Sums<Sum>& sums, uint32_t* held, bool first) {
 #pragma unroll
@@ -190,7 +190,7 @@ __device__ __forceinline__ void for_each_row(const Sums<Sum>& sums, Function fun
         }
 }
 
-/// A row's sums as integers, with what was drained of them; `held` is null where nothing was.
+/// A row's sums as integers, with those drained of them before; `held` is null where none were.
 template <class Sum>
 __device__ __forceinline__ void total(int32_t (&integers)[column_tiles][2], const Sum (&row)[column_tiles][2], const uint32_t* held, unsigned i,
                                       unsigned half) {

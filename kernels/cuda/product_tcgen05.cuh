@@ -1,7 +1,7 @@
 // Slot u = mix(slot[earlier] · slot[previous]ᵀ) with tcgen05.mma fed by TMA, for every kind of operand whose instruction
 // takes rows of 32 bytes: only the instruction differs. It is the `Arithmetic`: `drains` says whether sums are
 // floats, `buffers` how many tiles' sums tensor memory holds, `has_scales` whether operands are scaled in blocks,
-// `step` is log2 of what an integer sum is of the unit's, `multiply` is one instruction. Data-centre Blackwell (WORK.md, A
+// `step` is log2 of the integer sum over the unit's, `multiply` is one instruction. Data-centre Blackwell (WORK.md, A
 // pass). No GPU has run it.
 //
 // shapes   operands: maps of [n][depth] bytes, n and depth powers of two, n from 256 to 32768, depth from 256 to 65536;
@@ -23,7 +23,7 @@
 //   summed   ends a phase when all multiplications of a chunk have ended
 //   free     ends a phase when the four warps have read the buffer, and once before that, when they have begun
 // A walker visits the stages or the buffers in order, then again with the other parity. So the next tile is multiplied
-// while this one is mixed, where there are two buffers. What a barrier tells holds for tensor memory only between the two
+// while this one is mixed, where there are two buffers. A barrier orders accesses to tensor memory only between the two
 // fences: before an arrival, and after a wait.
 #pragma once
 #include "device_sm100.cuh"
@@ -166,7 +166,7 @@ __device__ __forceinline__ void multiply(const Ring& ring, const assay::Product&
             buffer.advance();
         }
     });
-    // What follows frees the buffers: all have been read.
+    // The arrivals below free the buffers: all have been read.
     for (uint32_t i = 0; i < Arithmetic::buffers; ++i) {
         ptx::barrier_wait(ring.free(buffer.at), buffer.parity);
         buffer.advance();
@@ -205,7 +205,7 @@ struct Row {
         for (uint32_t i = 0; i < columns_at_once; ++i) raw[column + i] = sums[i];
     }
 
-    /// Adds the sums to what was drained before, unless they are the first.
+    /// Adds the sums to those drained before, unless they are the first.
     __device__ __forceinline__ void drain(const Sums& sums, uint32_t column) const {
 #pragma unroll
         for (uint32_t i = 0; i < columns_at_once; ++i) {

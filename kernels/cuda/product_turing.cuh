@@ -98,7 +98,7 @@ __device__ __forceinline__ void multiply(Sums<typename Arithmetic::Sum>& sums, u
 /// Where a thread's sum (i, j, e) is held between chunks, from the thread's first word on.
 __device__ __forceinline__ constexpr unsigned held_at(unsigned i, unsigned j, unsigned e) { return ((i * column_tiles + j) * 2 + e) * threads; }
 
-/// Adds the sums to what was drained before, unless they are the first, and starts them anew.
+/// Adds the sums to those drained before, unless they are the first, and starts them anew.
 template <class Sum>
 __device__ __forceinline__ void drain(Sums<Sum>& sums, uint32_t* held, bool first) {
 #pragma unroll

@@ -40,7 +40,7 @@ constexpr unsigned consumer_warps = consumers * warpgroup / 32;
 constexpr unsigned left_bytes = tile_rows * depth, right_bytes = tile_columns * depth;
 constexpr unsigned stage_bytes = left_bytes + right_bytes;
 constexpr unsigned shared_bytes = stages * stage_bytes;
-// 65536 registers are 168 for each of 384 threads; the producer needs few, and what it gives back the others take.
+// 65536 registers are 168 for each of 384 threads; the producer needs few, and gives the others the rest.
 constexpr unsigned producer_registers = 40, consumer_registers = 232;
 
 static_assert(consumer_rows == 64 && tile_columns == 256, "the shape of a wgmma");
@@ -155,7 +155,7 @@ __device__ __forceinline__ void accumulate(Sums<typename Arithmetic::Sum>& sums,
 /// Where a thread's sum i is held between chunks, from the thread's first word on.
 __device__ __forceinline__ constexpr uint32_t held_at(uint32_t i) { return i * consumers * warpgroup; }
 
-/// Adds the sums to what was drained before, unless they are the first. The next wgmma starts them anew.
+/// Adds the sums to those drained before, unless they are the first. The next wgmma starts them anew.
 template <class Sum>
 __device__ __forceinline__ void drain(const Sums<Sum>& sums, uint32_t* held, bool first) {
 #pragma unroll
@@ -188,7 +188,7 @@ __device__ __forceinline__ void for_each_row(const Sums<Sum>& sums, Function fun
         }
 }
 
-/// One tile: `row` is the first of this warp's rows within it, `held` what was drained of it, or null.
+/// One tile: `row` is the first of this warp's rows within it, `held` the sums drained of it before, or null.
 template <class Sum>
 __device__ __forceinline__ void finish(const Sums<Sum>& sums, const assay::Product& product, assay::Tile tile, uint32_t number, uint32_t row,
                                        const uint32_t* held) {

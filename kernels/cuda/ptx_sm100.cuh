@@ -27,9 +27,9 @@ __device__ __forceinline__ void tensor_free(uint32_t address) {
     asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;" ::"r"(address), "n"(columns) : "memory");
 }
 
-/// What this thread did with tensor memory comes before what others do after they were told by a memory barrier ...
+/// This thread's earlier accesses to tensor memory come before those that others make after a memory barrier's signal ...
 __device__ __forceinline__ void tensor_fence_before() { asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory"); }
-/// ... and what it does from here on comes after what it was told of.
+/// ... and its later accesses come after those that a memory barrier signalled.
 __device__ __forceinline__ void tensor_fence_after() { asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory"); }
 
 /// Starts to read 32 columns from `address` on, whose lane is the warp's first: lane l of the warp gets those of lane l. All

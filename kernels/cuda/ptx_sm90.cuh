@@ -41,7 +41,7 @@ __device__ __forceinline__ void barrier_init_fence() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-/// What this thread did before is seen by whoever waits for the phase.
+/// Each thread that waits for the phase sees this thread's earlier writes.
 __device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
@@ -50,7 +50,7 @@ __device__ __forceinline__ void barrier_arrive_expect(uint32_t barrier, uint32_t
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 /// Waits until a phase of this parity has ended: the first phase is 0, and before it lies an ended one of
-/// parity 1. Sees what was done before the arrivals, and the bytes copied.
+/// parity 1. Sees the writes before the arrivals, and the bytes copied.
 __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) {
     uint32_t ended;
     do {
@@ -126,7 +126,7 @@ __device__ __forceinline__ void wgmma_fence(float (&sums)[128]) {
 /// The wgmma since the last commit become a group.
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 /// Waits until at most `groups_left` of the youngest groups are pending. Accumulators of a pending group must not
-/// be accessed, nor what it reads in shared memory be overwritten. Says nothing to the compiler about accumulators:
+/// be accessed, nor its operands in shared memory be overwritten. Says nothing to the compiler about accumulators:
 /// before they are read, wgmma_wait_all.
 template <int groups_left>
 __device__ __forceinline__ void wgmma_wait() {
@@ -153,7 +153,7 @@ __device__ __forceinline__ void wgmma_m64n256k16_bf16(float (&sums)[128], uint64
 
 // ---- registers, moved between the warpgroups of a block; all threads of a warpgroup call these
 
-/// Gives back what is above `count` registers a thread.
+/// Gives back the registers above `count` a thread.
 template <int count>
 __device__ __forceinline__ void registers_release() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));

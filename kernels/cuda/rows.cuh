@@ -44,7 +44,7 @@ __device__ __forceinline__ void fetch_rows(uint4 (&pieces)[row_pieces], const ui
     }
 }
 
-/// Hands what the warp has fetched to the lanes: `words` becomes this lane's row.
+/// Hands the words that the warp has fetched to the lanes: `words` becomes this lane's row.
 __device__ __forceinline__ void deal_rows(const uint4 (&pieces)[row_pieces], uint4* staging, uint32_t (&words)[16]) {
     const unsigned lane = threadIdx.x % warp_rows;
     __syncwarp();  // the rows dealt before have been taken

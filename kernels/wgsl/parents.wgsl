@@ -1,5 +1,5 @@
 // Levels of a BLAKE3 tree above its chunks: merges `values` chaining values from number `in_at` on `levels`
-// levels up, and writes what is left from number `out_at` on (WORK.md, A pass and Openings).
+// levels up, and writes the remaining values from number `out_at` on (WORK.md, A pass and Openings).
 //
 // shapes     out: vec4<u32>[], two for each chaining value; both ranges lie in it
 // grid       ceil(values / (2 * TREE_THREADS)) workgroups of TREE_THREADS, two values each

@@ -1,10 +1,10 @@
-// The device's own limit on sums of INT8 products, from registers alone: what a product is compared with.
+// The device's own limit on sums of INT8 products, from registers alone: the limit that a product is compared with.
 //
 // shapes     results: u32[], one for each thread, so that nothing may be left out
 // grid       any; workgroups of PEAK_THREADS
 // workgroup  no memory
 // bounds     writes PEAK_THREADS words for each workgroup
-// exact      integer arithmetic mod 2^32, whose result nobody reads
+// exact      integer arithmetic mod 2^32, whose result is not read
 //
 // An iteration is PEAK_MACS_PER_ITERATION multiply-accumulates for each thread: 16 pairs of operands, 4 x 4 dot products
 // of four each. The operands are the sums themselves, so that an iteration cannot be foreseen; 64 sums are held as

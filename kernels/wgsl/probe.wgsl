@@ -1,4 +1,4 @@
-// What both probes share: which line a state names, where it lies, and what it makes of the state (WORK.md,
+// Shared by both probes: the line that a state names, its place, and the state after the line (WORK.md,
 // Residency probe and Linked probe). probe_walks.wgsl has a thread for each walk, probe_quads.wgsl four lanes.
 //
 // shapes  states (and next): vec4<u32>[], four for each walk; slots0 …: vec4<u32>[], four for each line
@@ -6,7 +6,7 @@
 //         pieces_per_buffer in each but the last
 // walks   are over `total` slots, of which these here are first_slot and after: all of them, from 0 on, but in a linked
 //         probe, where each walk makes one step and its state names a slot that is here
-// bounds  total up to 2^20; lines_log2 from 10 to 24, piece_lines_log2 at most that; the last buffer holds what is left of
+// bounds  total up to 2^20; lines_log2 from 10 to 24, piece_lines_log2 at most that; the last buffer holds the rest of
 //         the slots' pieces
 // exact   32-bit words mod 2^32 and the upper halves of 64-bit products; XOR and addition are associative, so that
 //         the lanes' order does not show

@@ -1,7 +1,7 @@
 // Tiles of slot u = mix(slot[earlier] · slot[previous]ᵀ): the rows of a piece of `earlier` by the rows of a piece of
 // `previous`, which are columns of the product (WORK.md, A pass). This is the part that all tiles share;
-// product_8x8.wgsl and product_4x4.wgsl have what a thread holds, dot_*.wgsl how products are summed, write_*.wgsl what
-// becomes of the sums.
+// product_8x8.wgsl and product_4x4.wgsl have a thread's sums, dot_*.wgsl the way that products are summed, write_*.wgsl
+// the output of the sums.
 //
 // shapes     earlier, previous: vec4<u32>[], rows of operands of `depth` bytes: slots for INT8, with depth = n, or what
 //            expand.wgsl made of them; written: u32[], n / 4 for each row. Row i of `earlier` and of `written` is row

@@ -1,4 +1,4 @@
-// What a thread of product.wgsl holds with PER_THREAD = 4: 4 x 4 sums, rows 4 y … 4 y + 3 and columns 4 x … 4 x + 3.
+// The sums of a thread of product.wgsl with PER_THREAD = 4: 4 x 4 sums, rows 4 y … 4 y + 3 and columns 4 x … 4 x + 3.
 
 alias Held = Sums;
 

@@ -1,4 +1,4 @@
-// What a thread of product.wgsl holds with PER_THREAD = 8: 8 x 8 sums. Its rows are 4 y … 4 y + 3 and those SIDE / 2
+// The sums of a thread of product.wgsl with PER_THREAD = 8: 8 x 8 sums. Its rows are 4 y … 4 y + 3 and those SIDE / 2
 // further on, its columns likewise from 4 x: neighbours read neighbouring vectors and write neighbouring words.
 
 struct Held {

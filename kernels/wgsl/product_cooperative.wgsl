@@ -1,5 +1,5 @@
 // Tiles of slot u = mix(slot[earlier] · slot[previous]ᵀ) in cooperative matrices of F16 with FP32 sums: as product.wgsl,
-// over operands that expand_to_f16.wgsl wrote. In front of it stands what is written for a tile: the constants, and
+// over operands that expand_to_f16.wgsl wrote. In front of it stand the parts written for a tile: the constants, and
 // `sum_region`; sums_float.wgsl and write_*.wgsl come after.
 //
 // shapes     earlier, previous: f16[], rows of operands of `depth` bytes; written: as in product.wgsl

@@ -1,4 +1,4 @@
-// What a product is told, in both ways to cut it.
+// The parameters of a product, in both ways to cut it.
 
 struct Params {
     n: u32,

@@ -1,4 +1,4 @@
-// The device's own limit on reading memory in order: what the probe's bandwidth is compared with.
+// The device's own limit on reading memory in order: the limit that the probe's bandwidth is compared with.
 //
 // shapes     data: vec4<u32>[]; results: u32[], one for each thread, so that nothing may be left out
 // grid       any number of workgroups of STREAM_THREADS; `threads` is how many invocations that makes

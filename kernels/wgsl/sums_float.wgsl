@@ -1,6 +1,6 @@
 // Sums of 4 x 4 products in FP32, and in integers of 32 bits those of the chunks before.
 //
-// floats  of sums alone, never of what is hashed
+// floats  of sums alone, never of hashed bytes
 
 // Sums of four rows by four columns: of this chunk, and of those before.
 struct Sums {

@@ -18,7 +18,7 @@ fn pair_merged(i: u32, flags: u32) -> Value {
 }
 
 // Merges the first `width` values in place over `levels` levels; `last_flags` go with the last one. All
-// invocations call it, with the same numbers; ends with a barrier, and begins with one for what was put before.
+// invocations call it, with the same numbers; ends with a barrier, and begins with one for the values put before.
 fn merge_levels(thread: u32, width: u32, levels: u32, last_flags: u32) {
     workgroupBarrier();
     for (var level = 1u; level <= levels; level++) {

@@ -1,4 +1,4 @@
-// What the cases of the check program share: random bytes, guarded buffers, launches, comparison. A file
+// Shared by the cases of the check program: random bytes, guarded buffers, launches, comparison. A file
 // of cases (the other files here) registers its groups; main.cpp runs them in every schedule.
 #pragma once
 #include <cstdint>
@@ -49,7 +49,7 @@ public:
     emulation::Draw& random() { return random_; }
     emulation::Settings& settings() { return settings_; }
     unsigned launches() const { return launches_; }
-    /// What is being tried, for the message of a failure.
+    /// Names the current case, for the message of a failure.
     void at(std::string what) { what_ = std::move(what); }
 
     void fill(const Buffer& buffer);

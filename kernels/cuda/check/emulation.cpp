@@ -1,4 +1,4 @@
-// The emulation's own check: small kernels that do what the others must not, each of which has to end its
+// The emulation's own check: small kernels that break the rules of the others, each of which has to end its
 // launch, and nothing but its launch, with the fault that belongs to it.
 #include "../device.cuh"
 #include "check.h"
@@ -22,7 +22,7 @@ enum Wrong : std::uint32_t {
     lanes_apart,         // a warp collective that half the warp never reaches
     two_collectives,     // lanes of one warp at different collectives
     partial_mask,
-    never,               // a condition that nobody makes true
+    never,               // a condition that no thread makes true
     spinning,            // a loop that ends only if somebody else goes on
     deep,                // more stack than a fiber has
 };
@@ -95,7 +95,7 @@ extern "C" __global__ void check_faults(std::uint32_t wrong, const std::uint8_t*
             if (t + 1 < threads) {
                 atomicAdd(out, 1);
             } else {
-                // Only once nobody needs the stack that is spoilt.
+                // Only once the stack that is spoilt is not needed.
                 emulation::block().wait_until(
                     [](const void* done) { return *static_cast<const std::uint32_t*>(done) == threads - 1; }, out);
                 use_stack();
@@ -106,7 +106,7 @@ extern "C" __global__ void check_faults(std::uint32_t wrong, const std::uint8_t*
 
 ASSAY_KERNEL(check_faults, threads, shared_bytes);
 
-/// Block 0 stores, counts itself in, and the block that comes second reports what it sees.
+/// Block 0 stores, counts itself in, and the block that comes second reports the value that it sees.
 extern "C" __global__ void check_fence(std::uint32_t fenced, std::uint32_t* value, std::uint32_t* arrivals, std::uint32_t* seen) {
     if (threadIdx.x != 0) return;
     if (blockIdx.x == 0) ptx::publish(value, unseen + 1);

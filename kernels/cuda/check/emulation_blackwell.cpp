@@ -54,7 +54,7 @@ enum Wrong : std::uint32_t {
     scales_off_lane,
 };
 
-/// What is multiplied, and how it lies: the kind of operands, the width of a row and the swizzle by its number in a descriptor.
+/// The operands and their layout: the kind of operands, the width of a row and the swizzle by its number in a descriptor.
 struct Layout {
     std::uint32_t format, depth, swizzle;  // format: 0 BF16, 1 E4M3, 2 E2M1
 };

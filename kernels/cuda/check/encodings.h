@@ -15,7 +15,7 @@ inline double value_of(std::uint32_t code, int exponent_bits, int fraction_bits)
 
 struct Encoding {
     const char* name;
-    std::uint32_t number;  // in assay_expand; E2M1 is what a slot's bytes are
+    std::uint32_t number;  // in assay_expand; E2M1 is the format of a slot's bytes
     unsigned bits;
     /// The operand of a kind of work that a code stands for.
     double (*value)(std::uint32_t code);

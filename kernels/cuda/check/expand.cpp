@@ -9,7 +9,7 @@ namespace check {
 
 namespace {
 
-/// What the backend asks for: kinds that their unit does not take as they are.
+/// The expansions that the backend asks for: kinds that their unit does not take as they are.
 const struct {
     unsigned precision;
     std::vector<unsigned> encodings;

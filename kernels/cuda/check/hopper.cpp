@@ -1,5 +1,5 @@
 // The cases of the products that take tensor maps and sum integers: those of every family, launched with every size of a
-// persistent grid; and what the twin of the driver's encoding refuses.
+// persistent grid; and the refusals of the twin of the driver's encoding.
 #include "../emulation/hopper.h"
 #include "product.h"
 

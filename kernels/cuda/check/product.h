@@ -1,10 +1,10 @@
-// The cases of a product, whatever its family: a family says only how it is launched.
+// The cases of a product of any family: a family says only how it is launched.
 #pragma once
 #include "check.h"
 
 namespace check {
 
-/// assay::Product of product.cuh, once more from kernels/README.md.
+/// assay::Product of product.cuh, once more from docs/KERNELS.md.
 struct ProductLaunch {
     const std::uint8_t *left, *right;
     std::uint8_t* slot;

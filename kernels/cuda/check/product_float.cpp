@@ -196,7 +196,7 @@ void climb(Case& c, const Family& family) {
         exact += a * b;
     };
     for (int i = 0; i < steps; ++i) term(high, high);
-    // What is left, by squares of numbers that every format holds.
+    // The rest, by squares of numbers that every format holds.
     int left = rest;
     for (const int square : is_e2m1 ? std::vector<int>{6, 4, 3, 1} : std::vector<int>{15, 9, 3, 1})
         for (; left >= square * square; left -= square * square) term(square, square);
@@ -223,7 +223,7 @@ void climb(Case& c, const Family& family) {
     c.settings().units = {};
 }
 
-/// What the self-test is for: -1 + 3 · 8 + 8 · 4 on an adder that negates wrongly is not 55, but converts to 55.
+/// The fault that the self-test detects: -1 + 3 · 8 + 8 · 4 on an adder that negates wrongly is not 55, but converts to 55.
 void wrong_adder(Case& c, const Family& family) {
     Operands operands(family, 256, 512);
     const int left[] = {-1, 3, 8}, right[] = {1, 8, 4};

@@ -1,4 +1,4 @@
-// What the kernels must give, written once more from docs/WORK.md and the BLAKE3 paper: slow, obvious, and
+// The required results of the kernels, written once more from docs/WORK.md and the BLAKE3 paper: slow, obvious, and
 // sharing no line with the kernels.
 #pragma once
 #include <array>

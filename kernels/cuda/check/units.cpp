@@ -1,4 +1,4 @@
-// The check of the models of matrix units: sums worked out by hand from each unit's figures (docs/NUMERICS.md), the
+// The check of the models of matrix units: sums worked out by hand from each unit's figures (docs/gpus.md), the
 // shortcut for exact sums against the model, and that a launch multiplies with the unit that it is given.
 #include <cmath>
 
@@ -69,7 +69,7 @@ const Worked by_hand[] = {
     {"b200", 0, {two(26), 1, -two(26)}, 0},
     {"b200-fp8", 0, {two(25), 1, -two(25)}, 1},
     {"b200-fp8", 0, {two(26), 1, -two(26)}, 0},
-    // Groups: what a group's end rounds away does not come back in the next one.
+    // Groups: bits that a group's end rounds away do not come back in the next one.
     {"v100", 0, placed({{0, two(23)}, {1, 1}, {3, -two(23)}}), 1},
     {"v100", 0, placed({{0, two(23)}, {1, two(23)}, {2, 1}, {4, -two(24)}}), 0},
     {"a100", 0, placed({{0, two(24)}, {1, 1}, {7, -two(24)}}), 1},

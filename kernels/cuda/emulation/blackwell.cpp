@@ -71,7 +71,7 @@ void note_access(Tensor& state, const Columns& columns, bool is_store) {
     state.warps[warp].fenced_lanes = 0;
 }
 
-/// The lanes' arguments must agree: gives what they say.
+/// Returns the lanes' common arguments, which must agree.
 std::uint32_t agreed(void* const* lanes) {
     const std::uint32_t value = *static_cast<const std::uint32_t*>(lanes[0]);
     for (unsigned lane = 1; lane < warp_threads; ++lane)
@@ -188,7 +188,7 @@ void tensor_allocate(std::uint32_t to, std::uint32_t columns) {
         if (state.has_allocated && state.allocator != my_warp()) block().fail(Code::tensor_memory, "allocations by two warps");
         std::uint32_t begin = 0;
         for (const auto& range : state.allocated) begin = std::max(begin, range.end);
-        // It would wait for a block that has as much; there is none but this one.
+        // It would wait for a block that has as much; there is only this one.
         if (begin + ask.columns > tensor_columns) block().fail(Code::tensor_memory, "%u columns beside %u", ask.columns, begin);
         state.allocated.push_back({begin, begin + ask.columns});
         state.allocator = my_warp();

@@ -1,11 +1,11 @@
 // Twins of ptx_sm100.cuh: tensor memory and tcgen05 as the PTX ISA describes them, with the checks that a GPU does not
 // make. They check the kernel against this reading of the ISA, not against silicon.
 //
-// What is asynchronous happens late: multiplications and the arrivals of commits are done in order, some at random moments,
+// Asynchronous work happens late: multiplications and the arrivals of commits are done in order, some at random moments,
 // the rest when nothing but them is missing for a phase to end. Loaded words are poison until the wait that names them. Who
-// may touch what is told by memory barriers (hopper_state.h), and for tensor memory only through the two fences: an access
+// may touch data ordered by memory barriers (hopper_state.h), and for tensor memory only through the two fences: an access
 // that they do not order ends the launch as a race, whether or not the bits come out wrong in this schedule. So do columns
-// that nobody allocated, another warp's lanes, and a block that ends before it has given everything back.
+// that were not allocated, another warp's lanes, and a block that ends before it has given everything back.
 #pragma once
 #include <cstdint>
 

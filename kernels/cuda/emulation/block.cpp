@@ -98,7 +98,7 @@ void Block::schedule_warps() {
     if (reverse) std::reverse(order.begin(), order.end());
 
     // A warp keeps its turn as long as it gets on, so that warps drift as far apart as they can. Twice
-    // around without a step means that nobody can go on, in whatever order the warps came.
+    // around without a step means that no warp can go on, in any order.
     unsigned position = 0, idle = 0;
     while (finished_ < threads_ && result_.code == Code::ok) {
         if (position == 0 && shuffled)

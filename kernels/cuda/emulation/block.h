@@ -4,9 +4,9 @@
 // (`barrier`), or for a condition (`wait_until`). The scheduler (schedule.h, Block::run) then picks the
 // next one. Nothing preempts a fiber, so the primitives need no locks within a block.
 //
-// To add a primitive: deposit what it needs with `collective` if the whole warp takes part, or do it at
-// once; keep what must outlast the call in `state<T>()`, not in objects on the fiber's stack, which is
-// abandoned when a launch fails; call `step()` in whatever a kernel could spin on.
+// To add a primitive: deposit its operands with `collective` if the whole warp takes part, or do it at
+// once; keep data that must outlast the call in `state<T>()`, not in objects on the fiber's stack, which is
+// abandoned when a launch fails; call `step()` in each loop that a kernel could spin on.
 #pragma once
 #include <cstdarg>
 #include <cstdint>
@@ -60,7 +60,7 @@ struct UnfencedStore {
     std::uint32_t value;
 };
 
-/// What one launch is, as far as its blocks have to know.
+/// The part of a launch that its blocks have to know.
 struct Launch {
     const char* kernel = "?";
     Index grid, block;
@@ -83,7 +83,7 @@ public:
     /// Stores that no fence has published; the launch does so when all blocks have ended.
     std::vector<UnfencedStore>& unfenced() { return unfenced_; }
 
-    // What follows is for primitives, on a fiber.
+    // The rest is for primitives, on a fiber.
 
     unsigned thread() const { return current_; }
     unsigned threads() const { return threads_; }
@@ -101,7 +101,7 @@ public:
     /// Counts towards the watchdog's budget.
     void step();
     void fence();
-    /// Called when all threads of the block have ended: gives what is wrong, or null.
+    /// Called when all threads of the block have ended: gives the fault, or null.
     void at_end(const char* (*check)()) { end_checks_.push_back(check); }
     /// Ends the launch. Does not return: the fibers are abandoned.
     [[noreturn]] void fail(Code code, const char* format, ...) __attribute__((format(printf, 3, 4)));

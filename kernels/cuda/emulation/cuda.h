@@ -51,7 +51,7 @@ inline float __int_as_float(std::int32_t bits) {
     return value;
 }
 
-/// To the nearest integer, a half to the even one. What is too large saturates, NaN gives 0, as on the GPU.
+/// To the nearest integer, a half to the even one. Values that are too large saturate, NaN gives 0, as on the GPU.
 inline std::int32_t __float2int_rn(float value) {
     if (!(value == value)) return 0;
     if (value >= 2147483648.0f) return INT32_MAX;

@@ -1,4 +1,4 @@
-// What can end an emulated launch, and how it is told. A fault ends the launch, never the process.
+// The faults that can end an emulated launch, and their report. A fault ends the launch, never the process.
 #pragma once
 #include <string>
 
@@ -7,11 +7,11 @@ namespace emulation {
 enum class Code {
     ok,
     invalid_launch,     // a grid, block or amount of shared memory that the kernel was not written for
-    shared_range,       // a shared-memory address outside what the block has
+    shared_range,       // a shared-memory address outside the block's
     misaligned,         // an address that the instruction cannot take
     race,               // two threads at the same shared word without a barrier between them
     divergent,          // lanes of a warp, or threads of a block, at different collectives
-    deadlock,           // nobody can go on
+    deadlock,           // no thread can go on
     budget,             // the watchdog: more turns than any kernel here needs
     stack,              // a thread overran its fiber's stack
     unsupported,        // something that the emulation does not know

@@ -6,7 +6,7 @@ namespace emulation {
 
 #ifdef ASSAY_FIBERS_X86_64
 
-// What the System V ABI has a callee save goes onto the stack that is left; the other stack's comes back.
+// The registers that the System V ABI has a callee save go onto the stack that is left; the other stack's come back.
 asm(R"(
     .text
     .globl assay_emulation_switch

@@ -12,7 +12,7 @@ namespace emulation {
 namespace {
 
 constexpr std::uint64_t map_mark = 0xA55A714E50434D41;
-/// PTX ISA, "tx-count": what a barrier's count of bytes may be.
+/// PTX ISA, "tx-count": the largest count of bytes of a barrier.
 constexpr std::int64_t most_bytes = (1 << 20) - 1;
 constexpr std::uint32_t pieces_of_box = 4, rows_of_swizzle = 8;
 

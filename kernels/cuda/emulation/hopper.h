@@ -2,11 +2,11 @@
 // with the checks that a GPU does not make. They check the kernel against this reading of the ISA, not
 // against silicon.
 //
-// What is asynchronous on the GPU happens late here, and not in order: a copied box lands in pieces, some at
+// Asynchronous work of the GPU happens late here, and not in order: a copied box lands in pieces, some at
 // random moments, the rest only when nothing but them is missing for a phase to end; a wgmma reads shared memory
 // when its warp waits for it. Its accumulators hold poison until wgmma_wait_all names them: after a plain
 // wgmma_wait the hardware has the sums, but the compiler may have moved the read of them before the wait. A copy to
-// what a pending wgmma may still read, as far as memory barriers tell the thread that starts it, and a wgmma on what
+// bytes that a pending wgmma may still read, as far as memory barriers tell its thread, and a wgmma on bytes that
 // a pending copy may still write end the launch as races, whether or not the bits come out wrong in this schedule.
 #pragma once
 #include <cstdint>
@@ -39,7 +39,7 @@ struct MapRequest {
 };
 
 /// Fills in a map of bytes in two dimensions. False where the driver refuses (its documented rules), or where
-/// the emulation does not know what is asked for.
+/// the emulation does not know the request.
 bool encode_map(TensorMap& map, const MapRequest& request);
 
 void require_alignment(std::uint32_t address, std::uint32_t bytes);

@@ -1,5 +1,5 @@
-// What a block of Hopper has under way: barriers, copies and wgmma. Inside of hopper.cpp and wgmma.cpp, and of what Blackwell
-// adds (tensor_state.h).
+// The pending work of a Hopper block: barriers, copies and wgmma. Inside of hopper.cpp and wgmma.cpp, and of the files that
+// Blackwell adds (tensor_state.h).
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -51,7 +51,7 @@ struct Piece {
     TensorMap map;
 };
 
-/// What a copy wrote, or will: to be read by those who know that the barrier has ended its phase of that time.
+/// The bytes that a copy wrote, or will: to be read by those who know that the barrier has ended its phase of that time.
 struct Box {
     std::uint32_t begin, end;
     std::size_t barrier;
@@ -77,7 +77,7 @@ struct WarpProducts {
     std::vector<Product> open;                // since the last commit
     std::deque<std::vector<Product>> groups;  // oldest first
     std::int32_t* lanes[32] = {};             // the kernel's accumulators; null while nothing is under way
-    std::vector<std::int32_t> sums;           // what they hold in truth
+    std::vector<std::int32_t> sums;           // their true values
     const std::int32_t* fenced[32] = {};      // the accumulators that a wgmma_fence has ordered; null without one
     std::size_t issued = 0;
     std::vector<PastProduct> past;            // the last one with each pair of operands
@@ -116,7 +116,7 @@ struct Hopper {
 Hopper& hopper();
 /// The barrier at an address, as a thread uses it: seen only after the __syncthreads behind its init.
 Barrier& barrier_at(std::uint32_t address);
-/// Ends the launch with what was found where no thread could be stopped.
+/// Ends the launch with a fault that was found where no thread could be stopped.
 void check_late_fault();
 void end_phase_if_complete(Hopper& state, Barrier& barrier);
 

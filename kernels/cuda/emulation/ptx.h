@@ -9,7 +9,7 @@
 
 namespace emulation {
 
-// A warp's fragments, gathered: what the arithmetic needs from each lane.
+// A warp's fragments, gathered: the arithmetic's operands of each lane.
 struct MmaSm80 {
     std::int32_t* sums;        // 4
     const std::uint32_t* left; // 4

@@ -53,7 +53,7 @@ std::vector<unsigned> block_order(unsigned blocks, const Schedule& schedule) {
     return order;
 }
 
-/// What the OS threads of one launch share.
+/// The state that the OS threads of one launch share.
 struct Progress {
     std::vector<unsigned> order;
     std::atomic<unsigned> next{0};

@@ -20,7 +20,7 @@ struct Settings {
     Units units;
 };
 
-/// What the file of a kernel says about it.
+/// The registration of a kernel by its file.
 struct Kernel {
     const char* name;
     unsigned threads;         // of a block

@@ -17,7 +17,7 @@ std::uint32_t field(std::uint64_t bits, unsigned at, unsigned count) {
     return static_cast<std::uint32_t>(bits >> at & ((std::uint64_t{1} << count) - 1));
 }
 
-/// PTX ISA, "Shared memory descriptor" of tcgen05, with what it stands for here: K-major, rows as wide as the swizzle.
+/// PTX ISA, "Shared memory descriptor" of tcgen05, with its meaning here: K-major, rows as wide as the swizzle.
 struct SharedDescriptor {
     std::uint32_t start, stride_bytes, swizzle_bytes;
 

@@ -1,4 +1,4 @@
-// What a block of Blackwell has under way: tensor memory, multiplications, commits. Inside of blackwell.cpp and tensor.cpp.
+// The work of a Blackwell block under way: tensor memory, multiplications, commits. Inside of blackwell.cpp and tensor.cpp.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -24,7 +24,7 @@ struct Multiplication {
     Columns sums, left_scales, right_scales;
 };
 
-/// What the multiplying thread has asked for: a multiplication, or an arrival once those before it have ended.
+/// A request of the multiplying thread: a multiplication, or an arrival once those before it have ended.
 struct Request {
     bool is_commit;
     Multiplication multiplication;
@@ -54,7 +54,7 @@ struct Access {
 struct TensorWarp {
     std::vector<PendingLoad> loads;
     std::uint32_t fenced_lanes = 0;  // since the last access
-    Clock heard;                     // what the last fence behind a wait made known
+    Clock heard;                     // the clock as of the last fence behind a wait
 };
 
 struct Tensor {
@@ -77,7 +77,7 @@ struct Tensor {
 
 Tensor& tensor();
 
-/// Decodes and checks the descriptors; ends the launch where they say what the emulation does not know.
+/// Decodes and checks the descriptors; ends the launch where the emulation does not know their values.
 Multiplication decoded(const TensorProduct& product);
 /// Whether it reads any of these addresses of shared memory.
 bool reads(const Multiplication& multiplication, std::uint32_t begin, std::uint32_t end);

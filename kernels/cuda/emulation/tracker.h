@@ -30,7 +30,7 @@ public:
     void block_barrier() { block_time_ = ++clock_; }
     void warp_barrier(unsigned warp) { warp_times_[warp] = ++clock_; }
 
-    // Each of these gives what is wrong, or null. Addresses and sizes are multiples of 4.
+    // Each of these gives the fault, or null. Addresses and sizes are multiples of 4.
 
     const char* read(unsigned address, unsigned bytes, unsigned thread) {
         const auto warp = static_cast<std::uint8_t>(thread / warp_threads);
@@ -51,7 +51,7 @@ public:
         return nullptr;
     }
 
-    /// An asynchronous copy is issued: from now until it lands nobody may touch the words.
+    /// An asynchronous copy is issued: from now until it lands no thread may touch the words.
     const char* copy_issued(unsigned address, unsigned bytes, unsigned thread) {
         if (const char* wrong = may_write(address, bytes, thread)) return wrong;
         for (Word* w = at(address); w != at(address + bytes); ++w) w->copy_time = clock_;

@@ -189,7 +189,7 @@ Term product(const Term& left, const Term& right) {
             (left.significand == 0) != (right.significand == 0)};
 }
 
-// docs/NUMERICS.md, "What the units do". Where it says less than a model needs, the comment says what is assumed.
+// docs/gpus.md, "Float units". Where it says less than a model needs, the comment names the assumption.
 const std::vector<Unit>& all_units() {
     constexpr auto truncate = Rounding::truncate, floor = Rounding::floor, nearest = Rounding::nearest;
     static const std::vector<Unit> units = {

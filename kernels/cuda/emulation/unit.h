@@ -1,7 +1,7 @@
-// How matrix units sum floats: models by the figures of docs/NUMERICS.md, in integer arithmetic alone, so that nothing
+// How matrix units sum floats: models by the figures of docs/gpus.md, in integer arithmetic alone, so that nothing
 // of the host's floats enters them. A kernel is exact on a unit when its sums are; a model shows where it is not.
 //
-// A model says what the figures say and no more. What a unit does with infinities, with NaN and with sums beyond the
+// A model follows the figures and adds nothing. The behaviour of a unit with infinities, NaN and sums beyond the
 // range of FP32 is left out: no operand of ours leads there.
 #pragma once
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace emulation {
 
-/// What an operand's code stands for.
+/// The format of an operand's code.
 enum class Format { int8, f16, bf16, e4m3, e2m1 };
 constexpr unsigned formats = 5;
 
@@ -41,7 +41,7 @@ struct Unit {
         pairs,      // pairs, then pairs of them, each rounded to FP32, then added in FP32; subnormals are 0
         odd_even,   // the products of even and odd places each aligned among themselves, then with the accumulator
     };
-    /// What it gets wrong beyond rounding.
+    /// A fault beyond rounding.
     enum class Defect {
         none,
         negation,       // a term of another sign than the largest one's is inverted without the +1
@@ -62,7 +62,7 @@ struct Unit {
 };
 
 const std::vector<Unit>& all_units();
-/// Null when there is none of that name.
+/// Null when no unit has that name.
 const Unit* find_unit(const char* name);
 
 /// accumulator + the terms, group by group.
@@ -73,7 +73,7 @@ struct Units {
     const Unit* of[formats] = {};
     const Unit* get(Format format) const { return of[static_cast<unsigned>(format)]; }
 };
-/// "FORMAT:UNIT" with commas between, FORMAT one of int8, f16, bf16, e4m3, e2m1. False when it is none.
+/// "FORMAT:UNIT" with commas between, FORMAT one of int8, f16, bf16, e4m3, e2m1. False for any other text.
 bool parse_units(const char* text, Units& units);
 
 /// Rows of operands of one instruction, by their codes.

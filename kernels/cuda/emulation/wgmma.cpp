@@ -15,7 +15,7 @@ constexpr std::int32_t poison = 0x5EEDFACE;
 
 WarpProducts& my_warp() { return hopper().warps[block().thread() / warp_threads]; }
 
-/// PTX ISA, "Matrix descriptor", with what it stands for here.
+/// PTX ISA, "Matrix descriptor", with its meaning here.
 struct Descriptor {
     std::uint32_t start, leading_bytes, stride_bytes, swizzle_bytes;
 

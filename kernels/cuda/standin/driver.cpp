@@ -1,9 +1,9 @@
 // A stand-in for libcuda.so.1: the driver's functions over host memory, threads for streams, and the kernels' own
-// source run by the emulation. What a test needs to see (wrong order, memory read unwritten, a failed call) shows here
-// as it would on a GPU; speed, and what the silicon does, does not.
+// source run by the emulation. Faults that tests look for (wrong order, memory read unwritten, a failed call) show here
+// as they would on a GPU; speed and the silicon's own behaviour do not.
 //
 // The signatures are those of cuda.h with its handles as pointers to our objects. Functions that the product does not
-// call are left out on purpose: its list of what it calls is tested against this library.
+// call are left out on purpose: its list of functions is tested against this library.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -74,7 +74,7 @@ void log(const std::string& line) {
     }
 }
 
-/// What the fault planned for this call makes of it. `done` says that the call ends with the code returned.
+/// The result of this call under its planned fault. `done` says that the call ends with the code returned.
 unsigned planned(const Effect& effect, Device* device, bool& done) {
     using Kind = Effect::Kind;
     done = effect.kind == Kind::code || effect.kind == Kind::sticky || effect.kind == Kind::skip;

@@ -1,6 +1,6 @@
-// Device memory: the host's, between pages that nobody may touch.
+// Device memory: the host's, between pages without access.
 //
-// What lies behind an allocation cannot be read or written, nor what was given back: whoever does ends with the
+// Bytes behind an allocation cannot be read or written, nor memory that was given back: such an access ends the
 // process, at the kernel that did it. New memory holds a pattern, so that reading it unwritten changes bits.
 #pragma once
 #include <cstddef>

@@ -74,7 +74,7 @@ void JitLogs::write(unsigned code, const char* ptx) {
     static const std::regex entry(R"(\.entry\s+([\w$]+))");
     for (std::cregex_iterator found(ptx, ptx + std::strlen(ptx), entry), end; found != end; ++found)
         compiled += "ptxas info    : Compiling entry function '" + (*found)[1].str() + "'\n";
-    // Without log_verbose the compiler only reports what is unusual.
+    // Without log_verbose the compiler only reports unusual findings.
     info_.write(code == 0 && verbose_ ? compiled : "");
     error_.write(code == 0 ? "" : "ptxas stand-in, line 1; fatal   : error " + std::to_string(code) + "\n");
 }

@@ -1,4 +1,4 @@
-// Modules: PTX, read as far as a launch needs it. What the PTX says of a kernel's parameters is what is copied from the
+// Modules: PTX, read as far as a launch needs it. The parameters that the PTX declares for a kernel are copied from the
 // caller, so that a caller and its PTX that disagree show here as they do on a GPU.
 #pragma once
 #include <memory>
@@ -20,7 +20,7 @@ struct Function {
 
 class Module {
 public:
-    /// 0, or CUDA's error: the PTX is none, or for another GPU, or newer than the driver.
+    /// 0, or CUDA's error: the text is not PTX, or for another GPU, or newer than the driver.
     static unsigned load(Device& device, const char* ptx, std::unique_ptr<Module>& module);
     /// Null when the PTX has no such entry, or no kernel is emulated under its name.
     Function* find(const char* name);
@@ -42,7 +42,7 @@ public:
 private:
     struct Log {
         char* buffer = nullptr;
-        void** bytes = nullptr;  // in: the size, in place of a pointer; out: what is filled
+        void** bytes = nullptr;  // in: the size, in place of a pointer; out: the bytes filled
         void write(const std::string& text);
     };
     Log info_, error_;

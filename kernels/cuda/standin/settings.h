@@ -1,4 +1,4 @@
-// What the stand-in driver pretends to be: read once, from the environment.
+// The hardware that the stand-in driver pretends to be: read once, from the environment.
 //
 //   ASSAY_STANDIN_DEVICES      how many GPUs; 2
 //   ASSAY_STANDIN_MEMORY_MIB   memory of each, commas between; the last one serves the rest; 256

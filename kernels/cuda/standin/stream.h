@@ -1,4 +1,4 @@
-// Streams: each a thread of its own that runs what is enqueued in order, and waits for no other stream unless told.
+// Streams: each a thread of its own that runs enqueued work in order, and waits for no other stream unless told.
 //
 // Between two operations a stream dawdles, by a seeded draw, so that a missing wait shows as wrong bits: the other
 // stream is ahead or behind as the seed has it.
@@ -35,7 +35,7 @@ private:
 class Stream {
 public:
     Stream(Device& device, std::uint64_t seed, int priority);
-    /// Lets what is enqueued end.
+    /// Lets the enqueued work end.
     ~Stream();
 
     /// Enqueues; nothing is run any more once the device has failed.
