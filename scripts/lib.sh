@@ -1,4 +1,4 @@
-# Sourced by the scripts beside it: messages, and tools installed on demand.
+# Sourced by the scripts beside it: messages, tools installed on demand, and faults planted into the CUDA kernels.
 # shellcheck shell=bash
 
 # Pinned tools are kept here, outside the checkout, so that a fresh clone finds them again.
@@ -117,6 +117,41 @@ reproducible_build() {
   env CARGO_ENCODED_RUSTFLAGS="$(IFS=$'\x1f'; printf '%s' "${rust[*]}")" CFLAGS="${c[*]} ${CFLAGS:-}" \
     CXXFLAGS="${c[*]} ${CXXFLAGS:-}" CARGO_INCREMENTAL=0 \
     cargo build --profile dist --locked --bins -p assay-miner -p assay-validator -p assay-pages --target-dir "$folder" "$@"
+}
+
+# read_faults FILE: reads a table such as kernels/cuda/check/faults.txt into arrays, one element a fault.
+# shellcheck disable=SC2034
+read_faults() {
+  names=() kernels=() units=() drivers=() changed=() old=() new=()
+  local line last=-1 value
+  while IFS= read -r line || [ -n "$line" ]; do
+    value=${line#* }
+    case $line in
+      '#'* | '') continue ;;
+      'fault '*)
+        last=$((last + 1))
+        names[last]=$value drivers[last]='' old[last]='' new[last]=''
+        ;;
+      'kernel '*) kernels[last]=$value ;;
+      'unit '*) units[last]=$value ;;
+      'driver '*) drivers[last]=$value ;;
+      'file '*) changed[last]=$value ;;
+      -*) old[last]+=${old[last]:+$'\n'}${line#-} ;;
+      +*) new[last]+=${new[last]:+$'\n'}${line#+} ;;
+      *) die "$1: not a line of the table: $line" ;;
+    esac
+  done <"$1"
+}
+
+# plant NUMBER FOLDER: a copy of the kernels' sources with that fault, whose old text must be there exactly once.
+plant() {
+  cp -r kernels/cuda "$2"
+  local file=$2/${changed[$1]} was=${old[$1]} text rest
+  text=$(<"$file")
+  rest=${text/"$was"/}
+  [ "$rest" != "$text" ] || return 1
+  [ "${rest/"$was"/}" = "$rest" ] || return 1
+  printf '%s\n' "${text/"$was"/"${new[$1]}"}" >"$file"
 }
 
 mkdir -p "$tools"

@@ -1,4 +1,4 @@
-# A validator. The key and the verdicts are on a host volume, so that the job stays on the node that has it.
+# A validator. The key and the records are on a host volume, so that the job stays on the node that has it.
 job "assay-validator" {
   type = "service"
 

@@ -1,6 +1,7 @@
 """After a failure: enough in files to find its cause without the GPU."""
 
 import json
+import struct
 import zlib
 from collections import Counter
 
@@ -9,6 +10,8 @@ from .tools import KINDS, NoResult, Tools
 
 # The size at which a wrong slot is looked for first, and the largest that is read byte by byte.
 N, MOST_N = 256, 2048
+# The first slot that is a product.
+PRODUCT = 2
 # Rows and columns of a tile of every family.
 TILE = 128
 # Periods that name a fragment, a swizzle or a warp.
@@ -41,29 +44,52 @@ def no_result(tools: Tools, report: Report, family, challenges: list, probe, err
 
 
 def wrong_bytes(tools: Tools, report: Report, family, challenge: dict) -> None:
-    """Wrong bits: slots of the same pass by the GPU and by the processor."""
+    """Wrong bits: slots of the same pass by the GPU and by the processor, a leaf first, and the sums of a product."""
     if family.title in tools.located:
         return
     tools.located.add(family.title)
     small = small_challenge(challenge)
-    tried = [(small, 2), (small, small["shares"][0]["count"] - 1)]
+    tried = [(small, 0), (small, PRODUCT), (small, small["shares"][0]["count"] - 1)]
     if N < challenge["n"] <= MOST_N:
-        tried.append(({**challenge, "shares": challenge["shares"][:1]}, 2))
+        tried.append(({**challenge, "shares": challenge["shares"][:1]}, PRODUCT))
     for case, slot in tried:
+        where = f"slot {slot} of n = {case['n']}"
         try:
             found = slot_of(tools, case, slot, family.flags, family.gpu)
             expected = slot_of(tools, case, slot, ["--backend", "cpu"], None)
         except (OSError, NoResult) as error:
-            report.text(f"slot {slot} of n = {case['n']}: {error}")
+            report.text(f"{where}: {error}")
             continue
-        told = compare(found, expected, case["n"])
-        name = f"slot-{slot}-n{case['n']}-{family.kind}-{family.name}"
-        where = report.keep(f"{name}.txt", f"{json.dumps(case)}\n{told}")
-        report.headline(f"{family.title}, slot {slot} of n = {case['n']}: {told.splitlines()[0]}: {where}")
+        tell(report, f"{family.title}, {where}", compare(found, expected, case["n"], "bytes"))
+        if (case, slot) == (small, PRODUCT):
+            raw_sums(tools, report, family, small)
         if found != expected:
-            report.keep(f"{name}-gpu.bin.z", zlib.compress(found))
+            report.text(json.dumps(case))
+            report.keep(f"slot-{slot}-n{case['n']}-{family.kind}-{family.name}-gpu.bin.z", zlib.compress(found))
             break
     log_of(tools, report, family, [small], None)
+
+
+def raw_sums(tools: Tools, report: Report, family, case: dict) -> None:
+    """The sums of a product as the kernel forms them, all tiles of a persistent one in one block, and as its operands give
+    them."""
+    path = tools.folder / "sums.bin"
+    path.unlink(missing_ok=True)
+    try:
+        slot_of(tools, case, PRODUCT, [*family.flags, "--sums-out", str(path)], family.gpu)
+        data = path.read_bytes()
+    except (OSError, NoResult) as error:
+        report.text(f"sums of slot {PRODUCT}: {error}")
+        return
+    sums = struct.unpack(f"<{2 * N * N}d", data)
+    tell(report, f"{family.title}, sums of slot {PRODUCT}", compare(sums[: N * N], sums[N * N :], N, "sums"))
+    report.keep(f"sums-{family.kind}-{family.name}.bin.z", zlib.compress(data))
+
+
+def tell(report: Report, what: str, told: str) -> None:
+    """What a comparison found: its first line for the summary, all of it for the report."""
+    report.headline(f"{what}: {told.splitlines()[0]}")
+    report.text(told)
 
 
 def small_challenge(challenge: dict) -> dict:
@@ -80,22 +106,23 @@ def slot_of(tools: Tools, challenge: dict, slot: int, flags: list, gpu) -> bytes
     return path.read_bytes()
 
 
-def compare(found: bytes, expected: bytes, n: int) -> str:
-    """How many bytes of a slot are wrong, in which rows, columns and tiles, and the first of them."""
+def compare(found, expected, n: int, things: str) -> str:
+    """How many elements of a matrix are wrong, in which rows, columns and tiles, and the first of them."""
     if len(found) != len(expected):
-        return f"{len(found)} bytes in place of {len(expected)}"
+        return f"{len(found)} {things} in place of {len(expected)}"
     wrong = [at for at, (a, b) in enumerate(zip(found, expected)) if a != b] if found != expected else []
     if not wrong:
-        return f"all {n * n} bytes are right"
+        return f"all {n * n} {things} are right"
     places = [(at // n, at % n) for at in wrong]
-    lines = [f"{len(wrong)} of {n * n} bytes are wrong"]
+    lines = [f"{len(wrong)} of {n * n} {things} are wrong"]
     for what, axis, periods in (("row", 0, ROW_PERIODS), ("column", 1, COLUMN_PERIODS)):
         for period in periods:
             lines.append(f"{what} mod {period}: {counts(place[axis] % period for place in places)}")
     lines.append(
         f"tile of {TILE} x {TILE}, row and column: {counts((row // TILE, column // TILE) for row, column in places)}"
     )
-    lines.append(f"bits that differ: {counts(found[at] ^ expected[at] for at in wrong)}")
+    if things == "bytes":
+        lines.append(f"bits that differ: {counts(found[at] ^ expected[at] for at in wrong)}")
     for at, (row, column) in zip(wrong[:SHOWN], places):
         lines.append(f"row {row}, column {column}: {found[at]}, expected {expected[at]}")
     return "\n".join(lines)

@@ -107,10 +107,12 @@ def challenge(tools: Tools, report: Report, kind: str, n: int, percent: int) -> 
     except NoResult as error:
         report.check(title, False, str(error))
         return
-    if report.check(title, done.returncode == 0, done.stdout + done.stderr):
+    # 3: a pass whose probe showed no memory, as with the stand-in's small matrices.
+    if report.check(title, done.returncode in (0, 3), done.stdout + done.stderr):
         verdict = json.loads(done.stdout)
         report.keep(f"verdict-{kind}-n{n}.json", json.dumps(verdict, indent=1))
-        report.headline(f"{kind}, n = {n}: {verdict.get('outcome')}, {time.monotonic() - started:.0f} s")
+        outcome = verdict.get("outcome") + (", NO MEMORY SHOWN" if done.returncode == 3 else "")
+        report.headline(f"{kind}, n = {n}: {outcome}, {time.monotonic() - started:.0f} s")
 
 
 def start(tools: Tools, daemons: list, name: str, command: list):

@@ -43,33 +43,29 @@ def _up(value, unit):
 
 
 def blocks(kernel, dynamic_shared):
-    """Resident blocks of a kernel on a multiprocessor, and what holds them down."""
+    """Resident blocks of a kernel on a multiprocessor."""
     limits = LIMITS[kernel.target]
     warps = -(-kernel.threads // WARP)
     warp_registers = _up(kernel.registers * WARP, REGISTER_UNIT)
     shared = _up(kernel.static_shared + dynamic_shared + limits.reserved, limits.shared_unit)
-    bounds = {
-        "blocks": limits.blocks,
-        "threads": limits.warps // warps,
-        "registers": REGISTERS // QUARTERS // warp_registers * QUARTERS // warps,
-        "shared memory": limits.shared_kib * 1024 // shared if shared else limits.blocks,
-    }
-    if kernel.static_shared + dynamic_shared > limits.shared_per_block_kib * 1024:
-        bounds["shared memory"] = 0
-    if warp_registers * _up(warps, QUARTERS) > REGISTERS:
-        bounds["registers"] = 0
-    least = min(bounds.values())
-    return least, " and ".join(name for name, bound in bounds.items() if bound == least)
+    count = min(limits.blocks, limits.warps // warps, REGISTERS // QUARTERS // warp_registers * QUARTERS // warps)
+    if shared:
+        count = min(count, limits.shared_kib * 1024 // shared)
+    is_too_large = kernel.static_shared + dynamic_shared > limits.shared_per_block_kib * 1024
+    return 0 if is_too_large or warp_registers * _up(warps, QUARTERS) > REGISTERS else count
 
 
 def table(rows):
-    """The Markdown table of (Resources, dynamic shared memory) pairs."""
-    lines = ["| kernel | target | threads | registers | shared memory, static + dynamic | spills | blocks | warps | share | bound by |",
-             "|---|---|--:|--:|--:|--:|--:|--:|--:|---|"]
+    """The Markdown table of (Resources, dynamic shared memory) pairs: a row for each kernel, targets alike together."""
+    kernels = {}
     for kernel, dynamic in rows:
-        count, bound = blocks(kernel, dynamic)
-        warps = count * -(-kernel.threads // WARP)
-        share = 100 * warps // LIMITS[kernel.target].warps
-        lines.append(f"| `{kernel.kernel}` | {kernel.target} | {kernel.threads} | {kernel.registers} | "
-                     f"{kernel.static_shared} + {dynamic} | {kernel.spills} | {count} | {warps} | {share} % | {bound} |")
+        count = blocks(kernel, dynamic)
+        share = 100 * count * -(-kernel.threads // WARP) // LIMITS[kernel.target].warps
+        row = (kernel.kernel, kernel.threads, kernel.static_shared, dynamic)
+        found = f"{kernel.registers}×{count} ({share}%)"
+        kernels.setdefault(row, {}).setdefault(found, []).append(kernel.target.removeprefix("sm_"))
+    lines = ["| kernel | threads | shared memory, static + dynamic | registers × blocks (share of warps) |", "|---|--:|--:|---|"]
+    for (name, threads, static, dynamic), groups in kernels.items():
+        found = ", ".join(f"sm_{'/'.join(targets)} {figures}" for figures, targets in groups.items())
+        lines.append(f"| `{name}` | {threads} | {static} + {dynamic} | {found} |")
     return "\n".join(lines) + "\n"

@@ -14,7 +14,7 @@ DEFAULTS = {
     VALIDATOR: "ASSAY_VALIDATOR_N=1024\nASSAY_VALIDATOR_CHALLENGE_ON_CONNECT=false\nASSAY_VALIDATOR_CPU_MEMORY=64MiB\n",
     MINER: "ASSAY_MINER_BACKEND=cpu\nASSAY_MINER_CPU_MEMORY=64MiB\nASSAY_MINER_CPU_DEVICES=2\n",
 }
-# What a purge leaves, by docs/installing.md; and what the tools of Debian write for themselves.
+# What a purge leaves, by docs/install.md; and what the tools of Debian write for themselves.
 KEPT = {
     VALIDATOR: {
         "/var/lib/assay-validator",
@@ -66,7 +66,9 @@ class Check:
             if "#KEY" in command:
                 command = command.replace("#KEY", self.key)
             say(f"{host}# {command}")
-            printed = machine.run(command)
+            # 3 is a pass whose probe showed no memory, as on a busy machine.
+            allowed = (0, 3) if command.startswith("assay-validator challenge") else (0,)
+            printed = machine.run(command, allowed=allowed)
             self.after(host, command, printed)
 
     def after(self, host, command, printed):
@@ -126,9 +128,8 @@ class Check:
     def attested(self):
         """The verdict is on disk, and both sides show it."""
         validator, miner = self.machines[VALIDATOR], self.machines[MINER]
-        verdicts = validator.run("cat /var/log/assay-validator/verdicts.jsonl").splitlines()
-        outcomes = [json.loads(line).get("outcome") for line in verdicts]
-        require("pass" in outcomes, f"the verdict is in the log: {verdicts}")
+        verdicts = json.loads(validator.run("assay-validator verdicts --json"))
+        require("pass" in [verdict["outcome"] for verdict in verdicts], f"the verdict is in the records: {verdicts}")
         passed = lambda text: "1 pass, 0 fail" in text
         for host in (VALIDATOR, MINER):
             show = f"systemctl show --value --property=StatusText assay-{host}"

@@ -1,8 +1,8 @@
-"""The commands of docs/installing.md, by the host that they are for."""
+"""The commands of docs/install.md, by the host that they are for."""
 
 import pathlib
 
-PAGE = pathlib.Path("docs/installing.md")
+PAGE = pathlib.Path("docs/install.md")
 HOSTS = {"On the validator's host": "validator", "On the miner's host": "miner"}
 
 

@@ -7,7 +7,7 @@ from .machine import Failed
 
 
 def documented(host):
-    """The exposure of a service by docs/installing.md, in tenths."""
+    """The exposure of a service by docs/install.md, in tenths."""
     row = re.search(rf"^\| `assay-{host}` \| (\d+)\.(\d) \|$", installing.PAGE.read_text(), re.MULTILINE)
     if not row:
         raise Failed(f"{installing.PAGE} has no figure for assay-{host}")

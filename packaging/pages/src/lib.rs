@@ -1,5 +1,5 @@
 //! Manual pages and shell completions of both programs, from the definition of their command lines. A crate of its own,
-//! so that the daemons do not carry what only a package needs.
+//! so that the daemons do not carry code for packages.
 
 #![forbid(unsafe_code)]
 
@@ -12,14 +12,14 @@ use anyhow::Context;
 use clap::{Command, CommandFactory};
 use clap_complete::{Shell, generate_to};
 
-/// The arguments whose default depends on the machine, and what a page says instead.
+/// The arguments whose default depends on the machine, with the text of a page.
 const LOCAL_DEFAULTS: [(&str, &str); 2] =
     [("key_file", "in the state directory"), ("control_socket", "in the runtime directory")];
 
 /// Writes `PROGRAM/man/*.1` and `PROGRAM/completions/*` of both programs below a folder.
 ///
 /// # Errors
-/// What cannot be written.
+/// Fails for a file that cannot be written.
 pub fn write_all(folder: &Path) -> anyhow::Result<()> {
     write(folder, assay_miner::cli::Cli::command())?;
     write(folder, assay_validator::cli::Cli::command())
@@ -41,27 +41,23 @@ fn write(folder: &Path, command: Command) -> anyhow::Result<()> {
     manual::write(&manual, command)
 }
 
-/// clap_complete 4.6 calls a command of a program with a hyphen by two names in its script for bash, so that none of its
-/// words is completed: one name is put in place of the other.
+/// clap_complete 4.6 calls a command of a program with a hyphen by two names in its script for bash, so that none of
+/// its words is completed: one name is put in place of the other.
 fn mend_bash(path: &Path, program: &str) -> anyhow::Result<()> {
     let (found, meant) = (program.replace('-', "__subcmd__"), program.replace('-', "__"));
     let script = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     fs::write(path, script.replace(&found, &meant)).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The same on every machine, without what no operator types.
+/// The same on every machine, without options that operators never type.
 fn everywhere(command: Command) -> Command {
     let command = command.mut_args(|argument| {
-        let local = LOCAL_DEFAULTS.iter().find(|(name, _)| argument.get_id() == name);
-        let Some((_, place)) = local else { return argument };
+        // A page has all of them; clap_mangen leaves out the help of those that short help does.
+        let argument = argument.hide_short_help(false);
+        let Some((_, place)) = LOCAL_DEFAULTS.iter().find(|(id, _)| argument.get_id() == id) else { return argument };
         let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
         argument.help(format!("{help} [default: {place}]")).hide_default_value(true)
     });
     let names: Vec<_> = command.get_subcommands().map(|command| command.get_name().to_owned()).collect();
-    names.iter().fold(command, |command, name| {
-        if name == "worker" {
-            return command.mut_subcommand(name, |worker| worker.hide(true));
-        }
-        command.mut_subcommand(name, everywhere)
-    })
+    names.iter().fold(command, |command, name| command.mut_subcommand(name, everywhere))
 }

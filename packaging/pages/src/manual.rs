@@ -11,7 +11,7 @@ use clap_mangen::roff::{Roff, bold, roman};
 /// Writes the pages of a program.
 pub fn write(folder: &Path, command: Command) -> anyhow::Result<()> {
     let program = command.get_name().to_owned();
-    // Commands are told the whole line that leads to them.
+    // Commands get the whole line that leads to them.
     let mut command = command.disable_help_subcommand(true).disable_version_flag(true);
     command.build();
     page(folder, &program, &program, &command)?;
@@ -113,7 +113,6 @@ fn files(program: &str) -> Roff {
     ];
     if name == "validator" {
         entries.push(("/run/assay-validator/control.sock".into(), "The socket for commands."));
-        entries.push(("/var/log/assay-validator/verdicts.jsonl".into(), "The verdicts, one on each line."));
     }
     let mut roff = Roff::new();
     roff.control("SH", ["FILES"]);
@@ -129,6 +128,6 @@ fn see_also(program: &str, name: &str) -> Roff {
     roff.control("SH", ["SEE ALSO"]);
     let pages = [program, other].into_iter().filter(|page| *page != name).map(|page| format!("{page}(1)"));
     let pages: Vec<_> = pages.collect();
-    roff.text([roman(format!("{}; /usr/share/doc/{program}/operating.md", pages.join(", ")))]);
+    roff.text([roman(format!("{}; /usr/share/doc/{program}/operate.md", pages.join(", ")))]);
     roff
 }

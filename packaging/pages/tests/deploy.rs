@@ -1,4 +1,4 @@
-//! What the examples in `deploy/` and the units in `packaging/` call is what the programs take: commands, flags, settings.
+//! Commands, flags and settings in the examples of `deploy/` and the units of `packaging/` exist in the programs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,8 +26,8 @@ fn texts() -> Vec<(PathBuf, String)> {
     files.map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
 }
 
-/// The commands of our programs in a text: `[assay-…, …]` of YAML and Dockerfiles, lines of units and scripts, and what
-/// alerts tell an operator to do.
+/// The commands of our programs in a text: `[assay-…, …]` of YAML and Dockerfiles, lines of units and scripts, and the
+/// remedies of alerts.
 fn commands(text: &str) -> Vec<Vec<String>> {
     let joined = text.replace("\\\n", " ");
     let words = |line: &str| -> Vec<String> {
@@ -108,7 +108,7 @@ fn every_variable_is_a_setting() {
     assert!(count >= 8, "{count} variables");
 }
 
-/// What a package puts into `/etc/assay` holds, and so does each line in it that is to be uncommented.
+/// The settings that a package puts into `/etc/assay` are valid, and so is each line in them that can be uncommented.
 #[test]
 fn the_packaged_settings_are_settings() {
     let programs = [

@@ -39,6 +39,13 @@ fn every_command_has_a_page_with_its_flags_and_is_completed() {
             let page = read(&folder.join(format!("man/{name}-{command_name}.1")));
             let on_main = format!("{name}-{command_name}").replace('-', "\\-");
             assert!(main.contains(&on_main), "{on_main} is on the page of {name}");
+            for help in command.get_arguments().filter(|it| !it.is_hide_set()).filter_map(clap::Arg::get_help) {
+                let words = help.to_string().split_whitespace().take(3).collect::<Vec<_>>().join(" ");
+                assert!(
+                    page.contains(&words.replace('-', "\\-").replace('\'', "\\*(Aq")),
+                    "{words:?} is on the page of {name} {command_name}"
+                );
+            }
             for flag in flags(command) {
                 assert!(page.contains(&flag.replace('-', "\\-")), "--{flag} is on the page of {name} {command_name}");
                 for completions in &shells {
@@ -64,7 +71,7 @@ fn pages_are_the_same_on_every_machine() {
     }
 }
 
-/// What bash itself makes of the words typed, with the script that the package has.
+/// Completions by bash of the words typed, with the script that the package has.
 #[test]
 fn bash_completes_commands_and_flags() {
     let folder = written();
